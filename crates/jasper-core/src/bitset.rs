@@ -1,0 +1,119 @@
+//! A growable set of small numbers.
+
+/// A set of slots or keys, one bit each, in u32 words as a kernel reads them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BitSet {
+    words: Vec<u32>,
+    ones: usize,
+}
+
+impl BitSet {
+    /// The empty set.
+    pub const fn new() -> Self {
+        Self { words: Vec::new(), ones: 0 }
+    }
+
+    /// The set of words as stored: bit `i & 31` of word `i >> 5`.
+    pub fn from_words(words: Vec<u32>) -> Self {
+        let ones = words.iter().map(|w| w.count_ones() as usize).sum();
+        Self { words, ones }
+    }
+
+    /// The words: bit `i & 31` of word `i >> 5`. Bits behind the last word are zero.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Whether `index` is in the set.
+    #[inline]
+    pub fn contains(&self, index: usize) -> bool {
+        self.words.get(index >> 5).is_some_and(|word| word >> (index & 31) & 1 == 1)
+    }
+
+    /// Adds `index`, growing the set if needed; false if it was there.
+    pub fn insert(&mut self, index: usize) -> bool {
+        if index >> 5 >= self.words.len() {
+            self.words.resize((index >> 5) + 1, 0);
+        }
+        let word = &mut self.words[index >> 5];
+        let added = *word >> (index & 31) & 1 == 0;
+        *word |= 1 << (index & 31);
+        self.ones += usize::from(added);
+        added
+    }
+
+    /// Takes `index` out; false if it was not there.
+    pub fn remove(&mut self, index: usize) -> bool {
+        let removed = self.contains(index);
+        if removed {
+            self.words[index >> 5] &= !(1 << (index & 31));
+            self.ones -= 1;
+        }
+        removed
+    }
+
+    /// How many numbers are in the set.
+    pub fn len(&self) -> usize {
+        self.ones
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.ones == 0
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.ones = 0;
+    }
+
+    /// The numbers in the set, rising.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().enumerate().flat_map(|(i, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros() as usize;
+                    rest &= rest - 1;
+                    i * 32 + bit
+                })
+            })
+        })
+    }
+}
+
+impl FromIterator<usize> for BitSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(items: I) -> Self {
+        let mut set = Self::new();
+        for index in items {
+            set.insert(index);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_set(steps in proptest::collection::vec((any::<bool>(), 0_usize..200), 0..200)) {
+            let (mut ours, mut model) = (BitSet::new(), BTreeSet::new());
+            for (add, index) in steps {
+                if add {
+                    prop_assert_eq!(ours.insert(index), model.insert(index));
+                } else {
+                    prop_assert_eq!(ours.remove(index), model.remove(&index));
+                }
+            }
+            prop_assert_eq!(ours.len(), model.len());
+            prop_assert_eq!(ours.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+            let words = BitSet::from_words(ours.words().to_vec());
+            prop_assert_eq!(words, ours);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! 256-bit registers. A tail is copied into a block of zeros, which add nothing.
+
+use std::arch::x86_64::*;
+
+use super::select::{Level, Simd};
+use super::x86::sum_eight;
+
+pub(crate) struct Avx2;
+
+/// Eight floats from memory.
+trait Floats: Copy + Default {
+    /// # Safety
+    /// Eight values are readable at `from`; the processor has AVX2 and F16C.
+    unsafe fn load(from: *const Self) -> __m256;
+}
+
+impl Floats for f32 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load(from: *const Self) -> __m256 {
+        // SAFETY: the caller says that eight values are readable.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+}
+
+impl Floats for half::f16 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load(from: *const Self) -> __m256 {
+        // SAFETY: the caller says that eight values are readable.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+}
+
+/// Sixteen bytes from memory, widened to i16.
+trait Bytes: Copy + Default {
+    /// # Safety
+    /// Sixteen values are readable at `from`; the processor has AVX2.
+    unsafe fn load(from: *const Self) -> __m256i;
+}
+
+impl Bytes for u8 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load(from: *const Self) -> __m256i {
+        // SAFETY: the caller says that sixteen values are readable.
+        unsafe { _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())) }
+    }
+}
+
+impl Bytes for i8 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load(from: *const Self) -> __m256i {
+        // SAFETY: the caller says that sixteen values are readable.
+        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) }
+    }
+}
+
+/// Calls `step` for every whole block of `BLOCK` elements, and for the rest copied into a block of zeros.
+#[inline(always)]
+unsafe fn blocks<T: Copy + Default, const BLOCK: usize>(
+    a: *const T,
+    b: *const T,
+    len: usize,
+    mut step: impl FnMut(*const T, *const T),
+) {
+    let whole = len / BLOCK * BLOCK;
+    for at in (0..whole).step_by(BLOCK) {
+        // SAFETY: `at + BLOCK <= len`, and the caller says that both are readable for `len`.
+        unsafe { step(a.add(at), b.add(at)) };
+    }
+    if whole < len {
+        let mut tail = [[T::default(); BLOCK]; 2];
+        for (tail, from) in tail.iter_mut().zip([a, b]) {
+            // SAFETY: `whole < len`, readable to `len`, and `len - whole < BLOCK`.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), len - whole) };
+        }
+        step(tail[0].as_ptr(), tail[1].as_ptr());
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
+    let mut sums = [_mm256_setzero_ps(); 8];
+    // SAFETY: the caller's promise for `len`; `blocks` gives 64 readable values a step.
+    unsafe {
+        blocks::<T, 64>(a, b, len, |a, b| {
+            for (register, sum) in sums.iter_mut().enumerate() {
+                let (x, y) = (T::load(a.add(8 * register)), T::load(b.add(8 * register)));
+                *sum = if SQUARED {
+                    let difference = _mm256_sub_ps(x, y);
+                    _mm256_fmadd_ps(difference, difference, *sum)
+                } else {
+                    _mm256_fmadd_ps(x, y, *sum)
+                };
+            }
+        });
+    }
+    // Registers 2i and 2i + 1 are the halves of register i of the fixed order.
+    let low = _mm256_add_ps(_mm256_add_ps(sums[0], sums[2]), _mm256_add_ps(sums[4], sums[6]));
+    let high = _mm256_add_ps(_mm256_add_ps(sums[1], sums[3]), _mm256_add_ps(sums[5], sums[7]));
+    sum_eight(_mm256_add_ps(low, high))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
+    let mut sums = [_mm256_setzero_si256(); 2];
+    // SAFETY: the caller's promise for `len`; `blocks` gives 32 readable values a step.
+    unsafe {
+        blocks::<T, 32>(a, b, len, |a, b| {
+            for (register, sum) in sums.iter_mut().enumerate() {
+                let (x, y) = (T::load(a.add(16 * register)), T::load(b.add(16 * register)));
+                let (p, q) = if SQUARED {
+                    let difference = _mm256_sub_epi16(x, y);
+                    (difference, difference)
+                } else {
+                    (x, y)
+                };
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(p, q));
+            }
+        });
+    }
+    let eight = _mm256_add_epi32(sums[0], sums[1]);
+    let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+    let two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<1>(two))) as f32
+}
+
+macro_rules! avx2 {
+    ($reduce:ident: $($type:ty),*) => {$(
+        impl Simd<$type> for Avx2 {
+            const LEVEL: Level = Level::Avx2;
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn dot(a: *const $type, b: *const $type, len: usize) -> f32 {
+                // SAFETY: the same promise, passed on.
+                unsafe { $reduce::<$type, false>(a, b, len) }
+            }
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn squared_l2(a: *const $type, b: *const $type, len: usize) -> f32 {
+                // SAFETY: the same promise, passed on.
+                unsafe { $reduce::<$type, true>(a, b, len) }
+            }
+        }
+    )*};
+}
+
+avx2!(floats: f32, half::f16);
+avx2!(bytes: u8, i8);

@@ -1,0 +1,149 @@
+//! 512-bit registers. Tails are masked loads: lanes behind the end are zero and add nothing.
+
+use std::arch::x86_64::*;
+
+use super::select::{Level, Simd};
+use super::x86::sum_eight;
+
+pub(crate) struct Avx512;
+
+/// Sixteen floats from memory.
+trait Floats: Copy {
+    /// # Safety
+    /// The lanes of `mask` are readable at `from`; the processor has AVX-512 F, BW and VL.
+    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512;
+}
+
+impl Floats for f32 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512 {
+        // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
+        unsafe { _mm512_maskz_loadu_ps(mask, from) }
+    }
+}
+
+impl Floats for half::f16 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512 {
+        // SAFETY: as for f32.
+        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.cast())) }
+    }
+}
+
+/// Thirty-two bytes from memory, widened to i16.
+trait Bytes: Copy {
+    /// # Safety
+    /// The lanes of `mask` are readable at `from`; the processor has AVX-512 F, BW and VL.
+    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i;
+}
+
+impl Bytes for u8 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i {
+        // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
+        unsafe { _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, from.cast())) }
+    }
+}
+
+impl Bytes for i8 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i {
+        // SAFETY: as for u8.
+        unsafe { _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from)) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
+    let mut sums = [_mm512_setzero_ps(); 4];
+    let mut step = |register: usize, at: usize, mask| {
+        // SAFETY: the callers below keep `at` and the lanes of `mask` within `len`.
+        let (x, y) = unsafe { (T::load(a.add(at), mask), T::load(b.add(at), mask)) };
+        let sum = &mut sums[register];
+        *sum = if SQUARED {
+            let difference = _mm512_sub_ps(x, y);
+            _mm512_fmadd_ps(difference, difference, *sum)
+        } else {
+            _mm512_fmadd_ps(x, y, *sum)
+        };
+    };
+    let whole = len / 64 * 64;
+    for at in (0..whole).step_by(64) {
+        step(0, at, !0);
+        step(1, at + 16, !0);
+        step(2, at + 32, !0);
+        step(3, at + 48, !0);
+    }
+    for register in 0..4 {
+        let at = whole + 16 * register;
+        if at < len {
+            step(register, at, lanes(len - at, 16) as __mmask16);
+        }
+    }
+    let sum = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
+    let high = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(sum)));
+    sum_eight(_mm256_add_ps(_mm512_castps512_ps256(sum), high))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
+    let mut sums = [_mm512_setzero_si512(); 2];
+    let mut step = |register: usize, at: usize, mask| {
+        // SAFETY: the callers below keep `at` and the lanes of `mask` within `len`.
+        let (x, y) = unsafe { (T::load(a.add(at), mask), T::load(b.add(at), mask)) };
+        let (p, q) = if SQUARED {
+            let difference = _mm512_sub_epi16(x, y);
+            (difference, difference)
+        } else {
+            (x, y)
+        };
+        sums[register] = _mm512_dpwssd_epi32(sums[register], p, q);
+    };
+    let whole = len / 64 * 64;
+    for at in (0..whole).step_by(64) {
+        step(0, at, !0);
+        step(1, at + 32, !0);
+    }
+    for register in 0..2 {
+        let at = whole + 32 * register;
+        if at < len {
+            step(register, at, lanes(len - at, 32) as __mmask32);
+        }
+    }
+    _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1])) as f32
+}
+
+/// A mask of the first `left` of `width` lanes.
+#[inline(always)]
+fn lanes(left: usize, width: usize) -> u64 {
+    (1_u64 << left.min(width)) - 1
+}
+
+macro_rules! avx512 {
+    ($reduce:ident: $($type:ty),*) => {$(
+        impl Simd<$type> for Avx512 {
+            const LEVEL: Level = Level::Avx512;
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+            unsafe fn dot(a: *const $type, b: *const $type, len: usize) -> f32 {
+                // SAFETY: the same promise, passed on.
+                unsafe { $reduce::<$type, false>(a, b, len) }
+            }
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+            unsafe fn squared_l2(a: *const $type, b: *const $type, len: usize) -> f32 {
+                // SAFETY: the same promise, passed on.
+                unsafe { $reduce::<$type, true>(a, b, len) }
+            }
+        }
+    )*};
+}
+
+avx512!(floats: f32, half::f16);
+avx512!(bytes: u8, i8);

@@ -1,0 +1,57 @@
+//! The definition of every distance, in plain Rust: the reference, and what runs where no SIMD form exists.
+
+use super::select::{Level, Simd};
+use crate::Element;
+
+/// Partial sums that a float reduction is spread over.
+const PARTIAL_SUMS: usize = 64;
+
+pub(crate) struct Scalar;
+
+macro_rules! scalar {
+    ($reduce:ident: $($type:ty),*) => {$(
+        impl Simd<$type> for Scalar {
+            const LEVEL: Level = Level::Scalar;
+
+            unsafe fn dot(a: *const $type, b: *const $type, len: usize) -> f32 {
+                // SAFETY: the caller says that both are readable for `len`.
+                let (a, b) = unsafe { (std::slice::from_raw_parts(a, len), std::slice::from_raw_parts(b, len)) };
+                $reduce(a, b, |x, y| (x, y))
+            }
+
+            unsafe fn squared_l2(a: *const $type, b: *const $type, len: usize) -> f32 {
+                // SAFETY: the caller says that both are readable for `len`.
+                let (a, b) = unsafe { (std::slice::from_raw_parts(a, len), std::slice::from_raw_parts(b, len)) };
+                $reduce(a, b, |x, y| (x - y, x - y))
+            }
+        }
+    )*};
+}
+
+scalar!(reduce_floats: f32, half::f16);
+scalar!(reduce_integers: u8, i8);
+
+/// Sum of the products of `factors(x, y)`, in the fixed order.
+fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f32, f32)) -> f32 {
+    let mut sums = [0.0_f32; PARTIAL_SUMS];
+    for (i, (x, y)) in a.iter().zip(b).enumerate() {
+        let (p, q) = factors(x.to_f32(), y.to_f32());
+        let sum = &mut sums[i % PARTIAL_SUMS];
+        *sum = p.mul_add(q, *sum);
+    }
+    // Four registers of sixteen lanes: pairs of registers, the two pairs, then halves of the lanes.
+    let mut lanes: [f32; 16] =
+        std::array::from_fn(|i| (sums[i] + sums[16 + i]) + (sums[32 + i] + sums[48 + i]));
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            lanes[i] += lanes[half + i];
+        }
+    }
+    lanes[0]
+}
+
+/// Sum of the products of `factors(x, y)`: exact, so in any order.
+fn reduce_integers<T: Element + Into<i32>>(a: &[T], b: &[T], factors: impl Fn(i32, i32) -> (i32, i32)) -> f32 {
+    let products = a.iter().zip(b).map(|(&x, &y)| factors(x.into(), y.into()));
+    products.map(|(p, q)| p * q).sum::<i32>() as f32
+}

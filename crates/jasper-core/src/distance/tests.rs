@@ -1,0 +1,73 @@
+//! Every level against the definition, bit for bit, and the definition against f64.
+
+use proptest::prelude::*;
+
+use super::select::{Level, Simd, kernels};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2::Avx2, avx512::Avx512};
+use super::scalar::Scalar;
+use crate::{Element, f16};
+
+#[cfg(target_arch = "x86_64")]
+fn check_levels<T: Element>(a: &[T], b: &[T])
+where
+    Scalar: Simd<T>,
+    Avx2: Simd<T>,
+    Avx512: Simd<T>,
+{
+    let reference = kernels::<T>(Level::Scalar);
+    let product: f64 = a.iter().zip(b).map(|(x, y)| f64::from(x.to_f32()) * f64::from(y.to_f32())).sum();
+    let distance: f64 = a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()) - f64::from(y.to_f32())).powi(2)).sum();
+    let scale: f64 = a.iter().zip(b).map(|(x, y)| f64::from((x.to_f32() * y.to_f32()).abs())).sum::<f64>() + 1.0;
+    assert!((f64::from((reference.dot)(a, b)) - product).abs() <= 1e-5 * scale);
+    assert!((f64::from((reference.squared_l2)(a, b)) - distance).abs() <= 1e-5 * (distance + 1.0));
+    for level in Level::available() {
+        let level = kernels::<T>(level);
+        let expected = [(reference.dot)(a, b), (reference.squared_l2)(a, b)];
+        assert_eq!([(level.dot)(a, b), (level.squared_l2)(a, b)], expected, "{:?}", level.level);
+        let rows = [b, a, b, b, a];
+        let mut out = [0.0; 5];
+        (level.dot_many)(a, &rows, &mut out);
+        assert_eq!(out, rows.map(|row| (reference.dot)(a, row)));
+        (level.squared_l2_many)(a, &rows, &mut out);
+        assert_eq!(out, rows.map(|row| (reference.squared_l2)(a, row)));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+proptest! {
+    #[test]
+    fn levels_agree(pairs in proptest::collection::vec((-100.0_f32..100.0, -100.0_f32..100.0), 0..300)) {
+        let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+        check_levels(&a, &b);
+        let convert = |v: &[f32]| v.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>();
+        check_levels(&convert(&a), &convert(&b));
+        let bytes = |v: &[f32]| v.iter().map(|&x| (x * 2.5) as i32 as u8).collect::<Vec<_>>();
+        check_levels(&bytes(&a), &bytes(&b));
+        let signed = |v: &[f32]| v.iter().map(|&x| (x * 1.28) as i8).collect::<Vec<_>>();
+        check_levels(&signed(&a), &signed(&b));
+    }
+}
+
+#[test]
+fn padding_changes_nothing() {
+    let mut a = vec![0.0_f32; 100];
+    let mut b = vec![0.0_f32; 100];
+    for i in 0..93 {
+        a[i] = (i as f32).sin();
+        b[i] = (i as f32).cos();
+    }
+    let kernels = f32::kernels();
+    assert_eq!((kernels.squared_l2)(&a, &b), (kernels.squared_l2)(&a[..93], &b[..93]));
+    assert_eq!((kernels.dot)(&a, &b), (kernels.dot)(&a[..93], &b[..93]));
+}
+
+#[test]
+fn the_longest_rows_of_bytes_do_not_overflow() {
+    let (a, b) = (vec![0_u8; crate::MAX_DIMENSION], vec![255_u8; crate::MAX_DIMENSION]);
+    let expected = crate::MAX_DIMENSION as f32 * 65025.0;
+    assert_eq!((u8::kernels().squared_l2)(&a, &b), expected);
+    assert_eq!((u8::kernels().dot)(&b, &b), expected);
+    let low = vec![-128_i8; crate::MAX_DIMENSION];
+    assert_eq!((i8::kernels().squared_l2)(&low, &vec![127; crate::MAX_DIMENSION]), expected);
+}

@@ -1,0 +1,139 @@
+//! What a coordinate of a vector may be.
+
+use std::fmt;
+
+use bytemuck::Pod;
+use half::f16;
+
+use crate::distance::{Kernels, select};
+
+/// A coordinate type: f32, [`f16`], u8 or i8. Sealed: kernels exist for these four.
+///
+/// Rows are stored in this type, on host and device, and never widened at rest.
+pub trait Element: Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+    /// Which of the four this is.
+    const KIND: ElementKind;
+
+    /// Whether the type is an integer, so that dot products and squared distances are exact.
+    const EXACT: bool = Self::KIND.is_integer();
+
+    /// The value as f32; exact for all four types.
+    fn to_f32(self) -> f32;
+
+    /// The nearest value of this type. Integers round to nearest even and saturate; NaN becomes 0 there.
+    fn from_f32(value: f32) -> Self;
+
+    /// The distance functions of this type for the processor at hand, chosen once per process.
+    fn kernels() -> &'static Kernels<Self>;
+}
+
+/// Which element type, as a value: for file headers and command lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ElementKind {
+    /// 32-bit float.
+    F32,
+    /// 16-bit float, IEEE binary16.
+    F16,
+    /// Unsigned byte.
+    U8,
+    /// Signed byte.
+    I8,
+}
+
+impl ElementKind {
+    /// All kinds, in the order of their codes in the index file.
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::U8, Self::I8];
+
+    /// Bytes of one coordinate.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+            Self::U8 | Self::I8 => 1,
+        }
+    }
+
+    /// Whether arithmetic on this type is exact.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::U8 | Self::I8)
+    }
+
+    /// `f32`, `f16`, `u8` or `i8`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+        }
+    }
+
+    /// The number that stands for the type in the index file.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// The type with this code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+}
+
+impl fmt::Display for ElementKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for u8 {}
+    impl Sealed for i8 {}
+}
+
+macro_rules! element {
+    ($type:ty, $kind:ident, $to:expr, $from:expr) => {
+        impl Element for $type {
+            const KIND: ElementKind = ElementKind::$kind;
+
+            #[inline]
+            fn to_f32(self) -> f32 {
+                $to(self)
+            }
+
+            #[inline]
+            fn from_f32(value: f32) -> Self {
+                $from(value)
+            }
+
+            fn kernels() -> &'static Kernels<Self> {
+                static KERNELS: std::sync::OnceLock<Kernels<$type>> = std::sync::OnceLock::new();
+                KERNELS.get_or_init(|| select::kernels(select::Level::detect()))
+            }
+        }
+    };
+}
+
+element!(f32, F32, |x| x, |x| x);
+element!(f16, F16, f16::to_f32, f16::from_f32);
+element!(u8, U8, f32::from, |x: f32| x.round_ties_even() as u8);
+element!(i8, I8, f32::from, |x: f32| x.round_ties_even() as i8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_round_and_saturate() {
+        assert_eq!(u8::from_f32(-3.0), 0);
+        assert_eq!(u8::from_f32(300.0), 255);
+        assert_eq!(u8::from_f32(2.5), 2);
+        assert_eq!(i8::from_f32(-200.0), -128);
+        assert_eq!(f16::from_f32(1.5).to_f32(), 1.5);
+        for kind in ElementKind::ALL {
+            assert_eq!(ElementKind::from_code(kind.code()), Some(kind));
+        }
+    }
+}
