@@ -52,6 +52,12 @@ impl BitSet {
         removed
     }
 
+    /// The smallest number in the set.
+    pub fn first(&self) -> Option<usize> {
+        let word = self.words.iter().position(|&word| word != 0)?;
+        Some(word * 32 + self.words[word].trailing_zeros() as usize)
+    }
+
     /// How many numbers are in the set.
     pub fn len(&self) -> usize {
         self.ones
@@ -111,6 +117,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(ours.len(), model.len());
+            prop_assert_eq!(ours.first(), model.first().copied());
             prop_assert_eq!(ours.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
             let words = BitSet::from_words(ours.words().to_vec());
             prop_assert_eq!(words, ours);

@@ -1,0 +1,172 @@
+//! Which user's key means which slot.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::OnceLock;
+
+use jasper_core::{Key, VectorId};
+
+use crate::Segments;
+
+/// Keys of the vertices.
+///
+/// A vertex stands for every live key that was given the same row: the first in a column, the others beside it.
+/// A deleted key is remembered until its vertex is consolidated, so that it can be restored.
+#[derive(Debug)]
+pub struct KeyTable {
+    /// First live key of each slot; any number where the slot has none.
+    first: Segments<Key>,
+    /// Further live keys of a slot, in the order given.
+    more: BTreeMap<VectorId, Vec<Key>>,
+    /// Deleted keys that can be restored, and where.
+    deleted: BTreeMap<Key, VectorId>,
+    /// Slot of every live key: made on first use, so that a search-only index never pays for it.
+    slots: OnceLock<HashMap<Key, VectorId>>,
+}
+
+/// A change of a key was refused; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The key is live already.
+    #[error("key {0} is in the index already; use upsert to replace its vector")]
+    Exists(Key),
+    /// The key is neither live nor restorable.
+    #[error("key {0} is not in the index")]
+    Unknown(Key),
+    /// The key was deleted before.
+    #[error("key {0} is deleted already")]
+    Deleted(Key),
+    /// The key is live, so there is nothing to restore.
+    #[error("key {0} is not deleted")]
+    Live(Key),
+}
+
+impl KeyTable {
+    pub(crate) fn new() -> Self {
+        Self::from_parts(Segments::new(1), BTreeMap::new(), BTreeMap::new())
+    }
+
+    /// The table of its parts, as a file holds them.
+    pub(crate) fn from_parts(
+        first: Segments<Key>,
+        more: BTreeMap<VectorId, Vec<Key>>,
+        deleted: BTreeMap<Key, VectorId>,
+    ) -> Self {
+        Self { first, more, deleted, slots: OnceLock::new() }
+    }
+
+    pub(crate) fn first(&self) -> &Segments<Key> {
+        &self.first
+    }
+
+    pub(crate) fn more(&self) -> &BTreeMap<VectorId, Vec<Key>> {
+        &self.more
+    }
+
+    pub(crate) fn deleted(&self) -> &BTreeMap<Key, VectorId> {
+        &self.deleted
+    }
+
+    pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
+        self.first.resize(slots)
+    }
+
+    pub(crate) fn load(&mut self) -> io::Result<()> {
+        self.first.load()
+    }
+
+    /// The keys of a slot that has some. The caller knows from the tombstones whether it has.
+    pub(crate) fn of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
+        let more = if self.more.is_empty() { None } else { self.more.get(&slot) };
+        std::iter::once(self.first.at(slot.index())).chain(more.into_iter().flatten().copied())
+    }
+
+    /// The first key of a slot that has some.
+    #[inline]
+    pub(crate) fn first_of(&self, slot: VectorId) -> Key {
+        self.first.at(slot.index())
+    }
+
+    /// How many live keys share their vertex with an earlier one.
+    pub(crate) fn shared(&self) -> usize {
+        self.more.values().map(Vec::len).sum()
+    }
+
+    /// Slot of a live key. `hidden` tells which slots have no key.
+    pub(crate) fn slot(&self, key: Key, hidden: impl Fn(VectorId) -> bool) -> Option<VectorId> {
+        self.map(hidden).get(&key).copied()
+    }
+
+    /// Why `key` cannot be deleted or looked up.
+    pub(crate) fn why_missing(&self, key: Key) -> KeyError {
+        if self.deleted.contains_key(&key) { KeyError::Deleted(key) } else { KeyError::Unknown(key) }
+    }
+
+    /// Gives `slot` a key that the caller has checked not to be live. `alone`: the slot has no other.
+    pub(crate) fn assign(&mut self, key: Key, slot: VectorId, alone: bool, hidden: impl Fn(VectorId) -> bool) {
+        self.map(hidden);
+        // A new vector under a deleted key: the old one can no longer come back.
+        self.deleted.remove(&key);
+        if alone {
+            self.first.set(slot.index(), key);
+        } else {
+            self.more.entry(slot).or_default().push(key);
+        }
+        self.slots.get_mut().expect("made above").insert(key, slot);
+    }
+
+    /// Takes a live key away from its slot; true if the slot has none left.
+    pub(crate) fn delete(&mut self, key: Key, slot: VectorId) -> bool {
+        self.slots.get_mut().expect("the key was looked up").remove(&key);
+        self.deleted.insert(key, slot);
+        let Some(more) = self.more.get_mut(&slot) else { return true };
+        if self.first.at(slot.index()) == key {
+            self.first.set(slot.index(), more.remove(0));
+        } else {
+            more.retain(|&other| other != key);
+        }
+        if more.is_empty() {
+            self.more.remove(&slot);
+        }
+        false
+    }
+
+    /// The slot that a deleted key could be restored to.
+    pub(crate) fn restorable(&self, key: Key) -> Option<VectorId> {
+        self.deleted.get(&key).copied()
+    }
+
+    /// Forgets the deleted keys of slots that are gone.
+    pub(crate) fn forget(&mut self, gone: impl Fn(VectorId) -> bool) {
+        self.deleted.retain(|_, slot| !gone(*slot));
+    }
+
+    /// Moves everything of `from` to `to`, a slot without keys.
+    pub(crate) fn relocate(&mut self, from: VectorId, to: VectorId) {
+        self.first.set(to.index(), self.first.at(from.index()));
+        if let Some(more) = self.more.remove(&from) {
+            self.more.insert(to, more);
+        }
+    }
+
+    /// Forgets where keys are; the next look-up reads the column again.
+    pub(crate) fn invalidate(&mut self) {
+        self.slots = OnceLock::new();
+    }
+
+    /// Renames the slots of deleted keys.
+    pub(crate) fn rename_deleted(&mut self, rename: impl Fn(VectorId) -> VectorId) {
+        self.deleted.values_mut().for_each(|slot| *slot = rename(*slot));
+    }
+
+    fn map(&self, hidden: impl Fn(VectorId) -> bool) -> &HashMap<Key, VectorId> {
+        self.slots.get_or_init(|| {
+            let slots = (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !hidden(slot));
+            let mut map = HashMap::with_capacity(self.first.len() + self.shared());
+            map.extend(slots.map(|slot| (self.first.at(slot.index()), slot)));
+            map.extend(self.more.iter().flat_map(|(&slot, keys)| keys.iter().map(move |&key| (key, slot))));
+            map
+        })
+    }
+}

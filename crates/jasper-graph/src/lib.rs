@@ -1,0 +1,43 @@
+//! What a Jasper index is made of: vectors, the edges between them, keys, tombstones, start points, and its file.
+//!
+//! ```
+//! use jasper_core::{BuildParams, Metric};
+//! use jasper_graph::Graph;
+//!
+//! let mut graph = Graph::<f32>::new(Metric::L2, 2, BuildParams::default())?;
+//! let mut row = Vec::new();
+//! for (key, vector) in [(10, [0.0, 0.0]), (11, [3.0, 4.0])] {
+//!     let squared_norm = graph.prepare(0, &vector, &mut row)?;
+//!     let slot = graph.add_row(&row, squared_norm)?;
+//!     graph.assign_key(key, slot)?;
+//! }
+//! let slot = graph.slot_of(11).unwrap();
+//! assert_eq!(graph.row_scorer(slot).score_one(graph.slot_of(10).unwrap()), 25.0);
+//! graph.delete_key(11)?;
+//! assert_eq!((graph.live(), graph.hidden()), (1, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Nothing here searches. Where to look:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`graph`](Graph) | the graph: what may be asked, and the few ways it changes |
+//! | [`row`](RowError) | how a user's vector becomes a stored row, and which are refused |
+//! | [`space`](Scorer) | distances of stored rows, by metric |
+//! | [`keys`](KeyError) | which key means which slot |
+//! | [`segments`](Segments) | tables that grow without moving |
+//! | `journal` | what a failed batch puts back |
+
+mod graph;
+mod journal;
+mod keys;
+mod row;
+mod segments;
+mod space;
+
+pub use graph::Graph;
+pub use keys::KeyError;
+pub use row::RowError;
+pub use segments::{SEGMENT_ROWS, Segments};
+pub use space::Scorer;

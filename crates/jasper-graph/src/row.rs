@@ -1,0 +1,117 @@
+//! How a user's vector becomes a stored row, and which vectors are refused.
+
+use jasper_core::{Element, MatrixError, Metric, padded_len};
+
+/// A vector cannot be stored or searched for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// A value is not finite, or the shape is impossible.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// The vector has another dimension than the index.
+    #[error("row {row} has {given} coordinates where the index has {expected}")]
+    Dimension {
+        /// Row of the vector among those given.
+        row: usize,
+        /// Coordinates it has.
+        given: usize,
+        /// Coordinates the index has.
+        expected: usize,
+    },
+    /// A zero vector has no direction.
+    #[error("row {row} is a zero vector, which has no direction under the cosine metric; remove it or use l2")]
+    ZeroVector {
+        /// Row of the vector among those given.
+        row: usize,
+    },
+    /// Distances to this vector would not be finite.
+    #[error("row {row} is too long: its squared length ({squared_norm:e}) must be below {LONGEST:e}; scale the vectors down")]
+    TooLong {
+        /// Row of the vector among those given.
+        row: usize,
+        /// Its squared length.
+        squared_norm: f64,
+    },
+    /// No slot is left.
+    #[error("the index is full: it holds {} vectors, the most there can be", jasper_core::MAX_VECTORS)]
+    Full,
+    /// The operating system gives no more memory.
+    #[error("no memory for more rows")]
+    Memory(#[from] std::io::Error),
+}
+
+/// Rows are shorter than the root of this, so that every squared distance (at most 4 times it) and every partial sum
+/// of one is finite in f32.
+const LONGEST: f64 = f32::MAX as f64 / 8.0;
+
+/// See [`crate::Graph::prepare`].
+pub(crate) fn prepare<T: Element>(
+    metric: Metric,
+    dimension: usize,
+    row: usize,
+    vector: &[T],
+    out: &mut Vec<T>,
+) -> Result<f32, RowError> {
+    if vector.len() != dimension {
+        return Err(RowError::Dimension { row, given: vector.len(), expected: dimension });
+    }
+    out.clear();
+    out.extend_from_slice(vector);
+    out.resize(padded_len::<T>(dimension), T::default());
+    let squared_norm = if T::EXACT {
+        f64::from((T::kernels().dot)(out, out))
+    } else {
+        vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum()
+    };
+    if !squared_norm.is_finite() {
+        let column = vector.iter().position(|x| !x.to_f32().is_finite()).unwrap_or(0);
+        return Err(MatrixError::NotFinite { row, column, value: vector[column].to_f32() }.into());
+    }
+    if squared_norm >= LONGEST {
+        return Err(RowError::TooLong { row, squared_norm });
+    }
+    if metric == Metric::Cosine {
+        if squared_norm == 0.0 {
+            return Err(RowError::ZeroVector { row });
+        }
+        if !T::EXACT {
+            let scale = squared_norm.sqrt().recip();
+            out.iter_mut().for_each(|x| *x = T::from_f32((f64::from(x.to_f32()) * scale) as f32));
+        }
+    }
+    Ok(squared_norm as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::f16;
+
+    fn refuse<T: Element>(metric: Metric, vector: &[T]) -> String {
+        prepare(metric, 3, 7, vector, &mut Vec::new()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn vectors_that_cannot_be_used_are_refused() {
+        assert!(refuse(Metric::L2, &[1.0_f32, f32::NAN, 0.0]).contains("row 7 holds a value that is not finite (NaN) at coordinate 1"));
+        assert!(refuse(Metric::L2, &[1.0_f32, 0.0, f32::NEG_INFINITY]).contains("(-inf) at coordinate 2"));
+        assert!(refuse(Metric::L2, &[f16::INFINITY; 3]).contains("coordinate 0"));
+        assert!(refuse(Metric::L2, &[1_u8; 4]).contains("row 7 has 4 coordinates where the index has 3"));
+        assert!(refuse(Metric::Cosine, &[0_i8; 3]).contains("zero vector"));
+        assert!(refuse(Metric::Cosine, &[-0.0_f32; 3]).contains("zero vector"));
+        assert!(refuse(Metric::InnerProduct, &[1e19_f32; 3]).contains("too long"));
+    }
+
+    #[test]
+    fn floats_under_cosine_get_unit_length() {
+        let mut out = Vec::new();
+        assert_eq!(prepare(Metric::Cosine, 3, 0, &[3.0_f32, 0.0, 4.0], &mut out).unwrap(), 25.0);
+        assert_eq!(out, [0.6, 0.0, 0.8, 0.0]);
+        prepare(Metric::Cosine, 2, 0, &[1e-30_f32, 0.0], &mut out).unwrap();
+        assert_eq!(out[0], 1.0);
+        let mut bytes = Vec::new();
+        prepare(Metric::Cosine, 2, 0, &[3_u8, 4], &mut bytes).unwrap();
+        assert_eq!(bytes[..3], [3, 4, 0]);
+    }
+}

@@ -1,0 +1,254 @@
+//! A growable table of equal rows that never moves: the storage of vectors, adjacency and every per-slot column.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+
+use bytemuck::Pod;
+use memmap2::{MmapMut, MmapOptions};
+
+/// Rows of a segment. Growth adds a segment and copies nothing; a segment of byte vectors is 8 MB and more, so the
+/// huge pages asked for below are filled.
+pub const SEGMENT_ROWS: usize = 1 << 16;
+
+/// `len` rows of `width` elements, in segments of [`SEGMENT_ROWS`].
+///
+/// A segment is anonymous memory, or a private mapping of a file section: pages come in when touched, and a write
+/// copies the page, never the file.
+pub struct Segments<T> {
+    width: usize,
+    len: usize,
+    segments: Vec<Segment<T>>,
+}
+
+struct Segment<T> {
+    /// Owns the memory that `first` points to.
+    map: MmapMut,
+    first: NonNull<T>,
+    /// Rows that fit.
+    rows: usize,
+}
+
+// SAFETY: a segment owns its memory; `T: Pod` has no interior mutability, and access follows the borrow of `Segments`.
+unsafe impl<T: Send> Send for Segment<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Segment<T> {}
+
+impl<T: Pod> Segment<T> {
+    /// Zeroed memory for a whole segment, resident only where touched.
+    fn anonymous(width: usize) -> io::Result<Self> {
+        let bytes = SEGMENT_ROWS * width * size_of::<T>();
+        let map = MmapMut::map_anon(bytes.max(1))?;
+        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. A kernel without huge
+        // pages refuses the advice, and nothing is lost.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        Ok(Self::over(map, SEGMENT_ROWS))
+    }
+
+    /// `rows` rows of a file, from `offset` on.
+    fn mapped(file: &File, offset: u64, rows: usize, width: usize) -> io::Result<Self> {
+        let bytes = rows * width * size_of::<T>();
+        // SAFETY: the mapping is private, so nothing here writes to the file; that nobody else shortens the file
+        // while it is mapped is what `open` asks of its caller.
+        let map = unsafe { MmapOptions::new().offset(offset).len(bytes).map_copy(file)? };
+        Ok(Self::over(map, rows))
+    }
+
+    fn over(mut map: MmapMut, rows: usize) -> Self {
+        let first = NonNull::new(map.as_mut_ptr().cast::<T>()).unwrap_or(NonNull::dangling());
+        assert!(first.is_aligned(), "a mapping starts on a page, and sections on multiples of 4096");
+        Self { map, first, rows }
+    }
+
+    #[inline(always)]
+    fn slice(&self, start: usize, len: usize) -> &[T] {
+        debug_assert!((start + len) * size_of::<T>() <= self.map.len());
+        // SAFETY: `Segments` asks only for rows below its `len`, which it checks, and a segment holds every row below
+        // it; any bytes are a `T: Pod`.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr().add(start), len) }
+    }
+
+    #[inline(always)]
+    fn slice_mut(&mut self, start: usize, len: usize) -> &mut [T] {
+        debug_assert!((start + len) * size_of::<T>() <= self.map.len());
+        // SAFETY: as in `slice`; the exclusive borrow makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().add(start), len) }
+    }
+}
+
+impl<T: Pod> Segments<T> {
+    /// No rows, of `width` elements each.
+    pub const fn new(width: usize) -> Self {
+        Self { width, len: 0, segments: Vec::new() }
+    }
+
+    /// `len` rows of `width` elements that lie in `file` from `offset` on, row after row.
+    ///
+    /// # Errors
+    /// What the operating system says of the mapping.
+    pub fn map(file: &File, offset: u64, len: usize, width: usize) -> io::Result<Self> {
+        let segment_bytes = (SEGMENT_ROWS * width * size_of::<T>()) as u64;
+        let segments = (0..len.div_ceil(SEGMENT_ROWS))
+            .map(|i| {
+                let rows = SEGMENT_ROWS.min(len - i * SEGMENT_ROWS);
+                Segment::mapped(file, offset + i as u64 * segment_bytes, rows, width)
+            })
+            .collect::<io::Result<_>>()?;
+        Ok(Self { width, len, segments })
+    }
+
+    /// Rows there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Elements of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Row `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Self::len`].
+    #[inline(always)]
+    pub fn row(&self, index: usize) -> &[T] {
+        assert!(index < self.len);
+        self.segments[index / SEGMENT_ROWS].slice(index % SEGMENT_ROWS * self.width, self.width)
+    }
+
+    /// Row `index`, to write.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Self::len`].
+    #[inline(always)]
+    pub fn row_mut(&mut self, index: usize) -> &mut [T] {
+        assert!(index < self.len);
+        self.segments[index / SEGMENT_ROWS].slice_mut(index % SEGMENT_ROWS * self.width, self.width)
+    }
+
+    /// Sets the number of rows. New rows hold zeros, or what was there before a shortening.
+    ///
+    /// Cost: a new segment is reserved, not touched; only a shorter last segment of a mapped file is copied.
+    ///
+    /// # Errors
+    /// What the operating system says when it has no more address space.
+    pub fn resize(&mut self, len: usize) -> io::Result<()> {
+        while self.segments.len() < len.div_ceil(SEGMENT_ROWS) {
+            self.make_last_whole()?;
+            self.segments.push(Segment::anonymous(self.width)?);
+        }
+        if self.segments.last().is_some_and(|last| (self.segments.len() - 1) * SEGMENT_ROWS + last.rows < len) {
+            self.make_last_whole()?;
+        }
+        self.len = len;
+        Ok(())
+    }
+
+    /// Copies the rows of a file mapping into memory with huge pages: many searches then run faster than on the
+    /// mapping, one or two do not earn the copy.
+    ///
+    /// # Errors
+    /// What the operating system says when it has no more address space.
+    pub fn load(&mut self) -> io::Result<()> {
+        for index in 0..self.segments.len() {
+            self.copy_segment(index)?;
+        }
+        Ok(())
+    }
+
+    /// The rows as slices of whole rows, one a segment, in order.
+    pub fn chunks(&self) -> impl Iterator<Item = &[T]> {
+        self.segments.iter().enumerate().map_while(|(i, segment)| {
+            let rows = SEGMENT_ROWS.min(self.len.saturating_sub(i * SEGMENT_ROWS));
+            (rows > 0).then(|| segment.slice(0, rows * self.width))
+        })
+    }
+
+    /// Bytes of the rows there are.
+    pub fn bytes(&self) -> usize {
+        self.len * self.width * size_of::<T>()
+    }
+
+    fn make_last_whole(&mut self) -> io::Result<()> {
+        match self.segments.len().checked_sub(1) {
+            Some(last) if self.segments[last].rows < SEGMENT_ROWS => self.copy_segment(last),
+            _ => Ok(()),
+        }
+    }
+
+    fn copy_segment(&mut self, index: usize) -> io::Result<()> {
+        let mut copy = Segment::anonymous(self.width)?;
+        let old = &mut self.segments[index];
+        let elements = old.rows * self.width;
+        copy.slice_mut(0, elements).copy_from_slice(old.slice(0, elements));
+        *old = copy;
+        Ok(())
+    }
+}
+
+/// A column is a table of rows of one element.
+impl<T: Pod> Segments<T> {
+    /// Element `index` of a column.
+    #[inline(always)]
+    pub fn at(&self, index: usize) -> T {
+        self.row(index)[0]
+    }
+
+    /// Sets element `index` of a column.
+    #[inline(always)]
+    pub fn set(&mut self, index: usize, value: T) {
+        self.row_mut(index)[0] = value;
+    }
+}
+
+impl<T> fmt::Debug for Segments<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows of {} in {} segments", self.len, self.width, self.segments.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn grows_over_segments_and_keeps_rows() {
+        let mut rows = Segments::<u32>::new(3);
+        let n = SEGMENT_ROWS * 2 + 5;
+        rows.resize(n).unwrap();
+        for i in [0, SEGMENT_ROWS - 1, SEGMENT_ROWS, n - 1] {
+            assert_eq!(rows.row(i), [0; 3]);
+            rows.row_mut(i).fill(i as u32);
+        }
+        rows.resize(n + 10).unwrap();
+        assert_eq!(rows.row(SEGMENT_ROWS), [SEGMENT_ROWS as u32; 3]);
+        assert_eq!(rows.chunks().map(<[u32]>::len).collect::<Vec<_>>(), [SEGMENT_ROWS * 3, SEGMENT_ROWS * 3, 45]);
+        assert!(std::panic::catch_unwind(|| rows.row(n + 10)[0]).is_err());
+    }
+
+    #[test]
+    fn maps_a_file_privately_and_grows_beyond_it() {
+        let mut file = tempfile::tempfile().unwrap();
+        let values: Vec<u32> = (0..4096 / 4 + 10).collect();
+        file.write_all(bytemuck::cast_slice(&values)).unwrap();
+        let mut rows = Segments::<u32>::map(&file, 4096, 5, 2).unwrap();
+        assert_eq!(rows.row(4), [1032, 1033]);
+        rows.row_mut(4)[0] = 7;
+        rows.resize(9).unwrap();
+        assert_eq!(rows.row(4), [7, 1033]);
+        assert_eq!(rows.row(8), [0, 0]);
+        rows.load().unwrap();
+        assert_eq!(rows.row(0), [1024, 1025]);
+        let again = Segments::<u32>::map(&file, 4096, 5, 2).unwrap();
+        assert_eq!(again.row(4), [1032, 1033], "the file is untouched");
+    }
+}
