@@ -1,0 +1,142 @@
+//! Who may use whom. The book's page on architecture has the reasons.
+
+use cargo_metadata::DependencyKind;
+
+use super::Finding;
+use crate::workspace::Package;
+
+/// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
+/// package above it in this list.
+const LAYERS: [(&str, &[&str]); 8] = [
+    ("jasper-core", &[]),
+    ("jasper-data", &["jasper-core"]),
+    ("jasper-graph", &["jasper-core", "jasper-data"]),
+    ("jasper-build", &["jasper-core", "jasper-data", "jasper-graph"]),
+    ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build"]),
+    ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),
+    ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
+    ("xtask", &[]),
+];
+
+/// Packages from outside that stand for a duty, with the packages whose code may use them.
+const DUTIES: [(&str, &[&str]); 6] = [
+    // Errors without a type are for programs, never for a library.
+    ("anyhow", &["jasper-cli", "jasper-benches", "xtask"]),
+    ("clap", &["jasper-cli"]),
+    // The library reports progress to a closure; only the command draws it.
+    ("indicatif", &["jasper-cli"]),
+    ("plotters", &["jasper-cli"]),
+    // Files.
+    ("memmap2", &["jasper-data", "jasper-graph"]),
+    // Threads.
+    ("rayon", &["jasper-data", "jasper-build", "jasper"]),
+];
+
+/// Compares the dependencies of `packages` with both tables.
+pub fn check(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let Some(layer) = LAYERS.iter().position(|(name, _)| *name == package.name) else {
+            findings.push(Finding::new(
+                &package.manifest,
+                "this package has no row in the table LAYERS of xtask; give it one",
+            ));
+            continue;
+        };
+        for (used, kind) in &package.dependencies {
+            if let Some(wrong) = objection(layer, used, *kind) {
+                findings.push(Finding::new(&package.manifest, wrong));
+            }
+        }
+    }
+    for (name, _) in LAYERS {
+        if !packages.iter().any(|package| package.name == name) {
+            findings.push(Finding::new(
+                "xtask",
+                format!("the table LAYERS names {name}, which does not exist; remove its row"),
+            ));
+        }
+    }
+    findings
+}
+
+/// Why the package in row `layer` may not use `used` in builds of this kind.
+fn objection(layer: usize, used: &str, kind: DependencyKind) -> Option<String> {
+    let (name, allowed) = LAYERS[layer];
+    let in_tests = kind == DependencyKind::Development;
+    if let Some(other) = LAYERS.iter().position(|(other, _)| *other == used) {
+        return if in_tests {
+            (other >= layer).then(|| {
+                format!("the tests of {name} use {used}, which is not above it in the table LAYERS of xtask")
+            })
+        } else {
+            (!allowed.contains(&used))
+                .then(|| format!("{name} may use {allowed:?} of this workspace, not {used}"))
+        };
+    }
+    let (_, holders) = DUTIES.iter().find(|(duty, _)| *duty == used)?;
+    (!in_tests && !holders.contains(&name))
+        .then(|| format!("{name} may not use {used}; that is for {holders:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a package that uses `used`.
+    fn objections(name: &str, used: &str, kind: DependencyKind) -> Vec<String> {
+        let sample = |name: &str, dependencies| Package {
+            name: name.into(),
+            manifest: "Cargo.toml".into(),
+            crate_roots: Vec::new(),
+            dependencies,
+        };
+        let mut packages: Vec<Package> = LAYERS.iter().map(|(name, _)| sample(name, Vec::new())).collect();
+        packages.retain(|package| package.name != name);
+        packages.push(sample(name, vec![(used.into(), kind)]));
+        check(&packages).iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn code_uses_only_what_its_row_allows() {
+        let code = |name, used| objections(name, used, DependencyKind::Normal);
+        assert!(code("jasper-graph", "jasper-core").is_empty());
+        assert_eq!(
+            code("jasper-core", "jasper-graph"),
+            ["Cargo.toml: jasper-core may use [] of this workspace, not jasper-graph"]
+        );
+        assert_eq!(code("jasper-cli", "jasper-build").len(), 1);
+        assert_eq!(objections("jasper-core", "jasper-data", DependencyKind::Build).len(), 1);
+    }
+
+    #[test]
+    fn tests_may_use_what_is_below_only() {
+        let tests = |name, used| objections(name, used, DependencyKind::Development);
+        assert!(tests("jasper-cli", "jasper-build").is_empty());
+        assert_eq!(tests("jasper-data", "jasper-graph").len(), 1);
+        assert!(tests("jasper-core", "anyhow").is_empty());
+    }
+
+    #[test]
+    fn duties_stay_where_they_belong() {
+        let findings = objections("jasper-core", "rayon", DependencyKind::Normal);
+        assert!(findings[0].contains("jasper-core may not use rayon"), "{findings:?}");
+        assert!(objections("jasper-build", "rayon", DependencyKind::Normal).is_empty());
+    }
+
+    #[test]
+    fn the_table_and_the_packages_match() {
+        let findings = objections("jasper-new", "half", DependencyKind::Normal);
+        assert!(findings[0].contains("no row"), "{findings:?}");
+        assert!(check(&[])[0].what.contains("names jasper-core, which does not exist"));
+    }
+
+    #[test]
+    fn rows_name_only_rows_above_them() {
+        for (row, (name, allowed)) in LAYERS.iter().enumerate() {
+            for used in *allowed {
+                assert!(LAYERS[..row].iter().any(|(above, _)| above == used), "{name} -> {used}");
+            }
+        }
+    }
+}

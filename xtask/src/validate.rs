@@ -1,0 +1,111 @@
+//! Everything that CI does, in one list: a change that passes here passes there.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::process::{self, cargo, command, installed, line};
+use crate::workspace::Workspace;
+use crate::{site, tidy};
+
+/// The checks that run when the advisory database is out of reach too.
+const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
+
+/// Runs every step in order and stops at the first that fails. A step whose program is not installed is skipped,
+/// and said so at the end.
+///
+/// # Errors
+/// Of the first step that fails.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    let root = &workspace.root;
+    let mut list = List::default();
+    list.step("format", cargo(root).args(["fmt", "--all", "--check"]))?;
+    list.step("lints", cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    list.step("reference", &mut site::reference(workspace))?;
+    list.step_if_installed("book", &mut site::book(workspace), site::GET_MDBOOK)?;
+    let mut deny = command("cargo-deny", root);
+    list.step_if_installed(
+        "dependencies",
+        deny.args(DENY_CHECKS),
+        "install it with `cargo install cargo-deny`",
+    )?;
+    list.section("tidy", "cargo xtask tidy");
+    tidy::run(workspace)?;
+    let readme = workspace.text("README.md")?.unwrap_or_default();
+    let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
+    list.step("tests, as README.md says", cargo(root).args(test))?;
+    list.finish();
+    Ok(())
+}
+
+/// Prints what runs, how long it took and what was skipped.
+#[derive(Default)]
+struct List {
+    skipped: Vec<String>,
+}
+
+impl List {
+    fn section(&self, name: &str, how: &str) {
+        println!("\n== {name}: {how}");
+    }
+
+    fn step(&mut self, name: &str, command: &mut Command) -> Result<()> {
+        self.section(name, &line(command));
+        let start = Instant::now();
+        process::run(command)?;
+        println!("== {name}: passed in {:.0} s", start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn step_if_installed(&mut self, name: &str, command: &mut Command, how_to_get: &str) -> Result<()> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        if installed(&program) {
+            return self.step(name, command);
+        }
+        self.section(name, "skipped");
+        self.skipped.push(format!("{name}: {program} is not installed; {how_to_get}"));
+        Ok(())
+    }
+
+    fn finish(self) {
+        println!("\nall passed");
+        for skipped in self.skipped {
+            println!("skipped {skipped}");
+        }
+    }
+}
+
+/// The arguments of the first `cargo test` command in a fenced block of the README: what a reader will type.
+fn test_command(readme: &str) -> Option<Vec<&str>> {
+    let mut fenced = false;
+    readme.lines().map(str::trim).find_map(|line| {
+        fenced ^= line.starts_with("```");
+        let command = line.trim_start_matches("$ ").split('#').next()?;
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words[..] {
+            ["cargo", "test", ..] if fenced => Some(words[1..].to_vec()),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_command_is_the_one_shown() {
+        let readme = "Say `cargo test`.\n\ncargo test --prose\n```sh\ncargo run\n$ cargo test --workspace   # about a minute\n```\n";
+        assert_eq!(test_command(readme).unwrap(), ["test", "--workspace"]);
+        assert_eq!(test_command("cargo test --workspace\n"), None);
+    }
+
+    #[test]
+    fn what_is_not_installed_is_named() {
+        let mut list = List::default();
+        let mut none = Command::new("no-such-program");
+        list.step_if_installed("book", &mut none, "find it").unwrap();
+        assert_eq!(list.skipped, ["book: no-such-program is not installed; find it"]);
+    }
+}
