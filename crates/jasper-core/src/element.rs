@@ -5,7 +5,7 @@ use std::fmt;
 use bytemuck::Pod;
 use half::f16;
 
-use crate::distance::{Kernels, select};
+use crate::distance::{Kernels, Level, select};
 
 /// A coordinate type: f32, [`f16`], u8 or i8. Sealed: kernels exist for these four.
 ///
@@ -25,6 +25,9 @@ pub trait Element: Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + 
 
     /// The distance functions of this type for the processor at hand, chosen once per process.
     fn kernels() -> &'static Kernels<Self>;
+
+    /// The distance functions of the widest level up to `level` that this processor runs: for tests and benches.
+    fn kernels_at(level: Level) -> Kernels<Self>;
 }
 
 /// Which element type, as a value: for file headers and command lines.
@@ -110,7 +113,11 @@ macro_rules! element {
 
             fn kernels() -> &'static Kernels<Self> {
                 static KERNELS: std::sync::OnceLock<Kernels<$type>> = std::sync::OnceLock::new();
-                KERNELS.get_or_init(|| select::kernels(select::Level::detect()))
+                KERNELS.get_or_init(|| Self::kernels_at(Level::detect()))
+            }
+
+            fn kernels_at(level: Level) -> Kernels<Self> {
+                select::kernels(level)
             }
         }
     };
