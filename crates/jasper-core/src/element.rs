@@ -10,7 +10,9 @@ use crate::distance::{Kernels, Level, select};
 /// A coordinate type: f32, [`f16`], u8 or i8. Sealed: kernels exist for these four.
 ///
 /// Rows are stored in this type, on host and device, and never widened at rest.
-pub trait Element: Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+pub trait Element:
+    Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + sealed::Sealed + 'static
+{
     /// Which of the four this is.
     const KIND: ElementKind;
 

@@ -2,8 +2,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
-/// The user's name of a vector: any u64, unique among the live vectors of an index.
+/// The user's name of a vector: any u64 but [`NO_KEY`], unique among the live vectors of an index.
 pub type Key = u64;
+
+/// No vector's key: fills the places of an answer that has fewer than `k` vectors to name.
+pub const NO_KEY: Key = Key::MAX;
 
 /// Most vertices an index can hold: a [`crate::Neighbor`] keeps an id in 31 bits.
 pub const MAX_VECTORS: usize = (1 << 31) - 1;

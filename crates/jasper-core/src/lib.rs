@@ -47,8 +47,8 @@ pub mod synthetic;
 
 pub use bitset::BitSet;
 pub use element::{Element, ElementKind};
-pub use id::{Key, MAX_VECTORS, VectorId};
-pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, padded_len};
+pub use id::{Key, MAX_VECTORS, NO_KEY, VectorId};
+pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, RowSource, padded_len};
 pub use metric::{Metric, ParseMetricError};
 pub use neighbor::Neighbor;
 pub use params::{BuildParams, BuildParamsBuilder, ParamError, defaults};

@@ -38,7 +38,9 @@ pub enum MatrixError {
         dimension: usize,
     },
     /// A coordinate is NaN or infinite.
-    #[error("row {row} holds a value that is not finite ({value}) at coordinate {column}; remove the row or replace the value")]
+    #[error(
+        "row {row} holds a value that is not finite ({value}) at coordinate {column}; remove the row or replace the value"
+    )]
     NotFinite {
         /// Row of the value.
         row: usize,
@@ -137,6 +139,43 @@ impl<'a, T: Element> MatrixView<'a, T> {
             if let Some(column) = values.iter().position(|x| !x.to_f32().is_finite()) {
                 return Err(MatrixError::NotFinite { row, column, value: values[column].to_f32() });
             }
+        }
+        Ok(())
+    }
+}
+
+/// Rows that are read a few at a time, from memory or from a file: what a build takes.
+pub trait RowSource<T> {
+    /// Number of rows.
+    fn len(&self) -> usize;
+
+    /// Whether there are no rows.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Coordinates of a row.
+    fn dimension(&self) -> usize;
+
+    /// Copies the rows `range` into `out`, which holds `range.len() x dimension` elements, row-major.
+    ///
+    /// # Errors
+    /// What the medium says; never for rows in memory.
+    fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
+}
+
+impl<T: Element> RowSource<T> for MatrixView<'_, T> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn dimension(&self) -> usize {
+        self.dimension()
+    }
+
+    fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()> {
+        for (row, out) in self.slice(range).rows().zip(out.chunks_exact_mut(self.dimension)) {
+            out.copy_from_slice(row);
         }
         Ok(())
     }

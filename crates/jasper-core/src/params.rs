@@ -131,7 +131,13 @@ impl BuildParamsBuilder {
     pub fn build(self) -> Result<BuildParams, ParamError> {
         let params = self.0;
         check("max_degree", params.max_degree, 1, DEGREE_LIMIT, "32 to 128 suits most data")?;
-        check("build_beam_width", params.build_beam_width, 1, BEAM_LIMIT, "twice the degree is a good start")?;
+        check(
+            "build_beam_width",
+            params.build_beam_width,
+            1,
+            BEAM_LIMIT,
+            "twice the degree is a good start",
+        )?;
         check("alpha", params.alpha, 1.0, 4.0, "it multiplies squared distances; 1.2 suits most data")?;
         check("max_batch_share", params.max_batch_share, 1e-6, 1.0, "0.02 keeps recall")?;
         Ok(params)

@@ -75,7 +75,9 @@ impl Progress {
     pub fn report(self, report: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
         match report(self) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Cancelled { stage: self.stage, done: self.done, total: self.total }),
+            ControlFlow::Break(()) => {
+                Err(Cancelled { stage: self.stage, done: self.done, total: self.total })
+            }
         }
     }
 }

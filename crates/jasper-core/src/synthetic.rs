@@ -52,7 +52,12 @@ impl Clusters {
     /// Rows of the clusters named, in that order: what a sorted or drifting stream is made of.
     pub fn rows_of<T: Element>(&self, labels: &[usize], stream: u64) -> Vec<T> {
         let mut shape = rng(self.seed);
-        let mut normal = |scale: f32| -> f32 { scale * { let x: f32 = StandardNormal.sample(&mut shape); x } };
+        let mut normal = |scale: f32| -> f32 {
+            scale * {
+                let x: f32 = StandardNormal.sample(&mut shape);
+                x
+            }
+        };
         let centres: Vec<f32> = (0..self.clusters * self.dimension).map(|_| normal(25.0)).collect();
         let bases: Vec<f32> = (0..self.clusters * self.latent * self.dimension)
             .map(|_| normal(20.0 / (self.latent as f32).sqrt()))

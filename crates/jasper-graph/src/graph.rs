@@ -3,7 +3,8 @@
 use std::io;
 
 use jasper_core::{
-    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MAX_VECTORS, MatrixError, Metric, VectorId, padded_len,
+    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MAX_VECTORS, MatrixError, Metric, NO_KEY, VectorId,
+    padded_len,
 };
 
 use crate::journal::Journal;
@@ -29,6 +30,8 @@ pub struct Graph<T: 'static> {
     pub(crate) free: BitSet,
     /// Where searches begin; empty only when no vertex was ever linked.
     pub(crate) start_points: Vec<VectorId>,
+    /// Vertices linked since it was last known that all live ones can be reached.
+    pub(crate) unchecked: usize,
     pub(crate) journal: Option<Journal>,
 }
 
@@ -56,6 +59,7 @@ impl<T: Element> Graph<T> {
             tombstones: BitSet::new(),
             free: BitSet::new(),
             start_points: Vec::new(),
+            unchecked: 0,
             journal: None,
         })
     }
@@ -251,6 +255,38 @@ impl<T: Element> Graph<T> {
         self.degrees.set(slot.index(), neighbors.len() as u16);
     }
 
+    /// Adds out-edges to a vertex.
+    ///
+    /// # Panics
+    /// If it then had more than `max_degree`. That ids are distinct, in range and not `slot` is the caller's care.
+    pub fn append_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+        let degree = self.degrees.at(slot.index()) as usize;
+        let row = self.adjacency.row_mut(slot.index());
+        if let Some(journal) = &mut self.journal {
+            journal.keep(slot, &row[..degree]);
+        }
+        row[degree..][..neighbors.len()].copy_from_slice(neighbors);
+        self.degrees.set(slot.index(), (degree + neighbors.len()) as u16);
+    }
+
+    /// Frees a hidden slot that has no key, and that no edge or start point leads to.
+    pub fn release(&mut self, slot: VectorId) {
+        if self.tombstones.remove(slot.index()) {
+            self.free.insert(slot.index());
+            self.degrees.set(slot.index(), 0);
+        }
+    }
+
+    /// Vertices linked since it was last known that every live one can be reached.
+    pub fn unchecked(&self) -> usize {
+        self.unchecked
+    }
+
+    /// Sets [`Self::unchecked`].
+    pub fn set_unchecked(&mut self, vertices: usize) {
+        self.unchecked = vertices;
+    }
+
     /// Sets where searches begin.
     pub fn set_start_points(&mut self, start_points: Vec<VectorId>) {
         self.start_points = start_points;
@@ -259,16 +295,30 @@ impl<T: Element> Graph<T> {
     /// Gives a vertex a key; a hidden vertex becomes live.
     ///
     /// # Errors
-    /// [`KeyError::Exists`].
+    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
     pub fn assign_key(&mut self, key: Key, slot: VectorId) -> Result<(), KeyError> {
-        if self.slot_of(key).is_some() {
-            return Err(KeyError::Exists(key));
-        }
-        let Self { keys, tombstones, free, .. } = self;
-        let hidden = |slot: VectorId| tombstones.contains(slot.index()) || free.contains(slot.index());
-        keys.assign(key, slot, hidden(slot), hidden);
-        tombstones.remove(slot.index());
+        self.check_unused(key)?;
+        self.assign_unused_key(key, slot);
         Ok(())
+    }
+
+    /// Whether a new vector may have this key.
+    ///
+    /// # Errors
+    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
+    pub fn check_unused(&self, key: Key) -> Result<(), KeyError> {
+        if key == NO_KEY {
+            return Err(KeyError::Reserved);
+        }
+        if self.slot_of(key).is_some() { Err(KeyError::Exists(key)) } else { Ok(()) }
+    }
+
+    /// [`Self::assign_key`] after [`Self::check_unused`]: a bulk build has checked its keys in one go, and never needs
+    /// the table of keys.
+    pub fn assign_unused_key(&mut self, key: Key, slot: VectorId) {
+        let alone = !self.is_live(slot);
+        self.keys.assign(key, slot, alone);
+        self.tombstones.remove(slot.index());
     }
 
     /// Deletes a key: it is not returned from now on. Its vertex is hidden when this was its last key.
@@ -329,6 +379,10 @@ impl<T: Element> Graph<T> {
             self.set_neighbors(slot, neighbors);
         }
         self.resize(journal.len).expect("a table shrinks without asking for memory");
+        // A slot that was free and got a vertex has none again, and so no edges.
+        for slot in journal.free.iter() {
+            self.degrees.set(slot, 0);
+        }
         self.free = journal.free;
         self.tombstones = journal.tombstones;
         self.start_points = journal.start_points;

@@ -31,6 +31,9 @@ pub enum KeyError {
     /// The key is live already.
     #[error("key {0} is in the index already; use upsert to replace its vector")]
     Exists(Key),
+    /// The key stands for "no answer" in buffers of answers.
+    #[error("key {} is reserved for places without an answer; use any other", jasper_core::NO_KEY)]
+    Reserved,
     /// The key is neither live nor restorable.
     #[error("key {0} is not in the index")]
     Unknown(Key),
@@ -104,8 +107,7 @@ impl KeyTable {
     }
 
     /// Gives `slot` a key that the caller has checked not to be live. `alone`: the slot has no other.
-    pub(crate) fn assign(&mut self, key: Key, slot: VectorId, alone: bool, hidden: impl Fn(VectorId) -> bool) {
-        self.map(hidden);
+    pub(crate) fn assign(&mut self, key: Key, slot: VectorId, alone: bool) {
         // A new vector under a deleted key: the old one can no longer come back.
         self.deleted.remove(&key);
         if alone {
@@ -113,12 +115,16 @@ impl KeyTable {
         } else {
             self.more.entry(slot).or_default().push(key);
         }
-        self.slots.get_mut().expect("made above").insert(key, slot);
+        if let Some(slots) = self.slots.get_mut() {
+            slots.insert(key, slot);
+        }
     }
 
     /// Takes a live key away from its slot; true if the slot has none left.
     pub(crate) fn delete(&mut self, key: Key, slot: VectorId) -> bool {
-        self.slots.get_mut().expect("the key was looked up").remove(&key);
+        if let Some(slots) = self.slots.get_mut() {
+            slots.remove(&key);
+        }
         self.deleted.insert(key, slot);
         let Some(more) = self.more.get_mut(&slot) else { return true };
         if self.first.at(slot.index()) == key {

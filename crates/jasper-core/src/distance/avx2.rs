@@ -57,45 +57,70 @@ impl Bytes for i8 {
     }
 }
 
-/// Calls `step` for every whole block of `BLOCK` elements, and for the rest copied into a block of zeros.
+/// Calls `step` with a register's number, 0 to `REGISTERS` and over again, and `LANES` elements of each vector: the
+/// last elements, if they are fewer, from a copy with zeros behind them.
+///
+/// # Safety
+/// Both vectors are readable for `len` elements.
 #[inline(always)]
-unsafe fn blocks<T: Copy + Default, const BLOCK: usize>(
+unsafe fn registers<T: Copy + Default, const REGISTERS: usize, const LANES: usize>(
     a: *const T,
     b: *const T,
     len: usize,
-    mut step: impl FnMut(*const T, *const T),
+    mut step: impl FnMut(usize, *const T, *const T),
 ) {
-    let whole = len / BLOCK * BLOCK;
-    for at in (0..whole).step_by(BLOCK) {
-        // SAFETY: `at + BLOCK <= len`, and the caller says that both are readable for `len`.
-        unsafe { step(a.add(at), b.add(at)) };
-    }
-    if whole < len {
-        let mut tail = [[T::default(); BLOCK]; 2];
-        for (tail, from) in tail.iter_mut().zip([a, b]) {
-            // SAFETY: `whole < len`, readable to `len`, and `len - whole < BLOCK`.
-            unsafe { std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), len - whole) };
+    let block = REGISTERS * LANES;
+    let whole = len / block * block;
+    for at in (0..whole).step_by(block) {
+        for register in 0..REGISTERS {
+            let at = at + register * LANES;
+            // SAFETY: the block that holds `at` ends at or before `whole`, and `whole <= len`.
+            unsafe { step(register, a.add(at), b.add(at)) };
         }
-        step(tail[0].as_ptr(), tail[1].as_ptr());
     }
+    // Of the last block, what there is. Register by register, so that its number is known when this is compiled.
+    for register in 0..REGISTERS {
+        let at = whole + register * LANES;
+        if at + LANES <= len {
+            // SAFETY: checked on the line above.
+            unsafe { step(register, a.add(at), b.add(at)) };
+        } else if at < len {
+            // SAFETY: `at < len`, and fewer than `LANES` elements follow.
+            let (a, b) = unsafe {
+                (zero_filled::<T, LANES>(a.add(at), len - at), zero_filled::<T, LANES>(b.add(at), len - at))
+            };
+            step(register, a.as_ptr(), b.as_ptr());
+        }
+    }
+}
+
+/// The first `count` elements at `from`, then zeros. Not inlined: rows at rest are padded and never come here.
+///
+/// # Safety
+/// `count` elements are readable at `from`, and `count <= N`.
+#[inline(never)]
+unsafe fn zero_filled<T: Copy + Default, const N: usize>(from: *const T, count: usize) -> [T; N] {
+    let mut out = [T::default(); N];
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), count) };
+    out
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
     let mut sums = [_mm256_setzero_ps(); 8];
-    // SAFETY: the caller's promise for `len`; `blocks` gives 64 readable values a step.
+    // SAFETY: the caller's promise for `len`; eight values a step.
     unsafe {
-        blocks::<T, 64>(a, b, len, |a, b| {
-            for (register, sum) in sums.iter_mut().enumerate() {
-                let (x, y) = (T::load(a.add(8 * register)), T::load(b.add(8 * register)));
-                *sum = if SQUARED {
-                    let difference = _mm256_sub_ps(x, y);
-                    _mm256_fmadd_ps(difference, difference, *sum)
-                } else {
-                    _mm256_fmadd_ps(x, y, *sum)
-                };
-            }
+        registers::<T, 8, 8>(a, b, len, |register, a, b| {
+            let (x, y) = (T::load(a), T::load(b));
+            let sum = &mut sums[register];
+            *sum = if SQUARED {
+                let difference = _mm256_sub_ps(x, y);
+                _mm256_fmadd_ps(difference, difference, *sum)
+            } else {
+                _mm256_fmadd_ps(x, y, *sum)
+            };
         });
     }
     // Registers 2i and 2i + 1 are the halves of register i of the fixed order.
@@ -107,23 +132,22 @@ unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
-    let mut sums = [_mm256_setzero_si256(); 2];
-    // SAFETY: the caller's promise for `len`; `blocks` gives 32 readable values a step.
+    let mut sums = [_mm256_setzero_si256(); 4];
+    // SAFETY: the caller's promise for `len`; sixteen values a step.
     unsafe {
-        blocks::<T, 32>(a, b, len, |a, b| {
-            for (register, sum) in sums.iter_mut().enumerate() {
-                let (x, y) = (T::load(a.add(16 * register)), T::load(b.add(16 * register)));
-                let (p, q) = if SQUARED {
-                    let difference = _mm256_sub_epi16(x, y);
-                    (difference, difference)
-                } else {
-                    (x, y)
-                };
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(p, q));
-            }
+        registers::<T, 4, 16>(a, b, len, |register, a, b| {
+            let (x, y) = (T::load(a), T::load(b));
+            let (p, q) = if SQUARED {
+                let difference = _mm256_sub_epi16(x, y);
+                (difference, difference)
+            } else {
+                (x, y)
+            };
+            let sum = &mut sums[register];
+            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(p, q));
         });
     }
-    let eight = _mm256_add_epi32(sums[0], sums[1]);
+    let eight = _mm256_add_epi32(_mm256_add_epi32(sums[0], sums[1]), _mm256_add_epi32(sums[2], sums[3]));
     let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
     let two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
     _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<1>(two))) as f32

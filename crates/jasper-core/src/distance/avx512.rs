@@ -79,10 +79,11 @@ unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: 
         step(2, at + 32, !0);
         step(3, at + 48, !0);
     }
+    let rest = first_lanes(len - whole);
     for register in 0..4 {
-        let at = whole + 16 * register;
-        if at < len {
-            step(register, at, lanes(len - at, 16) as __mmask16);
+        let mask = (rest >> (16 * register)) as __mmask16;
+        if mask != 0 {
+            step(register, whole + 16 * register, mask);
         }
     }
     let sum = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
@@ -110,19 +111,20 @@ unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: us
         step(0, at, !0);
         step(1, at + 32, !0);
     }
+    let rest = first_lanes(len - whole);
     for register in 0..2 {
-        let at = whole + 32 * register;
-        if at < len {
-            step(register, at, lanes(len - at, 32) as __mmask32);
+        let mask = (rest >> (32 * register)) as __mmask32;
+        if mask != 0 {
+            step(register, whole + 32 * register, mask);
         }
     }
     _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1])) as f32
 }
 
-/// A mask of the first `left` of `width` lanes.
+/// A mask of the first `count` of 64 lanes; `count` is below 64.
 #[inline(always)]
-fn lanes(left: usize, width: usize) -> u64 {
-    (1_u64 << left.min(width)) - 1
+fn first_lanes(count: usize) -> u64 {
+    (1 << count) - 1
 }
 
 macro_rules! avx512 {

@@ -11,12 +11,12 @@
 //! assert_eq!((kernels.squared_l2)(&[0, 255, 3], &[255, 0, 1]), (255 * 255 * 2 + 4) as f32);
 //! ```
 
-mod scalar;
-pub(crate) mod select;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod scalar;
+pub(crate) mod select;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

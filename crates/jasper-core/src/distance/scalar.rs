@@ -51,7 +51,11 @@ fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f3
 }
 
 /// Sum of the products of `factors(x, y)`: exact, so in any order.
-fn reduce_integers<T: Element + Into<i32>>(a: &[T], b: &[T], factors: impl Fn(i32, i32) -> (i32, i32)) -> f32 {
+fn reduce_integers<T: Element + Into<i32>>(
+    a: &[T],
+    b: &[T],
+    factors: impl Fn(i32, i32) -> (i32, i32),
+) -> f32 {
     let products = a.iter().zip(b).map(|(&x, &y)| factors(x.into(), y.into()));
     products.map(|(p, q)| p * q).sum::<i32>() as f32
 }

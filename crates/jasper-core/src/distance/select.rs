@@ -1,8 +1,8 @@
 //! Which implementation this processor runs, and the safe functions made of it.
 
+use super::{Kernels, prefetch, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
-use super::{Kernels, prefetch, scalar::Scalar};
 
 /// A set of instructions that distances are written for, from the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

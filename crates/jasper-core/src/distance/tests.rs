@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::scalar::Scalar;
 use super::select::{Level, Simd, kernels};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
-use super::scalar::Scalar;
 use crate::{Element, f16};
 
 #[cfg(target_arch = "x86_64")]
@@ -17,8 +17,10 @@ where
 {
     let reference = kernels::<T>(Level::Scalar);
     let product: f64 = a.iter().zip(b).map(|(x, y)| f64::from(x.to_f32()) * f64::from(y.to_f32())).sum();
-    let distance: f64 = a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()) - f64::from(y.to_f32())).powi(2)).sum();
-    let scale: f64 = a.iter().zip(b).map(|(x, y)| f64::from((x.to_f32() * y.to_f32()).abs())).sum::<f64>() + 1.0;
+    let distance: f64 =
+        a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()) - f64::from(y.to_f32())).powi(2)).sum();
+    let scale: f64 =
+        a.iter().zip(b).map(|(x, y)| f64::from((x.to_f32() * y.to_f32()).abs())).sum::<f64>() + 1.0;
     assert!((f64::from((reference.dot)(a, b)) - product).abs() <= 1e-5 * scale);
     assert!((f64::from((reference.squared_l2)(a, b)) - distance).abs() <= 1e-5 * (distance + 1.0));
     for level in Level::available() {

@@ -1,0 +1,31 @@
+//! Holes out of memory.
+
+use jasper_core::{Element, VectorId};
+use jasper_graph::{Graph, RowError};
+
+/// What a compaction was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Vertices that changed their slot.
+    pub moved: usize,
+    /// Slots given back.
+    pub freed: usize,
+}
+
+/// Moves the last vertices into free slots, so that none is left and the tables shrink. Keys, edges and answers stay.
+///
+/// Deleted vertices that were not consolidated move like any other. Cost: every row is read and written once.
+///
+/// # Errors
+/// [`RowError::Memory`] if the operating system gives none for the tables of the shorter graph; nothing has changed.
+pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, RowError> {
+    let kept = graph.slots() - graph.free();
+    let holes = (0..kept).map(VectorId::from_index).filter(|&slot| graph.is_free(slot));
+    let beyond = (kept..graph.slots()).map(VectorId::from_index).filter(|&slot| !graph.is_free(slot));
+    let moves: Vec<(VectorId, VectorId)> = beyond.zip(holes).collect();
+    let report = CompactReport { moved: moves.len(), freed: graph.free() };
+    if report.freed > 0 {
+        graph.compact(&moves, kept)?;
+    }
+    Ok(report)
+}

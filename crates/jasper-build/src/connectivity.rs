@@ -1,0 +1,89 @@
+//! Every live vertex can be reached from a start point: counted, and repaired where it does not hold.
+//!
+//! Pruning keeps no promise about reachability, and neither does a delete; a vertex that no path leads to is stored and
+//! never found. So bulk builds, larger inserts and consolidations end with [`repair`].
+
+use jasper_core::{BitSet, Cancelled, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use jasper_graph::Graph;
+
+use crate::Executor;
+use crate::pipeline::{GraphCell, link_batch};
+
+/// Slots that a path from the start points leads to, hidden ones included. Reads every such row once.
+pub fn reachable<T: Element>(graph: &Graph<T>) -> BitSet {
+    let mut reached = BitSet::new();
+    extend(graph, graph.start_points(), &mut reached);
+    reached
+}
+
+/// Live slots that no path leads to, rising.
+pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
+    let reached = reachable(graph);
+    graph.live_slots().filter(|slot| !reached.contains(slot.index())).collect()
+}
+
+/// Links every unreachable live vertex again, and gives how many there were.
+///
+/// First as any batch is linked; the few that are left then get an edge from a reached neighbour, so that the graph is
+/// connected when this returns.
+///
+/// # Errors
+/// [`Cancelled`]; the caller rolls back.
+pub fn repair<T: Element, E: Executor<T>>(
+    executor: &E,
+    cell: &mut impl GraphCell<T>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<usize, Cancelled> {
+    let lost = cell.read(unreachable);
+    let total = lost.len();
+    Progress { stage: Stage::Repairing, done: 0, total }.report(progress)?;
+    if total > 0 {
+        link_batch(executor, cell, &lost, true);
+        cell.write(|graph| {
+            let mut reached = reachable(graph);
+            for &slot in &lost {
+                if !reached.contains(slot.index()) {
+                    force_edge(graph, slot, &reached);
+                    extend(graph, &[slot], &mut reached);
+                }
+            }
+        });
+        Progress { stage: Stage::Repairing, done: total, total }.report(progress)?;
+    }
+    cell.write(|graph| graph.set_unchecked(0));
+    Ok(total)
+}
+
+/// Adds everything that paths from `from` lead to.
+fn extend<T: Element>(graph: &Graph<T>, from: &[VectorId], reached: &mut BitSet) {
+    let mut open: Vec<VectorId> = from.iter().copied().filter(|slot| reached.insert(slot.index())).collect();
+    while let Some(slot) = open.pop() {
+        open.extend(graph.neighbors(slot).iter().filter(|neighbor| reached.insert(neighbor.index())));
+    }
+}
+
+/// Gives `lost` an in-edge from a reached vertex, and takes no reached vertex out of reach: where the row is full,
+/// its farthest edge makes room, and `lost` leads to where that led.
+fn force_edge<T: Element>(graph: &mut Graph<T>, lost: VectorId, reached: &BitSet) {
+    let max_degree = graph.params().max_degree();
+    let near = graph.neighbors(lost).iter().copied().filter(|slot| reached.contains(slot.index()));
+    let near: Vec<VectorId> = near.chain(graph.start_points().iter().copied()).filter(|&slot| slot != lost).collect();
+    if let Some(&roomy) = near.iter().find(|&&slot| graph.neighbors(slot).len() < max_degree) {
+        graph.append_neighbors(roomy, &[lost]);
+        return;
+    }
+    let Some(&full) = near.first() else { return };
+    let scorer = graph.row_scorer(full);
+    let ranked = graph.neighbors(full).iter().map(|&id| Neighbor::new(scorer.score_one(id), id));
+    let Some(farthest) = ranked.max().map(Neighbor::id) else { return };
+    let mut row = graph.neighbors(full).to_vec();
+    row.retain(|&id| id != farthest);
+    row.push(lost);
+    graph.set_neighbors(full, &row);
+    let mut row = graph.neighbors(lost).to_vec();
+    if !row.contains(&farthest) {
+        row.truncate(max_degree - 1);
+        row.push(farthest);
+        graph.set_neighbors(lost, &row);
+    }
+}

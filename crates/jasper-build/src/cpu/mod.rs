@@ -1,0 +1,260 @@
+//! The executor on a pool of threads: the reference that every other executor is tested against.
+
+mod back_edges;
+mod beam;
+mod frontier;
+mod prune;
+mod seen;
+mod updates;
+
+use std::sync::{Mutex, PoisonError};
+
+use jasper_core::{Element, Neighbor, VectorId, defaults};
+use jasper_graph::Graph;
+use rayon::prelude::*;
+
+use crate::{Executor, Work};
+use back_edges::BackEdges;
+pub(crate) use beam::Beam;
+use prune::Prune;
+use updates::{NeighborLists, Updates};
+
+/// Runs batches and searches on threads of its own.
+#[derive(Debug)]
+pub struct CpuExecutor {
+    pool: rayon::ThreadPool,
+    /// What threads need for one vertex or query, kept between calls: nothing is allocated in the steady state.
+    scratch: Mutex<Vec<Scratch>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) beam: Beam,
+    prune: Prune,
+    candidates: Vec<Neighbor>,
+    ids: Vec<VectorId>,
+    distances: Vec<f32>,
+}
+
+/// The threads could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{threads} threads could not be started; ask for fewer")]
+pub struct PoolError {
+    threads: usize,
+    #[source]
+    source: rayon::ThreadPoolBuildError,
+}
+
+/// Vertices or queries a thread takes at a time.
+pub(crate) const GRAIN: usize = 8;
+
+impl CpuExecutor {
+    /// An executor on `threads` threads; 0 means one for each processor.
+    ///
+    /// # Errors
+    /// [`PoolError`] when the operating system gives no more threads.
+    pub fn new(threads: usize) -> Result<Self, PoolError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("jasper-{i}"))
+            .build()
+            .map_err(|source| PoolError { threads, source })?;
+        Ok(Self { pool, scratch: Mutex::new(Vec::new()) })
+    }
+
+    /// Threads it runs on.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// The pool, for other work of the same caller.
+    pub fn pool(&self) -> &rayon::ThreadPool {
+        &self.pool
+    }
+
+    /// Lends scratch memory to `work`.
+    pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
+        let shelf = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = shelf().pop().unwrap_or_else(Scratch::new);
+        let result = work(&mut scratch);
+        shelf().push(scratch);
+        result
+    }
+
+    /// `work` on every chunk of `items`, in parallel; results in order.
+    fn for_chunks<I: Sync, R: Send>(&self, items: &[I], work: impl Fn(&mut Scratch, &[I]) -> R + Sync) -> Vec<R> {
+        self.pool.install(|| {
+            items.par_chunks(GRAIN).map(|chunk| self.with_scratch(|scratch| work(scratch, chunk))).collect()
+        })
+    }
+}
+
+impl<T: Element> Executor<T> for CpuExecutor {
+    type Lists = NeighborLists;
+    type Updates = Updates;
+
+    fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> NeighborLists {
+        NeighborLists::join(self.for_chunks(batch, |scratch, vertices| {
+            let mut candidates = NeighborLists::default();
+            for &vertex in vertices {
+                scratch.search(graph, vertex, &mut candidates);
+            }
+            candidates
+        }))
+    }
+
+    fn prune(&self, graph: &Graph<T>, candidates: NeighborLists, within_batch: bool) -> NeighborLists {
+        let rows: Vec<_> = candidates.rows().collect();
+        let others: Vec<_> = rows.iter().map(|row| row.0).filter(|_| within_batch).collect();
+        let mut links = NeighborLists::join(self.for_chunks(&rows, |scratch, rows| {
+            let mut links = NeighborLists::default();
+            for &(vertex, found) in rows {
+                scratch.link(graph, vertex, found, &others, &mut links);
+            }
+            links
+        }));
+        links.work += candidates.work;
+        links.identical = candidates.identical;
+        links
+    }
+
+    fn merge(&self, graph: &Graph<T>, links: &NeighborLists) -> Updates {
+        let back_edges = self.pool.install(|| BackEdges::of(links));
+        Updates::join(self.for_chunks(back_edges.groups(), |scratch, groups| {
+            let mut updates = Updates::default();
+            for group in groups {
+                scratch.merge(graph, group.target, back_edges.sources(group), &mut updates);
+            }
+            updates
+        }))
+    }
+
+    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Updates {
+        Updates::join(self.for_chunks(vertices, |scratch, vertices| {
+            let mut updates = Updates::default();
+            for &vertex in vertices.iter().filter(|&&vertex| graph.is_live(vertex)) {
+                scratch.bypass_hidden(graph, vertex, &mut updates);
+            }
+            updates
+        }))
+    }
+
+    fn publish_links(&self, graph: &mut Graph<T>, links: &NeighborLists) {
+        links.write(graph);
+    }
+
+    fn publish(&self, graph: &mut Graph<T>, updates: Updates) -> Work {
+        updates.write(graph);
+        updates.work
+    }
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self {
+            beam: Beam::new(),
+            prune: Prune::default(),
+            candidates: Vec::new(),
+            ids: Vec::new(),
+            distances: Vec::new(),
+        }
+    }
+
+    /// What a search for the row of `vertex` expands, unless it has that very row.
+    fn search<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, candidates: &mut NeighborLists) {
+        let beam_width = graph.params().build_beam_width();
+        candidates.work += self.beam.search(graph, &graph.row_scorer(vertex), beam_width);
+        self.candidates.clear();
+        self.candidates.extend(self.beam.visited().iter().filter(|found| found.id() != vertex));
+        self.candidates.sort_unstable();
+        match identical(graph, vertex, &self.candidates) {
+            Some(other) => candidates.identical.push((vertex, other)),
+            None => candidates.push(vertex, &self.candidates),
+        }
+    }
+
+    /// The edges of one new vertex, from what its search found and the nearest of `others`.
+    fn link<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        vertex: VectorId,
+        found: &[Neighbor],
+        others: &[VectorId],
+        links: &mut NeighborLists,
+    ) {
+        let params = graph.params();
+        self.candidates.clear();
+        self.score(graph, vertex, others.iter().copied().filter(|&other| other != vertex));
+        links.work.distances += self.ids.len() as u64;
+        self.candidates.sort_unstable();
+        // More of its own batch than a row holds would crowd the prune: its cost grows with the square.
+        self.candidates.truncate(params.max_degree());
+        self.candidates.extend_from_slice(found);
+        self.order_candidates();
+        links.push(vertex, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
+        links.work.prune_distances += self.prune.take_distances();
+    }
+
+    /// The row of `target` with edges to `sources`.
+    fn merge<T: Element>(&mut self, graph: &Graph<T>, target: VectorId, sources: &[Neighbor], updates: &mut Updates) {
+        let (params, old) = (graph.params(), graph.neighbors(target));
+        self.candidates.clear();
+        self.candidates.extend(sources.iter().filter(|source| !old.contains(&source.id())));
+        if old.len() + self.candidates.len() <= params.max_degree() {
+            updates.append(target, &self.candidates);
+            return;
+        }
+        self.score(graph, target, old.iter().copied());
+        self.order_candidates();
+        updates.replace(target, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
+        updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
+    }
+
+    /// The row of a live vertex with its hidden neighbours replaced by what they lead to (FreshDiskANN, Algorithm 4).
+    fn bypass_hidden<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
+        let (params, old) = (graph.params(), graph.neighbors(vertex));
+        if !old.iter().any(|&neighbor| graph.is_hidden(neighbor)) {
+            return;
+        }
+        let beyond = old.iter().filter(|&&n| graph.is_hidden(n)).flat_map(|&hidden| graph.neighbors(hidden));
+        let mut heirs: Vec<_> = old.iter().chain(beyond).copied().collect();
+        heirs.retain(|&heir| heir != vertex && graph.is_live(heir));
+        heirs.sort_unstable();
+        heirs.dedup();
+        self.candidates.clear();
+        self.score(graph, vertex, heirs.into_iter());
+        self.order_candidates();
+        // What fits is kept: a prune would only cost recall.
+        if self.candidates.len() <= params.max_degree() {
+            updates.replace(vertex, &self.candidates);
+        } else {
+            updates.replace(vertex, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
+        }
+        updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
+    }
+
+    /// Adds `ids`, with their distances from `vertex`, to the candidates.
+    fn score<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, ids: impl Iterator<Item = VectorId>) {
+        self.ids.clear();
+        self.ids.extend(ids);
+        self.distances.resize(self.ids.len(), 0.0);
+        graph.row_scorer(vertex).score(&self.ids, &mut self.distances);
+        let scored = self.ids.iter().zip(&self.distances);
+        self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
+    }
+
+    /// Candidates as a prune wants them: rising, distinct, not too many.
+    fn order_candidates(&mut self) {
+        self.candidates.sort_unstable();
+        self.candidates.dedup();
+        self.candidates.truncate(defaults::MAX_CANDIDATES);
+    }
+}
+
+/// The nearest of `candidates` whose row is that of `vertex`.
+fn identical<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
+    let nearest = candidates.first()?.distance();
+    let row = graph.padded_vector(vertex);
+    let ties = candidates.iter().take_while(|candidate| candidate.distance() == nearest);
+    ties.map(|candidate| candidate.id()).find(|&id| graph.padded_vector(id) == row)
+}

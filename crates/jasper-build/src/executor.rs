@@ -1,0 +1,48 @@
+//! The steps of the batch pipeline, which every processor does in its own way and to the same result.
+
+use jasper_core::{Element, VectorId};
+use jasper_graph::Graph;
+
+use crate::Work;
+
+/// Does the steps of a batch on a graph. Only the two `publish` steps change the graph, and they cannot fail.
+///
+/// Results are a function of graph and batch: threads, blocks and their timing never show.
+pub trait Executor<T: Element> {
+    /// A list of neighbours, with distances, for each vertex of a batch: candidates, then links.
+    type Lists: Lists;
+    /// New rows of vertices, and additions to rows.
+    type Updates;
+
+    /// The candidates of every vertex of `batch`: what a search for its row expands on the graph as it is. A vertex
+    /// whose row a candidate has already gets no list, and is named in [`Lists::identical`].
+    fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Self::Lists;
+
+    /// The links of every vertex that has candidates: those, pruned.
+    ///
+    /// `within_batch` adds the nearest of the batch to the candidates, which the graph does not lead to yet: needed
+    /// when rows arrive in an order of their own, pointless after a shuffle.
+    fn prune(&self, graph: &Graph<T>, candidates: Self::Lists, within_batch: bool) -> Self::Lists;
+
+    /// Writes the rows of a batch. No edge leads to them yet.
+    fn publish_links(&self, graph: &mut Graph<T>, links: &Self::Lists);
+
+    /// The edges of `links` turned around, sorted by (target, distance, source), and what the targets' rows become:
+    /// the new edges beside the old while there is room, else a prune of both. The links are published.
+    fn merge(&self, graph: &Graph<T>, links: &Self::Lists) -> Self::Updates;
+
+    /// For every live vertex among `vertices` with hidden neighbours, its row without them: the deleted are bypassed
+    /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
+    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Self::Updates;
+
+    /// Writes rows; gives what it cost to work them out.
+    fn publish(&self, graph: &mut Graph<T>, updates: Self::Updates) -> Work;
+}
+
+/// What the pipeline asks of the lists of a batch.
+pub trait Lists {
+    /// Vertices that were not linked because their row is that of another: (the vertex, the other).
+    fn identical(&self) -> &[(VectorId, VectorId)];
+    /// What it cost to find the lists.
+    fn work(&self) -> Work;
+}

@@ -1,0 +1,101 @@
+//! Rows into slots: checked, prepared, and identical rows brought together.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hasher;
+use std::io;
+
+use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
+use jasper_graph::{Graph, KeyError, RowError};
+use rustc_hash::{FxBuildHasher, FxHasher};
+
+/// Rows could not be taken into an index; the index is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InsertError {
+    /// A row cannot be stored.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// A key is in the index already.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A key was given twice in one call.
+    #[error("key {0} is given twice; every vector needs a key of its own")]
+    RepeatedKey(Key),
+    /// Keys and rows are not as many.
+    #[error("{keys} keys for {rows} rows; give one key a row")]
+    KeyCount {
+        /// Keys given.
+        keys: usize,
+        /// Rows given.
+        rows: usize,
+    },
+    /// The rows could not be read.
+    #[error("rows could not be read")]
+    Read(#[source] io::Error),
+    /// The progress closure broke off.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// Rows read at a time: enough to read files in large pieces, little beside any index.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// Checks that `keys` are one a row, distinct, and not live.
+pub(crate) fn check_keys<T: Element>(graph: &Graph<T>, keys: &[Key], rows: usize) -> Result<(), InsertError> {
+    if keys.len() != rows {
+        return Err(InsertError::KeyCount { keys: keys.len(), rows });
+    }
+    let mut seen = HashSet::with_capacity_and_hasher(keys.len(), FxBuildHasher);
+    for &key in keys {
+        if !seen.insert(key) {
+            return Err(InsertError::RepeatedKey(key));
+        }
+        graph.check_unused(key)?;
+    }
+    Ok(())
+}
+
+/// Stores `rows` as hidden vertices without edges; gives the slot of each row. Rows that are the same after
+/// preparation, which under cosine includes rows of one direction, get the same slot.
+///
+/// `write` runs a change on the graph, so that readers of a shared one wait only for the copying.
+pub(crate) fn add_rows<T: Element>(
+    rows: &dyn RowSource<T>,
+    mut write: impl FnMut(&mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>) -> Result<(), InsertError>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Vec<VectorId>, InsertError> {
+    let mut slots = Vec::with_capacity(rows.len());
+    let mut known: HashMap<u64, VectorId, FxBuildHasher> =
+        HashMap::with_capacity_and_hasher(rows.len(), FxBuildHasher);
+    let mut buffer = vec![T::default(); ROWS_AT_ONCE.min(rows.len()) * rows.dimension()];
+    let mut prepared = Vec::new();
+    for start in (0..rows.len()).step_by(ROWS_AT_ONCE) {
+        Progress { stage: Stage::Reading, done: start, total: rows.len() }.report(progress)?;
+        let range = start..rows.len().min(start + ROWS_AT_ONCE);
+        let buffer = &mut buffer[..range.len() * rows.dimension()];
+        rows.read(range, buffer).map_err(InsertError::Read)?;
+        write(&mut |graph| {
+            for (i, row) in buffer.chunks_exact(rows.dimension()).enumerate() {
+                let squared_norm = graph.prepare(start + i, row, &mut prepared)?;
+                let hash = content_hash(&prepared);
+                let slot = match known.get(&hash) {
+                    Some(&slot) if graph.padded_vector(slot) == prepared => slot,
+                    _ => {
+                        let slot = graph.add_row(&prepared, squared_norm)?;
+                        known.insert(hash, slot);
+                        slot
+                    }
+                };
+                slots.push(slot);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(slots)
+}
+
+fn content_hash<T: Element>(row: &[T]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(bytemuck::cast_slice(row));
+    hasher.finish()
+}

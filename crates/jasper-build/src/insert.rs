@@ -1,0 +1,106 @@
+//! Rows into a graph that is in use.
+
+use std::collections::HashMap;
+
+use jasper_core::{Element, Key, ProgressFn, RowSource, VectorId};
+use jasper_graph::{Graph, RowError};
+
+use crate::ingest::{add_rows, check_keys};
+use crate::pipeline::{GraphCell, link_all};
+use crate::{Executor, InsertError, Work, connectivity};
+
+/// What an insert was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InsertReport {
+    /// Keys added.
+    pub keys: usize,
+    /// Rows that were identical to another, and share its vertex.
+    pub identical: usize,
+    /// Vertices that had to be linked again because no path led to them.
+    pub repaired: usize,
+    /// What it cost.
+    pub work: Work,
+}
+
+/// Rows of a batch. They keep the caller's order, which may be sorted, so each is compared with all of its batch:
+/// 512 distances beside the few thousand of its search, and a batch small enough that the next one sees it soon.
+const BATCH: usize = 512;
+
+/// One vertex in this many not yet checked makes an insert end with a check of what is reachable. The check reads
+/// every row once, which is then a few hundredths of what the inserts cost.
+const CHECK_SHARE: usize = 64;
+
+/// Inserts `rows` under `keys`. They are found from the moment the call returns, and not before; on an error the
+/// graph is as it was.
+///
+/// # Errors
+/// [`InsertError`].
+pub fn insert<T: Element, E: Executor<T>>(
+    executor: &E,
+    cell: &mut impl GraphCell<T>,
+    rows: &dyn RowSource<T>,
+    keys: &[Key],
+    progress: &mut ProgressFn<'_>,
+) -> Result<InsertReport, InsertError> {
+    cell.read(|graph| {
+        check_keys(graph, keys, rows.len())?;
+        let (given, expected) = (rows.dimension(), graph.dimension());
+        if given != expected {
+            return Err(InsertError::Row(RowError::Dimension { row: 0, given, expected }));
+        }
+        Ok(())
+    })?;
+    cell.write(Graph::begin);
+    match link_rows(executor, cell, rows, progress) {
+        Ok((slots, report)) => {
+            cell.write(|graph| {
+                for (&key, &slot) in keys.iter().zip(&slots) {
+                    graph.assign_unused_key(key, slot);
+                }
+                graph.commit();
+            });
+            Ok(report)
+        }
+        Err(error) => {
+            cell.write(Graph::rollback);
+            Err(error)
+        }
+    }
+}
+
+/// Stores and links the rows; gives the vertex of each.
+fn link_rows<T: Element, E: Executor<T>>(
+    executor: &E,
+    cell: &mut impl GraphCell<T>,
+    rows: &dyn RowSource<T>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
+    let mut slots = add_rows(rows, |change| cell.write(|graph| change(graph)), progress)?;
+    let mut order = slots.clone();
+    order.sort_unstable();
+    order.dedup();
+    order.sort_by_key({
+        let first: HashMap<_, _> = slots.iter().enumerate().rev().map(|(row, &slot)| (slot, row)).collect();
+        move |slot| first[slot]
+    });
+    let order = match order.split_first() {
+        Some((&first, rest)) if cell.read(|graph| graph.start_points().is_empty()) => {
+            cell.write(|graph| graph.set_start_points(vec![first]));
+            rest
+        }
+        _ => &order,
+    };
+    let (identical, work) = link_all(executor, cell, order, true, |linked| linked.min(BATCH), progress)?;
+    let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
+    cell.write(|graph| known.keys().for_each(|&slot| graph.release(slot)));
+    slots.iter_mut().for_each(|slot| *slot = known.get(slot).copied().unwrap_or(*slot));
+
+    let mut report = InsertReport { keys: rows.len(), work, ..InsertReport::default() };
+    report.identical = rows.len() - (order.len() - known.len());
+    let unchecked = cell.read(Graph::unchecked) + order.len();
+    cell.write(|graph| graph.set_unchecked(unchecked));
+    if unchecked * CHECK_SHARE >= cell.read(|graph| graph.live() + graph.hidden()) {
+        report.repaired = connectivity::repair(executor, cell, progress)?;
+    }
+    Ok((slots, report))
+}

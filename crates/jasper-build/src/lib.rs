@@ -1,0 +1,55 @@
+//! Vamana: how a graph is built, searched, updated and repaired.
+//!
+//! ```
+//! use jasper_build::{CpuExecutor, bulk_build};
+//! use jasper_core::{BuildParams, MatrixView, Metric, silent, synthetic::Clusters};
+//!
+//! let rows: Vec<f32> = Clusters::new(16, 1).rows(1000, 0);
+//! let executor = CpuExecutor::new(2)?;
+//! let view = MatrixView::new(&rows, 16)?;
+//! let (graph, report) =
+//!     bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut silent)?;
+//! assert_eq!(graph.live(), 1000);
+//! assert!(report.work.distances > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One pipeline builds and inserts ([`pipeline`]): search the frozen graph, prune, turn the new edges around, merge
+//! them into their targets, publish. What differs between processors is behind [`Executor`]. Where to look:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`executor`](Executor) | the steps of a batch |
+//! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
+//! | [`pipeline`] | the order of the steps, and of the batches |
+//! | [`bulk`](bulk_build), [`insert`](insert) | a graph from rows; rows into a graph |
+//! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
+//! | [`consolidate`](consolidate), [`compact`](compact) | deleted vertices out of the graph, holes out of memory |
+//! | [`connectivity`] | every live vertex can be reached: counted, repaired |
+//! | [`query`](Query) | answers for users: filters, tombstones, the exact scan |
+
+#![forbid(unsafe_code)]
+
+mod bulk;
+mod compact;
+pub mod connectivity;
+mod consolidate;
+mod cpu;
+mod executor;
+mod ingest;
+mod insert;
+mod medoid;
+pub mod pipeline;
+mod query;
+mod work;
+
+pub use bulk::{BuildReport, bulk_build};
+pub use compact::{CompactReport, compact};
+pub use consolidate::{ConsolidateReport, consolidate};
+pub use cpu::{CpuExecutor, PoolError};
+pub use executor::{Executor, Lists};
+pub use ingest::InsertError;
+pub use insert::{InsertReport, insert};
+pub use pipeline::{Exclusive, GraphCell};
+pub use query::{Filter, Hit, Query, QueryError, SearchReport};
+pub use work::Work;

@@ -1,0 +1,241 @@
+//! Answers for users: the nearest live keys, past tombstones and through filters.
+
+use jasper_core::{Element, Key, MatrixView, NO_KEY, Neighbor, VectorId};
+use jasper_graph::{Graph, RowError, Scorer};
+use rayon::prelude::*;
+
+use crate::cpu::{GRAIN, Scratch};
+use crate::{CpuExecutor, Work};
+
+/// What is asked of a search.
+#[derive(Clone, Copy)]
+pub struct Query<'a> {
+    /// Answers wanted for each query.
+    pub k: usize,
+    /// Frontier of the search: recall against time. At least `k`.
+    pub beam_width: usize,
+    /// Which keys may be answers; all, if none.
+    pub filter: Option<&'a Filter<'a>>,
+}
+
+/// Says of a key whether it may be an answer. Called from many threads, and more than once for a key.
+pub type Filter<'a> = dyn Fn(Key) -> bool + Sync + 'a;
+
+/// One answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// The vector's key.
+    pub key: Key,
+    /// Its distance: squared L2, negated inner product, or 1 - cos.
+    pub distance: f32,
+}
+
+impl Hit {
+    /// The place of an answer that there is none for.
+    pub const NONE: Self = Self { key: NO_KEY, distance: f32::INFINITY };
+}
+
+/// A search was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// Nothing is asked for.
+    #[error("k (0) must be at least 1")]
+    NoAnswers,
+    /// The frontier cannot hold the answers.
+    #[error("beam_width ({beam_width}) must be at least k ({k}); raise beam_width or lower k")]
+    BeamWidth {
+        /// Frontier asked for.
+        beam_width: usize,
+        /// Answers asked for.
+        k: usize,
+    },
+    /// The caller's buffer has another size.
+    #[error("the buffer holds {given} answers where {queries} queries of k ({k}) need {}", queries * k)]
+    Buffer {
+        /// Answers the buffer holds.
+        given: usize,
+        /// Queries asked.
+        queries: usize,
+        /// Answers a query.
+        k: usize,
+    },
+    /// A query cannot be searched for.
+    #[error("query: {0}")]
+    Row(#[from] RowError),
+}
+
+/// What a search was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchReport {
+    /// What it cost, all queries together.
+    pub work: Work,
+    /// Queries that were answered by an exact scan, because so few points match that it is cheaper or surer.
+    pub scanned: usize,
+}
+
+/// Live slots looked at to tell how many keys a filter lets through.
+const FILTER_SAMPLE: usize = 1024;
+/// Distances that one expansion costs about, for the choice between graph and scan.
+const DISTANCES_PER_HOP: usize = 24;
+/// Calls of a filter that cost about as much as one distance.
+const FILTER_CALLS_PER_DISTANCE: usize = 8;
+
+/// How queries of one call are answered: worked out once for all of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Plan {
+    /// Beam search with a frontier of this width, wide enough that what it may return is as much as was asked for.
+    Beam(usize),
+    /// Distances to every point that may be returned.
+    Scan,
+}
+
+impl CpuExecutor {
+    /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
+    /// [`Hit::NONE`].
+    ///
+    /// Queries run in parallel; the answers do not depend on how many there are.
+    ///
+    /// # Errors
+    /// [`QueryError`]; nothing is searched then.
+    pub fn answer<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        queries: MatrixView<'_, T>,
+        query: Query<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, QueryError> {
+        query.check()?;
+        if hits.len() != queries.len() * query.k {
+            return Err(QueryError::Buffer { given: hits.len(), queries: queries.len(), k: query.k });
+        }
+        let plan = query.plan(graph);
+        if queries.len() == 1 {
+            return self.with_scratch(|scratch| scratch.answer(graph, queries.row(0), 0, query, plan, hits));
+        }
+        let reports: Result<Vec<_>, QueryError> = self.pool().install(|| {
+            hits.par_chunks_mut(query.k * GRAIN)
+                .enumerate()
+                .map(|(i, hits)| {
+                    self.with_scratch(|scratch| {
+                        let mut report = SearchReport::default();
+                        for (row, hits) in hits.chunks_mut(query.k).enumerate().map(|(j, h)| (i * GRAIN + j, h)) {
+                            report += scratch.answer(graph, queries.row(row), row, query, plan, hits)?;
+                        }
+                        Ok(report)
+                    })
+                })
+                .collect()
+        });
+        Ok(reports?.into_iter().fold(SearchReport::default(), |mut sum, report| {
+            sum += report;
+            sum
+        }))
+    }
+}
+
+impl Query<'_> {
+    fn check(&self) -> Result<(), QueryError> {
+        let Self { k, beam_width, .. } = *self;
+        if k == 0 {
+            return Err(QueryError::NoAnswers);
+        }
+        if beam_width < k { Err(QueryError::BeamWidth { beam_width, k }) } else { Ok(()) }
+    }
+
+    /// Graph or scan, by what each costs in distances. Without a filter and tombstones always the graph, as asked.
+    fn plan<T: Element>(&self, graph: &Graph<T>) -> Plan {
+        let passing = self.filter.map_or(1.0, |filter| share_passing(graph, filter));
+        let live = graph.live() as f64 / (graph.live() + graph.hidden()).max(1) as f64;
+        let share = passing * live;
+        if share == 1.0 {
+            return Plan::Beam(self.beam_width);
+        }
+        let scan = graph.live() as f64 * passing + (graph.live() / FILTER_CALLS_PER_DISTANCE) as f64;
+        let wide = (self.beam_width as f64 / share).ceil();
+        if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
+            return Plan::Scan;
+        }
+        Plan::Beam(wide as usize)
+    }
+
+    fn accepts(&self, key: Key) -> bool {
+        self.filter.is_none_or(|filter| filter(key))
+    }
+}
+
+/// The share of keys that a filter lets through, from an even sample of the live slots.
+fn share_passing<T: Element>(graph: &Graph<T>, filter: &Filter<'_>) -> f64 {
+    let step = graph.slots().div_ceil(FILTER_SAMPLE).max(1);
+    let sample = (0..graph.slots()).step_by(step).map(VectorId::from_index).filter(|&slot| graph.is_live(slot));
+    let (mut asked, mut passed) = (0, 0);
+    for slot in sample {
+        asked += 1;
+        passed += usize::from(graph.keys_of(slot).any(filter));
+    }
+    if asked == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(asked as u32) }
+}
+
+impl Scratch {
+    fn answer<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        vector: &[T],
+        row: usize,
+        query: Query<'_>,
+        plan: Plan,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, QueryError> {
+        let mut prepared = Vec::new();
+        graph.prepare(row, vector, &mut prepared)?;
+        let scorer = graph.scorer(&prepared);
+        let mut report = SearchReport::default();
+        let mut filled = 0;
+        if let Plan::Beam(width) = plan {
+            report.work += self.beam.search(graph, &scorer, width);
+            filled = fill(graph, self.beam.found(), query, hits);
+        }
+        let all_there_is = graph.keys().min(query.k);
+        if filled < all_there_is && (plan == Plan::Scan || query.filter.is_some() || graph.hidden() > 0) {
+            let found = scan(graph, &scorer, query, &mut report.work);
+            filled = fill(graph, &found, query, hits);
+            report.scanned = 1;
+        }
+        hits[filled..].fill(Hit::NONE);
+        Ok(report)
+    }
+}
+
+/// Writes the keys of `found` that may be returned; gives how many.
+fn fill<T: Element>(graph: &Graph<T>, found: &[Neighbor], query: Query<'_>, hits: &mut [Hit]) -> usize {
+    let keys = found.iter().flat_map(|near| graph.keys_of(near.id()).map(|key| Hit { key, distance: near.distance() }));
+    let mut filled = 0;
+    for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| query.accepts(hit.key))) {
+        *place = hit;
+        filled += 1;
+    }
+    filled
+}
+
+/// The nearest `k` vertices with a key that may be returned, by looking at all.
+fn scan<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, query: Query<'_>, work: &mut Work) -> Vec<Neighbor> {
+    let matching: Vec<VectorId> =
+        graph.live_slots().filter(|&slot| graph.keys_of(slot).any(|key| query.accepts(key))).collect();
+    let mut distances = vec![0.0; matching.len()];
+    scorer.score(&matching, &mut distances);
+    work.distances += matching.len() as u64;
+    let mut found: Vec<_> = distances.iter().zip(matching).map(|(&d, slot)| Neighbor::new(d, slot)).collect();
+    if found.len() > query.k {
+        found.select_nth_unstable(query.k - 1);
+        found.truncate(query.k);
+    }
+    found.sort_unstable();
+    found
+}
+
+impl std::ops::AddAssign for SearchReport {
+    fn add_assign(&mut self, other: Self) {
+        self.work += other.work;
+        self.scanned += other.scanned;
+    }
+}
