@@ -27,8 +27,10 @@
 //! | [`space`](Scorer) | distances of stored rows, by metric |
 //! | [`keys`](KeyError) | which key means which slot |
 //! | [`segments`](Segments) | tables that grow without moving |
+//! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
 //! | `journal` | what a failed batch puts back |
 
+mod file;
 mod graph;
 mod journal;
 mod keys;
@@ -36,6 +38,10 @@ mod row;
 mod segments;
 mod space;
 
+pub use file::{
+    FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError, SaveStats, Section,
+    SectionReport, check_file,
+};
 pub use graph::Graph;
 pub use keys::KeyError;
 pub use row::RowError;

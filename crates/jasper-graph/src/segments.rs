@@ -84,6 +84,16 @@ impl<T: Pod> Segments<T> {
         Self { width, len: 0, segments: Vec::new() }
     }
 
+    /// `len` rows of `width` zeros.
+    ///
+    /// # Errors
+    /// What the operating system says when it has no more address space.
+    pub fn zeroed(len: usize, width: usize) -> io::Result<Self> {
+        let mut rows = Self::new(width);
+        rows.resize(len)?;
+        Ok(rows)
+    }
+
     /// `len` rows of `width` elements that lie in `file` from `offset` on, row after row.
     ///
     /// # Errors
@@ -145,7 +155,8 @@ impl<T: Pod> Segments<T> {
             self.make_last_whole()?;
             self.segments.push(Segment::anonymous(self.width)?);
         }
-        if self.segments.last().is_some_and(|last| (self.segments.len() - 1) * SEGMENT_ROWS + last.rows < len) {
+        if self.segments.last().is_some_and(|last| (self.segments.len() - 1) * SEGMENT_ROWS + last.rows < len)
+        {
             self.make_last_whole()?;
         }
         self.len = len;
@@ -169,6 +180,15 @@ impl<T: Pod> Segments<T> {
         self.segments.iter().enumerate().map_while(|(i, segment)| {
             let rows = SEGMENT_ROWS.min(self.len.saturating_sub(i * SEGMENT_ROWS));
             (rows > 0).then(|| segment.slice(0, rows * self.width))
+        })
+    }
+
+    /// As [`Self::chunks`], to write.
+    pub fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let (len, width) = (self.len, self.width);
+        self.segments.iter_mut().enumerate().map_while(move |(i, segment)| {
+            let rows = SEGMENT_ROWS.min(len.saturating_sub(i * SEGMENT_ROWS));
+            (rows > 0).then(|| segment.slice_mut(0, rows * width))
         })
     }
 
@@ -231,7 +251,10 @@ mod tests {
         }
         rows.resize(n + 10).unwrap();
         assert_eq!(rows.row(SEGMENT_ROWS), [SEGMENT_ROWS as u32; 3]);
-        assert_eq!(rows.chunks().map(<[u32]>::len).collect::<Vec<_>>(), [SEGMENT_ROWS * 3, SEGMENT_ROWS * 3, 45]);
+        assert_eq!(
+            rows.chunks().map(<[u32]>::len).collect::<Vec<_>>(),
+            [SEGMENT_ROWS * 3, SEGMENT_ROWS * 3, 45]
+        );
         assert!(std::panic::catch_unwind(|| rows.row(n + 10)[0]).is_err());
     }
 

@@ -1,0 +1,74 @@
+//! Every checksum of a file, without opening it.
+
+use std::fs::File;
+use std::path::Path;
+
+use jasper_core::{ProgressFn, Stage};
+
+use super::parts::Parts;
+use super::table::{Section, Table};
+use super::{FileFault, IndexInfo, OpenError, ReadAt};
+
+/// What [`check_file`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileReport {
+    /// All sections, in file order.
+    pub sections: Vec<SectionReport>,
+}
+
+/// What became of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SectionReport {
+    /// Which section.
+    pub section: Section,
+    /// Its bytes, without padding.
+    pub bytes: u64,
+    /// Whether its checksum is right.
+    pub intact: bool,
+}
+
+impl FileReport {
+    /// Whether every checksum is right.
+    pub fn is_intact(&self) -> bool {
+        self.damaged().next().is_none()
+    }
+
+    /// The sections whose bytes are not those that were written.
+    pub fn damaged(&self) -> impl Iterator<Item = Section> + '_ {
+        self.sections.iter().filter(|report| !report.intact).map(|report| report.section)
+    }
+}
+
+/// Recomputes every checksum of an index file, also those of sections that this release does not know.
+///
+/// [`crate::Graph::open`] does as much and more; this is for a file that is to be mapped, or does not fit in memory.
+///
+/// Cost: one pass over the file on all cores; memory for a few blocks.
+///
+/// # Errors
+/// [`OpenError`] if the file cannot be read, or its front is damaged, so that the sections cannot be told apart.
+/// Damage in the other sections is what the report is for.
+pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, OpenError> {
+    let path = path.as_ref();
+    let mut check = || check_source(&File::open(path)?, progress);
+    check().map_err(OpenError::at(path))
+}
+
+pub(crate) fn check_source(
+    source: &(impl ReadAt + ?Sized),
+    progress: &mut ProgressFn<'_>,
+) -> Result<FileReport, FileFault> {
+    let table = Table::read(source)?;
+    let info = IndexInfo::of(&table, source)?;
+    let mut parts = Parts::default();
+    table.entries().iter().for_each(|entry| parts.check(entry));
+    let verdicts = parts.read(source, Stage::Checking, info.slots, progress)?;
+    let sections = table.entries().iter().zip(verdicts).map(|(entry, verdict)| SectionReport {
+        section: entry.section(),
+        bytes: entry.length,
+        intact: verdict.intact,
+    });
+    Ok(FileReport { sections: sections.collect() })
+}

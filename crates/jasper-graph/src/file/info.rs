@@ -1,0 +1,242 @@
+//! The section `params`, and what the other sections must look like for it.
+
+use std::fs::File;
+use std::path::Path;
+
+use bytemuck::{Pod, Zeroable};
+use jasper_core::{BuildParams, Element, ElementKind, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES};
+
+use super::rule::item;
+use super::small::KeyAt;
+use super::table::{Section, Table};
+use super::{FileFault, OpenError, ReadAt};
+use crate::Graph;
+use crate::space::needs_norms;
+
+/// What an index file holds, read from its first two pages; the rest of the file is not touched.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct IndexInfo {
+    /// Type of a coordinate: the `T` that [`Graph::open`] must be asked for.
+    pub element: ElementKind,
+    /// How near two vectors are.
+    pub metric: Metric,
+    /// Coordinates of a vector.
+    pub dimension: usize,
+    /// How the graph was built, and is built on.
+    pub params: BuildParams,
+    /// Slots: live, hidden and free.
+    pub slots: usize,
+    /// Slots that are walked through and never returned.
+    pub hidden: usize,
+    /// Slots without a vertex.
+    pub free: usize,
+    /// Live keys.
+    pub keys: usize,
+    /// Deleted keys that can be restored.
+    pub deleted_keys: usize,
+    /// Edges of all vertices.
+    pub edges: u64,
+    /// Bytes of each section, without padding, in file order.
+    pub sections: Vec<(Section, u64)>,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    pub(super) largest_squared_norm: f32,
+    pub(super) unchecked: usize,
+}
+
+/// The section as it is in the file.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Record {
+    element: u32,
+    metric: u32,
+    dimension: u32,
+    /// Elements from row to row.
+    row_stride: u32,
+    max_degree: u32,
+    build_beam_width: u32,
+    alpha: f32,
+    /// What alpha multiplies: 0 is squared L2 distances, and there is no other.
+    alpha_convention: u32,
+    seed: u64,
+    max_batch_share: f32,
+    largest_squared_norm: f32,
+    slots: u64,
+    hidden: u64,
+    free: u64,
+    edges: u64,
+    /// Vertices linked since every live one was last known to be reached.
+    unchecked: u64,
+}
+
+impl IndexInfo {
+    /// Reads what `path` holds. Cost: two pages.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the file is no index, of another version, cut short, or damaged where it was read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let read = || {
+            let file = File::open(path)?;
+            Self::of(&Table::read(&file)?, &file)
+        };
+        read().map_err(OpenError::at(path))
+    }
+
+    /// Slots that a search can return.
+    pub fn live(&self) -> usize {
+        self.slots - self.hidden - self.free
+    }
+
+    /// Mean out-degree of a vertex, live or hidden.
+    pub fn mean_degree(&self) -> f64 {
+        self.edges as f64 / (self.slots - self.free).max(1) as f64
+    }
+
+    /// Reads the section, and checks the whole table against it.
+    pub(super) fn of(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
+        let entry = table.get(Section::Params)?;
+        if entry.length != size_of::<Record>() as u64 {
+            let problem = format!("it has {} bytes in place of {}", entry.length, size_of::<Record>());
+            return Err(FileFault::invalid(Section::Params, problem));
+        }
+        let bytes = super::small::read(source, entry)?;
+        let record: Record = bytemuck::pod_read_unaligned(&bytes);
+        let mut info = record.validate().map_err(|problem| FileFault::invalid(Section::Params, problem))?;
+        info.check_lengths(table)?;
+        let records =
+            |section| table.find(section).map_or(0, |entry| entry.length as usize / size_of::<KeyAt>());
+        info.keys = info.live() + records(Section::FurtherKeys);
+        info.deleted_keys = records(Section::DeletedKeys);
+        info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
+        info.file_bytes = table.file_bytes();
+        Ok(info)
+    }
+
+    /// Elements from row to row.
+    pub(super) fn row_stride(&self) -> usize {
+        let chunk = ROW_ALIGN_BYTES / self.element.size();
+        self.dimension.div_ceil(chunk) * chunk
+    }
+
+    pub(super) fn has_norms(&self) -> bool {
+        needs_norms(self.metric, self.element.is_integer())
+    }
+
+    /// Every section is there, of the item it should be and as long as the slots ask for.
+    fn check_lengths(&self, table: &Table) -> Result<(), FileFault> {
+        for section in Section::ALL {
+            let Some((item, bytes, exact)) = self.expected(section) else { continue };
+            let entry = table.get(section)?;
+            if entry.item != item {
+                let problem = format!("its items are of type {} in place of {item}", entry.item);
+                return Err(FileFault::invalid(section, problem));
+            }
+            let fits = if exact { entry.length == bytes } else { entry.length.is_multiple_of(bytes) };
+            if !fits {
+                let problem = if exact { "in place of" } else { "which is no multiple of" };
+                return Err(FileFault::invalid(
+                    section,
+                    format!("it has {} bytes {problem} {bytes}", entry.length),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Item of a section, and its bytes: exactly these, or any multiple of them. Slots, stride and degree are bounded
+    /// (2^31, 2^16, 2^10), so nothing wraps around.
+    fn expected(&self, section: Section) -> Option<(u32, u64, bool)> {
+        let slots = self.slots as u64;
+        let row = (self.row_stride() * self.element.size()) as u64;
+        Some(match section {
+            Section::Params => (item::RECORD, size_of::<Record>() as u64, true),
+            Section::Vectors => (self.element.code(), slots * row, true),
+            Section::SquaredNorms if self.has_norms() => (ElementKind::F32.code(), slots * 4, true),
+            Section::Adjacency => (item::U32, slots * self.params.max_degree() as u64 * 4, true),
+            Section::Degrees => (item::U16, slots * 2, true),
+            Section::Keys => (item::U64, slots * 8, true),
+            Section::FurtherKeys | Section::DeletedKeys => (item::RECORD, size_of::<KeyAt>() as u64, false),
+            Section::Tombstones | Section::FreeSlots => (item::U32, slots.div_ceil(32) * 4, true),
+            Section::StartPoints => (item::U32, 4, false),
+            Section::SquaredNorms | Section::Unknown(_) => return None,
+        })
+    }
+}
+
+impl Record {
+    fn validate(&self) -> Result<IndexInfo, String> {
+        let element =
+            ElementKind::from_code(self.element).ok_or_else(|| format!("element {}", self.element))?;
+        let metric = Metric::from_code(self.metric).ok_or_else(|| format!("metric {}", self.metric))?;
+        let dimension = self.dimension as usize;
+        if dimension == 0 || dimension > MAX_DIMENSION {
+            return Err(format!("dimension {dimension} is not between 1 and {MAX_DIMENSION}"));
+        }
+        if self.alpha_convention != 0 {
+            return Err(format!("alpha is of convention {}, which is not known", self.alpha_convention));
+        }
+        let params = BuildParams::builder()
+            .max_degree(self.max_degree as usize)
+            .build_beam_width(self.build_beam_width as usize)
+            .alpha(self.alpha)
+            .seed(self.seed)
+            .max_batch_share(self.max_batch_share)
+            .build()
+            .map_err(|error| error.to_string())?;
+        if self.slots > MAX_VECTORS as u64 {
+            return Err(format!("{} slots, of {MAX_VECTORS} at most", self.slots));
+        }
+        if self.hidden > self.slots || self.free > self.slots - self.hidden {
+            return Err(format!("{} hidden and {} free slots of {}", self.hidden, self.free, self.slots));
+        }
+        if !(self.largest_squared_norm >= 0.0 && self.largest_squared_norm.is_finite()) {
+            return Err(format!("largest squared norm {}", self.largest_squared_norm));
+        }
+        let info = IndexInfo {
+            element,
+            metric,
+            dimension,
+            params,
+            slots: self.slots as usize,
+            hidden: self.hidden as usize,
+            free: self.free as usize,
+            keys: 0,
+            deleted_keys: 0,
+            edges: self.edges,
+            sections: Vec::new(),
+            file_bytes: 0,
+            largest_squared_norm: self.largest_squared_norm,
+            unchecked: self.unchecked.min(self.slots) as usize,
+        };
+        if self.row_stride as usize != info.row_stride() {
+            return Err(format!("row stride {} in place of {}", self.row_stride, info.row_stride()));
+        }
+        Ok(info)
+    }
+}
+
+/// The section `params` of a graph.
+pub(super) fn params_bytes<T: Element>(graph: &Graph<T>) -> Vec<u8> {
+    let params = graph.params();
+    let record = Record {
+        element: T::KIND.code(),
+        metric: graph.metric().code(),
+        dimension: graph.dimension() as u32,
+        row_stride: graph.space.vectors.width() as u32,
+        max_degree: params.max_degree() as u32,
+        build_beam_width: params.build_beam_width() as u32,
+        alpha: params.alpha(),
+        alpha_convention: 0,
+        seed: params.seed(),
+        max_batch_share: params.max_batch_share(),
+        largest_squared_norm: graph.space.largest_squared_norm,
+        slots: graph.slots() as u64,
+        hidden: graph.hidden() as u64,
+        free: graph.free() as u64,
+        edges: graph.edges(),
+        unchecked: graph.unchecked() as u64,
+    };
+    bytemuck::bytes_of(&record).to_vec()
+}

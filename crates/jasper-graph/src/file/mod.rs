@@ -1,0 +1,64 @@
+//! The index file: everything a graph is, in sections that can be mapped.
+//!
+//! ```
+//! # use jasper_core::{BuildParams, Metric, silent};
+//! # use jasper_graph::{Graph, IndexInfo};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("points.jasper");
+//! # let mut graph = Graph::<f32>::new(Metric::L2, 2, BuildParams::default())?;
+//! # let mut row = Vec::new();
+//! # let squared_norm = graph.prepare(0, &[0.5, 0.5], &mut row)?;
+//! # let slot = graph.add_row(&row, squared_norm)?;
+//! # graph.assign_key(7, slot)?;
+//! graph.save(&path, &mut silent)?;
+//! let info = IndexInfo::read(&path)?; // two pages: what the file holds
+//! assert_eq!((info.element.name(), info.keys), ("f32", 1));
+//! let same = Graph::<f32>::open(&path, &mut silent)?; // everything, into memory, checked
+//! assert!(same.slot_of(7).is_some());
+//! let lazy = Graph::<f32>::map(&path)?; // pages come in when a search touches them
+//! assert_eq!(lazy.dimension(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The bytes are described for readers in other languages on the book's page `file-format.md`. Where to look:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `table` | the first page: magic, version, and where each section lies |
+//! | `info` | the section `params`, and what the others must look like for it |
+//! | `save`, `replace` | the writer, and how a file takes the place of another all at once |
+//! | `open`, `small` | the two ways to open a file, and the sections that both read |
+//! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
+//! | `check` | every checksum, without opening |
+//! | `read_at`, `error` | reading at a position; what can be wrong |
+
+mod check;
+mod error;
+mod info;
+mod open;
+mod parts;
+mod read_at;
+mod replace;
+mod rule;
+mod save;
+mod small;
+mod table;
+
+pub use check::{FileReport, SectionReport, check_file};
+pub use error::{FileFault, OpenError, SaveError};
+pub use info::IndexInfo;
+pub(crate) use read_at::ReadAt;
+pub(crate) use replace::replace;
+pub use save::SaveStats;
+pub use table::{FORMAT_VERSION, Section};
+
+/// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals
+/// what a mapping needs.
+pub(crate) const SECTION_ALIGN: u64 = 4096;
+
+/// Bytes of padding after `length` bytes of a section.
+pub(crate) const fn padding(length: u64) -> u64 {
+    length.wrapping_neg() % SECTION_ALIGN
+}
+
+const _: () = assert!(cfg!(target_endian = "little"), "the file is little-endian and mapped as it is");

@@ -1,0 +1,173 @@
+//! Opening an index file: into memory and checked, or mapped and trusted.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use bytemuck::Pod;
+use jasper_core::{Element, Key, ProgressFn, Stage, VectorId};
+
+use super::parts::Parts;
+use super::rule::Rule;
+use super::small::Small;
+use super::table::{Section, Table};
+use super::{FileFault, IndexInfo, OpenError, ReadAt};
+use crate::keys::KeyTable;
+use crate::space::Space;
+use crate::{Graph, Segments};
+
+impl<T: Element> Graph<T> {
+    /// Reads an index file into memory with huge pages, and checks all of it: every checksum, and that no edge,
+    /// degree or value can lead a search astray. A file that passes can be searched without fear, whoever wrote it.
+    ///
+    /// Cost: one pass over the file on all cores; memory is that of the graph. [`Self::map`] opens at once instead.
+    ///
+    /// # Errors
+    /// [`OpenError`], naming the file, the section and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let mut open = || Self::read_from(&File::open(path)?, progress);
+        open().map_err(OpenError::at(path))
+    }
+
+    /// Maps an index file: only the small sections are read and checked, all others come in page by page when they
+    /// are touched. Changes stay in memory; the file is never written to.
+    ///
+    /// The large sections are trusted. If they may be damaged, call [`crate::check_file`] first: a damaged vector
+    /// gives wrong answers, a damaged edge may make a search panic, and neither can lead outside the index's memory.
+    /// As long as the graph lives, the file must not be shortened or written to (replacing it, as [`Self::save`]
+    /// does, is fine): the operating system ends a process that touches a page which is gone.
+    ///
+    /// Cost: a few pages and the small sections, whatever the size of the file.
+    ///
+    /// # Errors
+    /// [`OpenError`], naming the file, the section and what is wrong with it.
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let map = || Self::mapped(&File::open(path)?);
+        map().map_err(OpenError::at(path))
+    }
+
+    fn mapped(file: &File) -> Result<Self, FileFault> {
+        let (table, info) = front::<T>(file)?;
+        let small = Small::read(file, &table, &info)?;
+        let at = |section| Ok::<u64, FileFault>(table.get(section)?.offset);
+        let columns = Columns {
+            vectors: Segments::map(file, at(Section::Vectors)?, info.slots, info.row_stride())?,
+            squared_norms: match info.has_norms() {
+                true => Some(Segments::map(file, at(Section::SquaredNorms)?, info.slots, 1)?),
+                false => None,
+            },
+            adjacency: Segments::map(file, at(Section::Adjacency)?, info.slots, info.params.max_degree())?,
+            degrees: Segments::map(file, at(Section::Degrees)?, info.slots, 1)?,
+            keys: Segments::map(file, at(Section::Keys)?, info.slots, 1)?,
+        };
+        Ok(columns.into_graph(info, small))
+    }
+
+    /// As [`Self::open`], from anything that can be read.
+    pub(crate) fn read_from(
+        source: &(impl ReadAt + ?Sized),
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Self, FileFault> {
+        let (table, info) = front::<T>(source)?;
+        let small = Small::read(source, &table, &info)?;
+        let mut columns = Columns::<T>::zeroed(&info)?;
+        columns.fill(source, &table, &info, progress)?;
+        let graph = columns.into_graph(info, small);
+        Ok(graph)
+    }
+}
+
+/// The sections that are as long as there are slots.
+struct Columns<T> {
+    vectors: Segments<T>,
+    squared_norms: Option<Segments<f32>>,
+    adjacency: Segments<VectorId>,
+    degrees: Segments<u16>,
+    keys: Segments<Key>,
+}
+
+impl<T: Element> Columns<T> {
+    fn zeroed(info: &IndexInfo) -> io::Result<Self> {
+        Ok(Self {
+            vectors: Segments::zeroed(info.slots, info.row_stride())?,
+            squared_norms: info.has_norms().then(|| Segments::zeroed(info.slots, 1)).transpose()?,
+            adjacency: Segments::zeroed(info.slots, info.params.max_degree())?,
+            degrees: Segments::zeroed(info.slots, 1)?,
+            keys: Segments::zeroed(info.slots, 1)?,
+        })
+    }
+
+    /// Reads every column, and checks it.
+    fn fill(
+        &mut self,
+        source: &(impl ReadAt + ?Sized),
+        table: &Table,
+        info: &IndexInfo,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), FileFault> {
+        let degrees = Rule::AtMost(info.params.max_degree() as u16);
+        // What lies behind a vertex's degree is zero in a file, so every place of the adjacency is below the slots.
+        let mut sections = vec![
+            (Section::Vectors, Rule::of_element(info.element), bytes_of(&mut self.vectors)),
+            (Section::Adjacency, Rule::Below(info.slots as u32), bytes_of(&mut self.adjacency)),
+            (Section::Degrees, degrees, bytes_of(&mut self.degrees)),
+            (Section::Keys, Rule::Any, bytes_of(&mut self.keys)),
+        ];
+        sections.extend(
+            self.squared_norms.as_mut().map(|n| (Section::SquaredNorms, Rule::FiniteF32, bytes_of(n))),
+        );
+        let mut parts = Parts::default();
+        let mut rules = Vec::new();
+        for (section, rule, targets) in sections {
+            parts.load(table.get(section)?, rule, targets);
+            rules.push((section, rule));
+        }
+        let verdicts = parts.read(source, Stage::Reading, info.slots, progress)?;
+        for ((section, rule), verdict) in rules.into_iter().zip(verdicts) {
+            if !verdict.intact {
+                return Err(FileFault::Damaged(section));
+            }
+            if !verdict.obeys {
+                return Err(FileFault::invalid(section, rule.broken()));
+            }
+        }
+        Ok(())
+    }
+
+    fn into_graph(self, info: IndexInfo, small: Small) -> Graph<T> {
+        Graph {
+            params: info.params,
+            space: Space {
+                metric: info.metric,
+                dimension: info.dimension,
+                vectors: self.vectors,
+                squared_norms: self.squared_norms,
+                largest_squared_norm: info.largest_squared_norm,
+            },
+            adjacency: self.adjacency,
+            degrees: self.degrees,
+            keys: KeyTable::from_parts(self.keys, small.further, small.deleted),
+            tombstones: small.tombstones,
+            free: small.free,
+            start_points: small.start_points,
+            unchecked: info.unchecked,
+            journal: None,
+        }
+    }
+}
+
+/// Table and params of a file of vectors of type `T`.
+fn front<T: Element>(source: &(impl ReadAt + ?Sized)) -> Result<(Table, IndexInfo), FileFault> {
+    let table = Table::read(source)?;
+    let info = IndexInfo::of(&table, source)?;
+    if info.element != T::KIND {
+        return Err(FileFault::Element { found: info.element, expected: T::KIND });
+    }
+    Ok((table, info))
+}
+
+fn bytes_of<I: Pod>(rows: &mut Segments<I>) -> Vec<&mut [u8]> {
+    rows.chunks_mut().map(bytemuck::cast_slice_mut).collect()
+}

@@ -1,0 +1,93 @@
+//! What the items of a section are, and which of them it may hold.
+
+use std::ops::BitAnd;
+
+use jasper_core::ElementKind;
+
+/// Codes of items in the section table. The types of coordinates come first, with [`ElementKind::code`].
+pub(super) mod item {
+    pub(crate) const U16: u32 = 4;
+    pub(crate) const U32: u32 = 5;
+    pub(crate) const U64: u32 = 6;
+    /// A structure of its own, described with its section.
+    pub(crate) const RECORD: u32 = 7;
+}
+
+/// What every item of a section must be, so that nothing that reads it can go wrong.
+///
+/// Checked while a part of the section is still in cache: much cheaper than reading it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rule {
+    /// Anything.
+    Any,
+    /// f32, neither NaN nor infinite.
+    FiniteF32,
+    /// f16, neither NaN nor infinite.
+    FiniteF16,
+    /// u32 below this.
+    Below(u32),
+    /// u16, this at most.
+    AtMost(u16),
+}
+
+impl Rule {
+    /// The rule of coordinates.
+    pub(super) const fn of_element(element: ElementKind) -> Self {
+        match element {
+            ElementKind::F32 => Self::FiniteF32,
+            ElementKind::F16 => Self::FiniteF16,
+            ElementKind::U8 | ElementKind::I8 => Self::Any,
+        }
+    }
+
+    /// Whether all items of `bytes`, which are whole items in memory that is aligned for them, obey.
+    pub(super) fn allows(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            // All exponent bits are set in NaN and infinity, and only there.
+            Self::FiniteF32 => all(bytes, |bits: u32| bits & 0x7F80_0000 != 0x7F80_0000),
+            Self::FiniteF16 => all(bytes, |bits: u16| bits & 0x7C00 != 0x7C00),
+            Self::Below(bound) => all(bytes, |id: u32| id < bound),
+            Self::AtMost(bound) => all(bytes, |degree: u16| degree <= bound),
+        }
+    }
+
+    /// What is wrong with a section that breaks the rule.
+    pub(super) fn broken(self) -> String {
+        match self {
+            Self::Any => unreachable!("nothing breaks it"),
+            Self::FiniteF32 | Self::FiniteF16 => "it holds a value that is not finite".into(),
+            Self::Below(slots) => format!("it names a slot that is not below {slots}"),
+            Self::AtMost(degree) => format!("it holds a degree above {degree}"),
+        }
+    }
+}
+
+/// Whether `test` holds for all items. Without early exit, so that it becomes a loop of vector instructions.
+fn all<I: bytemuck::AnyBitPattern + bytemuck::NoUninit>(bytes: &[u8], test: impl Fn(I) -> bool) -> bool {
+    bytemuck::cast_slice(bytes).iter().map(|&item| test(item)).fold(true, BitAnd::bitand)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::f16;
+
+    fn allows<I: bytemuck::NoUninit>(rule: Rule, items: &[I]) -> bool {
+        rule.allows(bytemuck::cast_slice(items))
+    }
+
+    #[test]
+    fn rules_find_what_breaks_them() {
+        assert!(allows(Rule::FiniteF32, &[0.0, -1.5, f32::MAX, f32::MIN_POSITIVE / 2.0]));
+        for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert!(!allows(Rule::FiniteF32, &[1.0, bad, 2.0]));
+        }
+        assert!(allows(Rule::FiniteF16, &[f16::MAX, f16::MIN, f16::ZERO]));
+        assert!(!allows(Rule::FiniteF16, &[f16::ZERO, f16::NAN]));
+        assert!(!allows(Rule::FiniteF16, &[f16::NEG_INFINITY]));
+        assert!(allows(Rule::Below(3), &[0_u32, 2]) && !allows(Rule::Below(3), &[0_u32, 3]));
+        assert!(allows(Rule::AtMost(3), &[0_u16, 3]) && !allows(Rule::AtMost(3), &[4_u16]));
+        assert!(allows::<u32>(Rule::Below(0), &[]));
+    }
+}

@@ -1,0 +1,192 @@
+//! The writer of an index file.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use bytemuck::NoUninit;
+use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId};
+
+use super::error::{SaveError, WriteFault};
+use super::info::params_bytes;
+use super::parts::Meter;
+use super::rule::item;
+use super::small::KeyAt;
+use super::table::{Entry, Section, Table};
+use super::{SECTION_ALIGN, padding, replace};
+use crate::Graph;
+
+/// What was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SaveStats {
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl<T: Element> Graph<T> {
+    /// Writes the graph to `path`, in the place of what is there. Equal graphs give equal bytes.
+    ///
+    /// The file is written beside its place, synced and renamed, so that a crash, a full disk or a cancel leaves the
+    /// old file. A graph that was mapped from `path` may be saved there.
+    ///
+    /// Cost: one pass over the graph, and room for both files on the disk; no memory but a buffer.
+    ///
+    /// # Errors
+    /// [`SaveError`].
+    pub fn save(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, SaveError> {
+        replace(path.as_ref(), |file| write(self, file, progress))
+    }
+
+    /// Edges of all vertices. Cost: a pass over the degrees.
+    pub fn edges(&self) -> u64 {
+        self.degrees.chunks().flatten().map(|&degree| u64::from(degree)).sum()
+    }
+}
+
+/// Writes the whole file. What means nothing (places behind a degree, columns of free slots, keys of hidden ones) is
+/// written as zero, so that the bytes depend on nothing but the graph.
+pub(super) fn write<T: Element>(
+    graph: &Graph<T>,
+    out: &mut (impl Write + Seek),
+    progress: &mut ProgressFn<'_>,
+) -> Result<SaveStats, WriteFault> {
+    let bytes = (graph.vector_bytes() + graph.graph_bytes() + graph.slots() * size_of::<u64>()) as u64;
+    let meter = Meter::new(Stage::Saving, graph.slots(), bytes);
+    // The table is known last: until then its page is empty, and what is there is not an index.
+    out.write_all(&[0; SECTION_ALIGN as usize])?;
+    let mut file = FileWriter { out, end: SECTION_ALIGN, entries: Vec::new(), meter, progress };
+    let slots = || (0..graph.slots()).map(VectorId::from_index);
+
+    file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(graph)))?;
+    file.section(Section::Vectors, T::KIND.code(), |section| {
+        let nothing = vec![T::default(); graph.space.vectors.width()];
+        slots().try_for_each(|slot| {
+            section.put(if graph.is_free(slot) { &nothing } else { graph.padded_vector(slot) })
+        })
+    })?;
+    if let Some(norms) = &graph.space.squared_norms {
+        file.section(Section::SquaredNorms, ElementKind::F32.code(), |section| {
+            slots().try_for_each(|slot| {
+                section.put(&[if graph.is_free(slot) { 0.0 } else { norms.at(slot.index()) }])
+            })
+        })?;
+    }
+    file.section(Section::Adjacency, item::U32, |section| {
+        let nothing = vec![0_u32; graph.params().max_degree()];
+        slots().try_for_each(|slot| {
+            let neighbors = graph.neighbors(slot);
+            section.put(neighbors)?;
+            section.put(&nothing[neighbors.len()..])
+        })
+    })?;
+    file.section(Section::Degrees, item::U16, |section| {
+        slots().try_for_each(|slot| section.put(&[graph.neighbors(slot).len() as u16]))
+    })?;
+    file.section(Section::Keys, item::U64, |section| {
+        slots()
+            .try_for_each(|slot| section.put(&[if graph.is_live(slot) { graph.first_key(slot) } else { 0 }]))
+    })?;
+    file.section(Section::FurtherKeys, item::RECORD, |section| {
+        let pairs =
+            graph.keys.more().iter().flat_map(|(slot, keys)| keys.iter().map(move |&key| (key, slot)));
+        pairs
+            .map(|(key, slot)| KeyAt { key, slot: slot.get(), reserved: 0 })
+            .try_for_each(|pair| section.put(&[pair]))
+    })?;
+    file.section(Section::DeletedKeys, item::RECORD, |section| {
+        let pairs = graph.keys.deleted().iter();
+        pairs
+            .map(|(&key, slot)| KeyAt { key, slot: slot.get(), reserved: 0 })
+            .try_for_each(|pair| section.put(&[pair]))
+    })?;
+    for (section, set) in [(Section::Tombstones, &graph.tombstones), (Section::FreeSlots, &graph.free)] {
+        file.section(section, item::U32, |section| section.put(&words(set, graph.slots())))?;
+    }
+    file.section(Section::StartPoints, item::U32, |section| section.put(graph.start_points()))?;
+
+    let table = Table::new(file.entries);
+    out.seek(SeekFrom::Start(0))?;
+    out.write_all(&table.page())?;
+    out.flush()?;
+    Ok(SaveStats { bytes: table.file_bytes() })
+}
+
+/// The words of a set of slots: as many as the slots ask for, however the set came to be.
+fn words(set: &BitSet, slots: usize) -> Vec<u32> {
+    let mut words = set.words().to_vec();
+    words.resize(slots.div_ceil(32), 0);
+    words
+}
+
+/// Writes sections one behind the other.
+struct FileWriter<'a, 'p, W> {
+    out: &'a mut W,
+    end: u64,
+    entries: Vec<Entry>,
+    meter: Meter,
+    progress: &'a mut ProgressFn<'p>,
+}
+
+/// Writes the items of one section.
+struct SectionWriter<'a, 'p, W> {
+    out: &'a mut W,
+    buffer: Vec<u8>,
+    length: u64,
+    checksum: u32,
+    meter: &'a mut Meter,
+    progress: &'a mut ProgressFn<'p>,
+}
+
+/// Bytes written at once.
+const BLOCK: usize = 1 << 20;
+
+impl<W: Write> FileWriter<'_, '_, W> {
+    fn section(
+        &mut self,
+        section: Section,
+        item: u32,
+        fill: impl FnOnce(&mut SectionWriter<'_, '_, W>) -> Result<(), WriteFault>,
+    ) -> Result<(), WriteFault> {
+        let mut writer = SectionWriter {
+            out: &mut *self.out,
+            buffer: Vec::with_capacity(BLOCK),
+            length: 0,
+            checksum: 0,
+            meter: &mut self.meter,
+            progress: &mut *self.progress,
+        };
+        fill(&mut writer)?;
+        writer.flush()?;
+        let length = writer.length;
+        writer.put(&vec![0_u8; padding(length) as usize])?;
+        writer.flush()?;
+        self.entries.push(Entry::new(section, item, self.end, length, writer.checksum));
+        self.end += length + padding(length);
+        Ok(())
+    }
+}
+
+impl<W: Write> SectionWriter<'_, '_, W> {
+    fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), WriteFault> {
+        for bytes in bytemuck::cast_slice::<I, u8>(items).chunks(BLOCK) {
+            if self.buffer.len() + bytes.len() > BLOCK {
+                self.flush()?;
+            }
+            self.buffer.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), WriteFault> {
+        self.checksum = crc32c::crc32c_append(self.checksum, &self.buffer);
+        self.out.write_all(&self.buffer)?;
+        self.length += self.buffer.len() as u64;
+        self.meter.advance(self.buffer.len() as u64, self.progress)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! The small sections: read, checksummed and checked whenever a file is opened.
+
+use std::collections::BTreeMap;
+
+use bytemuck::{Pod, Zeroable};
+use jasper_core::{BitSet, Key, VectorId};
+
+use super::table::{Entry, Section, Table};
+use super::{FileFault, IndexInfo, ReadAt};
+
+/// A key and a slot it belongs to: the record of the sections `further keys` and `deleted keys`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct KeyAt {
+    pub(super) key: Key,
+    pub(super) slot: u32,
+    pub(super) reserved: u32,
+}
+
+/// What the small sections hold.
+pub(super) struct Small {
+    pub(super) tombstones: BitSet,
+    pub(super) free: BitSet,
+    pub(super) further: BTreeMap<VectorId, Vec<Key>>,
+    pub(super) deleted: BTreeMap<Key, VectorId>,
+    pub(super) start_points: Vec<VectorId>,
+}
+
+/// Bytes of a section, whose checksum is right.
+pub(super) fn read(source: &(impl ReadAt + ?Sized), entry: &Entry) -> Result<Vec<u8>, FileFault> {
+    // The table has been held against the real size of the file, so this is no more than the file holds.
+    let mut bytes = vec![0; entry.extent() as usize];
+    source.read_at(entry.offset, &mut bytes)?;
+    if crc32c::crc32c(&bytes) != entry.checksum {
+        return Err(FileFault::Damaged(entry.section()));
+    }
+    bytes.truncate(entry.length as usize);
+    Ok(bytes)
+}
+
+impl Small {
+    pub(super) fn read(
+        source: &(impl ReadAt + ?Sized),
+        table: &Table,
+        info: &IndexInfo,
+    ) -> Result<Self, FileFault> {
+        let mut small = Self {
+            tombstones: slot_set(source, table, Section::Tombstones, info.hidden, info.slots)?,
+            free: slot_set(source, table, Section::FreeSlots, info.free, info.slots)?,
+            further: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            start_points: Vec::new(),
+        };
+        if let Some(slot) = small.tombstones.iter().find(|&slot| small.free.contains(slot)) {
+            return Err(FileFault::invalid(Section::FreeSlots, format!("slot {slot} is hidden and free")));
+        }
+        let vertex = |slot: u32| (slot as usize) < info.slots && !small.free.contains(slot as usize);
+        let live = |slot: u32| vertex(slot) && !small.tombstones.contains(slot as usize);
+        for KeyAt { key, slot, .. } in records(source, table, Section::FurtherKeys, live)? {
+            small.further.entry(VectorId::new(slot)).or_default().push(key);
+        }
+        for KeyAt { key, slot, .. } in records(source, table, Section::DeletedKeys, vertex)? {
+            if small.deleted.insert(key, VectorId::new(slot)).is_some() {
+                return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is there twice")));
+            }
+        }
+        for slot in items::<u32>(source, table, Section::StartPoints)? {
+            if !vertex(slot) {
+                return Err(no_vertex(Section::StartPoints, slot));
+            }
+            small.start_points.push(VectorId::new(slot));
+        }
+        Ok(small)
+    }
+}
+
+fn items<I: Pod>(
+    source: &(impl ReadAt + ?Sized),
+    table: &Table,
+    section: Section,
+) -> Result<Vec<I>, FileFault> {
+    Ok(bytemuck::pod_collect_to_vec(&read(source, table.get(section)?)?))
+}
+
+fn slot_set(
+    source: &(impl ReadAt + ?Sized),
+    table: &Table,
+    section: Section,
+    expected: usize,
+    slots: usize,
+) -> Result<BitSet, FileFault> {
+    let set = BitSet::from_words(items(source, table, section)?);
+    if set.len() != expected {
+        return Err(FileFault::invalid(
+            section,
+            format!("it holds {} slots in place of {expected}", set.len()),
+        ));
+    }
+    match (slots..slots.next_multiple_of(32)).find(|&slot| set.contains(slot)) {
+        Some(slot) => Err(no_vertex(section, slot as u32)),
+        None => Ok(set),
+    }
+}
+
+fn records(
+    source: &(impl ReadAt + ?Sized),
+    table: &Table,
+    section: Section,
+    allowed: impl Fn(u32) -> bool,
+) -> Result<Vec<KeyAt>, FileFault> {
+    let records: Vec<KeyAt> = items(source, table, section)?;
+    match records.iter().find(|record| !allowed(record.slot)) {
+        Some(record) => Err(no_vertex(section, record.slot)),
+        None => Ok(records),
+    }
+}
+
+fn no_vertex(section: Section, slot: u32) -> FileFault {
+    FileFault::invalid(section, format!("slot {slot} has no such vertex"))
+}

@@ -1,0 +1,250 @@
+//! The first page: what the file is, and where its sections lie.
+
+use std::fmt;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{FileFault, ReadAt, SECTION_ALIGN, padding};
+
+/// The format version this release writes, and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Says "Jasper" to a person, and shows a transfer that rewrote line ends.
+const MAGIC: [u8; 8] = *b"JASPER\r\n";
+const PAGE: usize = SECTION_ALIGN as usize;
+/// The page ends with the checksum of all that lies before it.
+const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
+const MAX_SECTIONS: usize = (CHECKSUM_AT - size_of::<Header>()) / size_of::<Entry>();
+/// Flag of a section that a reader may skip.
+const OPTIONAL: u32 = 1;
+
+/// What a section holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Section {
+    /// Metric, shape, counts and build parameters.
+    Params,
+    /// The rows, padded.
+    Vectors,
+    /// Squared length of each row, where the metric needs it.
+    SquaredNorms,
+    /// Out-edges, `max_degree` places a slot.
+    Adjacency,
+    /// Number of out-edges of each slot.
+    Degrees,
+    /// First live key of each slot.
+    Keys,
+    /// Live keys of slots that have more than one.
+    FurtherKeys,
+    /// Deleted keys that can be restored.
+    DeletedKeys,
+    /// Hidden slots.
+    Tombstones,
+    /// Slots without a vertex.
+    FreeSlots,
+    /// Where searches begin.
+    StartPoints,
+    /// A kind that this release does not know.
+    Unknown(u32),
+}
+
+impl Section {
+    /// The kinds this release knows, in the order of their codes, from 1, which is also their order in the file.
+    pub const ALL: [Self; 11] = [
+        Self::Params,
+        Self::Vectors,
+        Self::SquaredNorms,
+        Self::Adjacency,
+        Self::Degrees,
+        Self::Keys,
+        Self::FurtherKeys,
+        Self::DeletedKeys,
+        Self::Tombstones,
+        Self::FreeSlots,
+        Self::StartPoints,
+    ];
+
+    fn code(self) -> u32 {
+        match self {
+            Self::Unknown(code) => code,
+            known => 1 + Self::ALL.iter().position(|&kind| kind == known).unwrap_or(Self::ALL.len()) as u32,
+        }
+    }
+
+    fn from_code(code: u32) -> Self {
+        let index = (code as usize).wrapping_sub(1);
+        Self::ALL.get(index).copied().unwrap_or(Self::Unknown(code))
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Params => "params",
+            Self::Vectors => "vectors",
+            Self::SquaredNorms => "squared norms",
+            Self::Adjacency => "adjacency",
+            Self::Degrees => "degrees",
+            Self::Keys => "keys",
+            Self::FurtherKeys => "further keys",
+            Self::DeletedKeys => "deleted keys",
+            Self::Tombstones => "tombstones",
+            Self::FreeSlots => "free slots",
+            Self::StartPoints => "start points",
+            Self::Unknown(code) => return write!(f, "of kind {code}"),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    version: u32,
+    sections: u32,
+    file_bytes: u64,
+    reserved: u64,
+}
+
+/// Where a section lies.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Entry {
+    kind: u32,
+    flags: u32,
+    /// What an item of the section is: see [`super::rule::item`].
+    pub(super) item: u32,
+    /// CRC-32C of the section and the padding behind it.
+    pub(super) checksum: u32,
+    /// First byte of the section in the file.
+    pub(super) offset: u64,
+    /// Bytes without the padding.
+    pub(super) length: u64,
+}
+
+impl Entry {
+    pub(super) fn new(section: Section, item: u32, offset: u64, length: u64, checksum: u32) -> Self {
+        Self { kind: section.code(), flags: 0, item, checksum, offset, length }
+    }
+
+    pub(super) fn section(&self) -> Section {
+        Section::from_code(self.kind)
+    }
+
+    /// Bytes with the padding.
+    pub(super) fn extent(&self) -> u64 {
+        self.length + padding(self.length)
+    }
+}
+
+/// The sections of a file, which lie one behind the other from the second page to the end.
+#[derive(Debug)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+}
+
+impl Table {
+    pub(super) fn new(entries: Vec<Entry>) -> Self {
+        debug_assert!(entries.len() <= MAX_SECTIONS);
+        Self { entries }
+    }
+
+    /// The table of the file, which is as long as the table says and has every byte in exactly one place.
+    pub(super) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
+        let actual = source.size()?;
+        let mut page = [0_u8; PAGE];
+        source.read_at(0, &mut page[..actual.min(SECTION_ALIGN) as usize])?;
+        let (header, rest) = page.split_at(size_of::<Header>());
+        let header: Header = bytemuck::pod_read_unaligned(header);
+        if header.magic != MAGIC {
+            return Err(FileFault::NotAnIndex);
+        }
+        if actual < SECTION_ALIGN {
+            return Err(FileFault::Length { claimed: SECTION_ALIGN, actual });
+        }
+        if header.version != FORMAT_VERSION {
+            return Err(FileFault::Version(header.version));
+        }
+        if crc32c::crc32c(&page[..CHECKSUM_AT]).to_le_bytes() != page[CHECKSUM_AT..] {
+            return Err(FileFault::Header("its checksum differs".into()));
+        }
+        if header.file_bytes != actual {
+            return Err(FileFault::Length { claimed: header.file_bytes, actual });
+        }
+        if header.sections as usize > MAX_SECTIONS {
+            return Err(FileFault::Header(format!(
+                "{} sections, of {MAX_SECTIONS} at most",
+                header.sections
+            )));
+        }
+        let entries: Vec<Entry> = rest
+            .chunks_exact(size_of::<Entry>())
+            .take(header.sections as usize)
+            .map(bytemuck::pod_read_unaligned)
+            .collect();
+        let table = Self::new(entries);
+        table.validate(actual)?;
+        Ok(table)
+    }
+
+    fn validate(&self, file_bytes: u64) -> Result<(), FileFault> {
+        let mut end = SECTION_ALIGN;
+        for (i, entry) in self.entries.iter().enumerate() {
+            let section = entry.section();
+            if self.entries[..i].iter().any(|other| other.kind == entry.kind) {
+                return Err(FileFault::Header(format!("section `{section}` is there twice")));
+            }
+            if matches!(section, Section::Unknown(_)) && entry.flags & OPTIONAL == 0 {
+                return Err(FileFault::UnknownSection(section));
+            }
+            // The length is bounded before its padding is added, so that nothing wraps around.
+            if entry.offset != end || entry.length > file_bytes || entry.extent() > file_bytes - end {
+                return Err(FileFault::Header(format!(
+                    "section `{section}` ({} bytes from {}) should begin at {end} and end within {file_bytes}",
+                    entry.length, entry.offset
+                )));
+            }
+            end += entry.extent();
+        }
+        if end != file_bytes {
+            return Err(FileFault::Header(format!("{} bytes belong to no section", file_bytes - end)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(super) fn find(&self, section: Section) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.section() == section)
+    }
+
+    pub(super) fn get(&self, section: Section) -> Result<&Entry, FileFault> {
+        self.find(section).ok_or(FileFault::MissingSection(section))
+    }
+
+    /// Bytes of the whole file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.entries.last().map_or(SECTION_ALIGN, |last| last.offset + last.extent())
+    }
+
+    /// The first page.
+    pub(super) fn page(&self) -> [u8; PAGE] {
+        let mut page = [0; PAGE];
+        let header = Header {
+            magic: MAGIC,
+            version: FORMAT_VERSION,
+            sections: self.entries.len() as u32,
+            file_bytes: self.file_bytes(),
+            reserved: 0,
+        };
+        let (front, rest) = page.split_at_mut(size_of::<Header>());
+        front.copy_from_slice(bytemuck::bytes_of(&header));
+        let table: &[u8] = bytemuck::cast_slice(&self.entries);
+        rest[..table.len()].copy_from_slice(table);
+        let checksum = crc32c::crc32c(&page[..CHECKSUM_AT]);
+        page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        page
+    }
+}

@@ -1,0 +1,231 @@
+//! The index file: what is saved is what is opened, and a file that is not right says so.
+
+mod common;
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use common::{assert_same, sample};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, silent};
+use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, check_file};
+use tempfile::TempDir;
+
+fn saved<T: Element>(graph: &Graph<T>) -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.jasper");
+    graph.save(&path, &mut silent).unwrap();
+    (folder, path)
+}
+
+fn fault(path: &Path) -> FileFault {
+    let error = Graph::<f32>::open(path, &mut silent).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+    assert_eq!(error.path(), path);
+    error.into_fault()
+}
+
+fn round_trip<T: Element>() {
+    for metric in Metric::ALL {
+        let graph = sample::<T>(metric);
+        let (_folder, path) = saved(&graph);
+        let mut opened = Graph::<T>::open(&path, &mut silent).unwrap();
+        let mapped = Graph::<T>::map(&path).unwrap();
+        assert_same(&graph, &opened);
+        assert_same(&graph, &mapped);
+        let bytes = fs::read(&path).unwrap();
+        mapped.save(&path, &mut silent).unwrap();
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            bytes,
+            "a mapped index can be saved over itself, and is the same"
+        );
+        assert_same(&graph, &mapped);
+        opened.restore_key(1000).unwrap();
+        opened.set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
+        common::add(&mut opened, &[T::from_f32(1.0); common::DIMENSION]);
+        opened.save(&path, &mut silent).unwrap();
+        assert_same(&opened, &Graph::open(&path, &mut silent).unwrap());
+    }
+}
+
+#[test]
+fn what_is_saved_is_opened() {
+    round_trip::<f32>();
+    round_trip::<f16>();
+    round_trip::<u8>();
+    round_trip::<i8>();
+}
+
+#[test]
+fn an_empty_graph_is_saved_and_opened() {
+    let graph = Graph::<i8>::new(Metric::Cosine, 3, BuildParams::default()).unwrap();
+    let (_folder, path) = saved(&graph);
+    assert_same(&graph, &Graph::open(&path, &mut silent).unwrap());
+    assert_same(&graph, &Graph::map(&path).unwrap());
+    assert!(check_file(&path, &mut silent).unwrap().is_intact());
+}
+
+#[test]
+fn what_means_nothing_leaves_no_trace() {
+    let (a, mut b) = (sample::<f32>(Metric::InnerProduct), sample::<f32>(Metric::InnerProduct));
+    b.begin();
+    for _ in 0..10 {
+        let slot = common::add(&mut b, &[70.0; common::DIMENSION]);
+        b.set_neighbors(slot, &[VectorId::new(1), VectorId::new(2)]);
+        b.set_neighbors(VectorId::new(4), &[slot, VectorId::new(2)]);
+        b.set_neighbors(VectorId::new(0), &[slot]);
+    }
+    b.rollback();
+    let ((_f, a), (_g, b)) = (saved(&a), saved(&b));
+    assert_eq!(fs::read(a).unwrap(), fs::read(b).unwrap());
+}
+
+#[test]
+fn the_front_tells_what_is_inside() {
+    let graph = sample::<u8>(Metric::Cosine);
+    let (_folder, path) = saved(&graph);
+    let info = IndexInfo::read(&path).unwrap();
+    assert_eq!(
+        (info.element, info.metric, info.dimension),
+        (ElementKind::U8, Metric::Cosine, common::DIMENSION)
+    );
+    assert_eq!(info.params, *graph.params());
+    assert_eq!((info.slots, info.live(), info.hidden, info.free), (45, 36, 4, 5));
+    assert_eq!((info.keys, info.deleted_keys), (graph.keys(), 3));
+    assert_eq!(info.edges, graph.vertices().map(|slot| graph.neighbors(slot).len() as u64).sum::<u64>());
+    assert_eq!(info.mean_degree(), info.edges as f64 / 40.0);
+    assert_eq!(info.sections[1], (Section::Vectors, 45 * 16));
+    assert_eq!(info.file_bytes, fs::metadata(&path).unwrap().len());
+    let error = Graph::<f32>::open(&path, &mut silent).unwrap_err().to_string();
+    assert!(error.ends_with("holds u8 vectors and was opened for f32; open it as u8"), "{error}");
+    assert!(Graph::<f32>::map(&path).is_err());
+}
+
+#[test]
+fn a_file_cut_anywhere_is_refused() {
+    let (folder, path) = saved(&sample::<f32>(Metric::Cosine));
+    let bytes = fs::read(&path).unwrap();
+    let cut = folder.path().join("cut.jasper");
+    let lengths = (0..bytes.len()).filter(|length| *length < 100 || length % 509 == 0 || length % 4096 < 2);
+    for length in lengths.chain([bytes.len() - 1]) {
+        fs::write(&cut, &bytes[..length]).unwrap();
+        let fault = fault(&cut);
+        assert_eq!(matches!(fault, FileFault::NotAnIndex), length < 8, "{length}: {fault}");
+        assert_eq!(matches!(fault, FileFault::Length { actual, .. } if actual == length as u64), length >= 8);
+        assert!(Graph::<f32>::map(&cut).is_err() && IndexInfo::read(&cut).is_err());
+        assert!(check_file(&cut, &mut silent).is_err());
+    }
+    let mut longer = bytes;
+    longer.push(0);
+    fs::write(&cut, &longer).unwrap();
+    assert!(matches!(fault(&cut), FileFault::Length { .. }));
+}
+
+/// Every byte of every section, and some of all padding.
+#[test]
+fn every_flipped_byte_is_found() {
+    let (folder, path) = saved(&sample::<f32>(Metric::InnerProduct));
+    let bytes = fs::read(&path).unwrap();
+    let info = IndexInfo::read(&path).unwrap();
+    let mut sections = vec![(None, 0, 32 * (1 + info.sections.len() as u64))];
+    let mut at = 4096;
+    for &(section, length) in &info.sections {
+        sections.push((Some(section), at, length));
+        at += length.next_multiple_of(4096);
+    }
+    assert_eq!(at, bytes.len() as u64);
+    let flipped = folder.path().join("flipped.jasper");
+    for (section, start, length) in sections {
+        let end = start + length.next_multiple_of(4096);
+        for position in (start..end).filter(|at| *at < start + length || at % 211 == 0 || at + 1 == end) {
+            let mut bytes = bytes.clone();
+            bytes[position as usize] ^= 1 << (position % 8);
+            fs::write(&flipped, bytes).unwrap();
+            match (section, fault(&flipped)) {
+                (Some(section), FileFault::Damaged(named)) => assert_eq!(section, named, "{position}"),
+                (None, FileFault::NotAnIndex) => assert!(position < 8),
+                (None, FileFault::Version(_)) => assert!((8..12).contains(&position)),
+                (None, FileFault::Header(_)) => assert!(position >= 12),
+                (section, fault) => panic!("byte {position} of {section:?}: {fault}"),
+            }
+            let report = check_file(&flipped, &mut silent);
+            match section {
+                None | Some(Section::Params) => assert!(report.is_err()),
+                Some(section) => assert_eq!(report.unwrap().damaged().collect::<Vec<_>>(), [section]),
+            }
+        }
+    }
+}
+
+#[test]
+fn other_files_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vectors.fbin");
+    assert!(matches!(Graph::<f32>::open(&path, &mut silent).unwrap_err().fault(), FileFault::Io(_)));
+    for content in [&b""[..], b"JASPER\n\n", &[0; 10_000]] {
+        fs::write(&path, content).unwrap();
+        assert!(matches!(fault(&path), FileFault::NotAnIndex));
+    }
+    assert!(Graph::<f32>::open(folder.path(), &mut silent).is_err(), "a folder");
+    let (_folder, path) = saved(&sample::<f32>(Metric::L2));
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 2;
+    fs::write(&path, &bytes).unwrap();
+    let error = fault(&path);
+    assert!(matches!(error, FileFault::Version(2)));
+    assert!(error.to_string().contains("format version 2; this release reads version 1"));
+}
+
+#[test]
+fn reading_and_saving_can_be_cancelled() {
+    let (folder, path) = saved(&sample::<f32>(Metric::L2));
+    let mut stop = |_| ControlFlow::Break(());
+    let opened = Graph::<f32>::open(&path, &mut stop);
+    assert!(matches!(opened.unwrap_err().fault(), FileFault::Cancelled(_)));
+    assert!(check_file(&path, &mut stop).is_err());
+    let before = fs::read(&path).unwrap();
+    let other = sample::<f32>(Metric::Cosine);
+    assert!(matches!(other.save(&path, &mut stop), Err(SaveError::Cancelled(_))));
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+    let mut steps = Vec::new();
+    other
+        .save(&path, &mut |p| {
+            steps.push((p.done, p.total));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(steps.is_sorted() && steps.last() == Some(&(45, 45)), "{steps:?}");
+}
+
+#[test]
+fn a_place_that_takes_no_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    for place in ["missing/index.jasper", "file/index.jasper", "."] {
+        let path = folder.path().join(place);
+        let error = sample::<f32>(Metric::L2).save(&path, &mut silent).unwrap_err();
+        assert!(error.to_string().contains(&format!("cannot write {}", path.display())), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_saved_file_keeps_its_permissions_and_its_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let graph = sample::<f32>(Metric::L2);
+    let (folder, path) = saved(&graph);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    fs::write(folder.path().join("plain"), "").unwrap();
+    assert_eq!(mode(&path), mode(&folder.path().join("plain")), "as any new file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let link = folder.path().join("link.jasper");
+    symlink(&path, &link).unwrap();
+    fs::write(&path, "").unwrap();
+    graph.save(&link, &mut silent).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(mode(&path), 0o640);
+    assert_same(&graph, &Graph::open(&path, &mut silent).unwrap());
+}
