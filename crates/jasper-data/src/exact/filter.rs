@@ -1,0 +1,82 @@
+//! Which rows a fast f32 score cannot rule out: the bound that makes a short list complete.
+
+use jasper_core::{Element, Metric};
+
+/// A row is ruled out if its score lies above `limit + slope * norm`, where `norm` is the row's length.
+///
+/// A score is what the f32 kernel gave, negated for dot products, so that smaller is nearer. With `t` the exact
+/// distance of the k-th best so far and `u` = 2^-24, half a unit in the last place of 1, the bound is:
+///
+/// - L2 of floats: all terms are positive, so the kernel's error is relative, and a row at distance `t` or less
+///   scores at most `t (1 + error)`.
+/// - Inner product of floats: the error of a dot product is at most `error |q| |x|`; the bound is
+///   `t + error |q| |x|`.
+/// - Cosine: `1 - dot / (|q| |x|) <= t` means `-dot <= (t - 1) |q| |x|`; with the error, `(t - 1 + error) |q| |x|`.
+/// - L2 and inner product of integers: the score is the exact value, rounded once. Rounding keeps order, so the bound
+///   is `t` rounded; and where all integers are floats (below 2^24), a row that only ties loses to the smaller id.
+///
+/// Scores that are NaN are never ruled out, nor are rows whose `norm` is NaN, which [`bounded`] makes of lengths for
+/// which f32 could overflow or vanish.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filter {
+    limit: f32,
+    slope: f32,
+}
+
+/// Half a unit in the last place of 1.
+const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
+
+/// More than all that vanishing squares can hide from an L2 score: 2^15 terms below 2^-149 each.
+const VANISHED: f64 = f32::MIN_POSITIVE as f64 / 16.0;
+
+/// Largest integer up to which every integer is a float.
+const EXACT_INTEGERS: f32 = (1 << 24) as f32;
+
+impl Filter {
+    /// Rules nothing out.
+    pub(super) const OPEN: Self = Self { limit: f32::INFINITY, slope: 0.0 };
+
+    /// Rules out what lies behind the exact distance `worst`. `norm` is the length of the query.
+    pub(super) fn behind<T: Element>(metric: Metric, worst: f64, norm: f64, dimension: usize) -> Self {
+        let error = relative_error(dimension);
+        let norm = f64::from(bounded(norm));
+        match metric {
+            Metric::Cosine => Self { limit: 0.0, slope: ((worst - 1.0 + error) * norm) as f32 },
+            _ if T::EXACT => {
+                let limit = worst as f32;
+                Self {
+                    limit: if limit.abs() < EXACT_INTEGERS { limit.next_down() } else { limit },
+                    slope: 0.0,
+                }
+            }
+            Metric::L2 => Self { limit: round_up(worst * (1.0 + error) + VANISHED), slope: 0.0 },
+            Metric::InnerProduct => Self { limit: round_up(worst), slope: (error * norm) as f32 },
+        }
+    }
+
+    /// Whether a row may be among the nearest.
+    #[inline(always)]
+    pub(super) fn rules_out(self, score: f32, norm: f32) -> bool {
+        score > self.slope.mul_add(norm, self.limit)
+    }
+}
+
+/// Relative error of a float kernel and of the arithmetic of a filter, with some to spare.
+///
+/// A partial sum takes one rounding for each 64 coordinates, the tree over the partial sums six, a squared
+/// difference two more, the filter's own numbers five.
+fn relative_error(dimension: usize) -> f64 {
+    (dimension.div_ceil(64) + 16) as f64 * HALF_ULP
+}
+
+/// A length as f32; NaN where products with another such length could leave the range of f32.
+pub(super) fn bounded(norm: f64) -> f32 {
+    const RANGE: std::ops::RangeInclusive<f64> = 1.0 / (1_u64 << 40) as f64..=(1_u64 << 40) as f64;
+    if norm == 0.0 || RANGE.contains(&norm) { norm as f32 } else { f32::NAN }
+}
+
+/// The least f32 that is not below `value`.
+fn round_up(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) < value { near.next_up() } else { near }
+}

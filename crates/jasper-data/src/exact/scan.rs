@@ -1,0 +1,138 @@
+//! The walk over base and queries, in blocks.
+//!
+//! A *pass* takes some megabytes of the base past all queries; between passes there is news and a chance to cancel,
+//! and a mapped base is read from the disk once. Within a pass each worker takes a block of queries, and walks the
+//! rows of the pass in blocks that stay in its L1 while every query of its block is held against them.
+
+use std::ops::Range;
+
+use jasper_core::distance::ManyFn;
+use jasper_core::{Element, MatrixError, MatrixView, Metric, Progress, ProgressFn, Stage};
+use rayon::prelude::*;
+
+use super::distance::squared_norm;
+use super::filter::bounded;
+use super::nearest::Nearest;
+use super::{KnnError, Side};
+
+/// Bytes of base rows in a pass: a share of a last-level cache.
+const PASS_BYTES: usize = 8 << 20;
+/// Pairs in a pass, at most: some tenths of a second, so that a cancel is heard.
+const PASS_PAIRS: usize = 1 << 25;
+/// Bytes of base rows held against a block of queries: half an L1.
+const BLOCK_BYTES: usize = 16 << 10;
+/// Queries that a block of rows is held against before the next is read from L2 or beyond.
+const BLOCK_QUERIES: usize = 32;
+/// Rows checked by one task.
+const CHECK_ROWS: usize = 1 << 10;
+
+/// Holds every query against every row of a checked shape; each list ends with its `k` nearest rows.
+pub(super) fn scan<'a, T: Element>(
+    base: MatrixView<'_, T>,
+    queries: MatrixView<'a, T>,
+    k: usize,
+    metric: Metric,
+    pool: &rayon::ThreadPool,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Vec<Nearest<'a, T>>, KnnError> {
+    let mut lists: Vec<Nearest<'a, T>> = queries.rows().map(|query| Nearest::new(query, metric, k)).collect();
+    let row_bytes = base.dimension() * size_of::<T>();
+    let pass_rows = (PASS_BYTES / row_bytes).min(PASS_PAIRS / lists.len()).max(BLOCK_QUERIES);
+    // Small enough that all threads have several blocks.
+    let block_queries = lists.len().div_ceil(4 * pool.current_num_threads()).min(BLOCK_QUERIES);
+    let total = base.len();
+    for first in (0..total).step_by(pass_rows) {
+        Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
+        let rows = base.slice(first..total.min(first + pass_rows));
+        pool.install(|| {
+            let norms = check_pass(rows, metric, first)?;
+            lists.par_chunks_mut(block_queries).for_each(|lists| {
+                scan_block(lists, base, first..first + rows.len(), metric, &norms);
+                // Now, while the rows are near.
+                lists.iter_mut().for_each(|list| list.rank(base));
+            });
+            Ok::<(), KnnError>(())
+        })?;
+    }
+    Progress { stage: Stage::Scanning, done: total, total }.report(progress)?;
+    Ok(lists)
+}
+
+/// Holds the queries of `lists` against the rows `pass` of the base, whose lengths are `norms`.
+fn scan_block<T: Element>(
+    lists: &mut [Nearest<'_, T>],
+    base: MatrixView<'_, T>,
+    pass: Range<usize>,
+    metric: Metric,
+    norms: &[f32],
+) {
+    let kernel = kernel::<T>(metric);
+    let block_rows = (BLOCK_BYTES / (base.dimension() * size_of::<T>())).max(1);
+    let mut block = Vec::with_capacity(block_rows);
+    let mut sums = vec![0.0; block_rows];
+    for (norms, first) in norms.chunks(block_rows).zip(pass.step_by(block_rows)) {
+        block.clear();
+        block.extend(base.slice(first..first + norms.len()).rows());
+        let sums = &mut sums[..block.len()];
+        for list in &mut *lists {
+            kernel(list.query(), &block, sums);
+            list.offer(base, first, sums, norms);
+        }
+    }
+}
+
+fn kernel<T: Element>(metric: Metric) -> ManyFn<T> {
+    match metric {
+        Metric::L2 => T::kernels().squared_l2_many,
+        Metric::InnerProduct | Metric::Cosine => T::kernels().dot_many,
+    }
+}
+
+/// Checks the rows of a pass in parallel; gives their lengths.
+fn check_pass<T: Element>(
+    rows: MatrixView<'_, T>,
+    metric: Metric,
+    first: usize,
+) -> Result<Vec<f32>, KnnError> {
+    let chunks = rows.len().div_ceil(CHECK_ROWS);
+    let checked: Vec<_> = (0..chunks)
+        .into_par_iter()
+        .map(|chunk| {
+            let start = chunk * CHECK_ROWS;
+            let chunk = rows.slice(start..rows.len().min(start + CHECK_ROWS));
+            check_rows(chunk, metric, Side::Base, first + start)
+        })
+        .collect();
+    // In order, so that the error is that of the first bad row.
+    let mut norms = Vec::with_capacity(rows.len());
+    for chunk in checked {
+        norms.extend(chunk?);
+    }
+    Ok(norms)
+}
+
+/// Checks that every value is finite and, for cosine, no row zero. Gives the rows' lengths for [`Filter`], which are
+/// left zero for L2, where no length is looked at. `first` is the number of the first row.
+///
+/// [`Filter`]: super::filter::Filter
+pub(super) fn check_rows<T: Element>(
+    rows: MatrixView<'_, T>,
+    metric: Metric,
+    side: Side,
+    first: usize,
+) -> Result<Vec<f32>, KnnError> {
+    rows.check_finite().map_err(|mut error| {
+        if let MatrixError::NotFinite { row, .. } = &mut error {
+            *row += first;
+        }
+        KnnError::NotFinite { side, error }
+    })?;
+    if metric == Metric::L2 {
+        return Ok(vec![0.0; rows.len()]);
+    }
+    let norm = |(i, row)| match squared_norm(row) {
+        0.0 if metric == Metric::Cosine => Err(KnnError::ZeroVector { side, row: first + i }),
+        squared => Ok(bounded(squared.sqrt())),
+    };
+    rows.rows().enumerate().map(norm).collect()
+}

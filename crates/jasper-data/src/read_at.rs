@@ -1,0 +1,79 @@
+//! Where bytes come from: a file or memory, read at any place without a cursor.
+
+use std::fs::File;
+use std::io;
+
+use bytemuck::Pod;
+
+use crate::error::ReadCause;
+
+/// Bytes that can be read at any offset, by many threads at once.
+pub trait ReadAt {
+    /// How many bytes there are.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `bytes` from `offset` on.
+    ///
+    /// # Errors
+    /// What the operating system says; [`io::ErrorKind::UnexpectedEof`] when the source ends first.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(self, bytes, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_exact_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match std::os::windows::fs::FileExt::seek_read(self, bytes, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => (bytes, offset) = (&mut bytes[n..], offset + n as u64),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = usize::try_from(offset).ok().and_then(|start| self.get(start..)?.get(..bytes.len()));
+        bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// The first `N` little-endian words of a source of `size` bytes.
+pub(crate) fn read_words<const N: usize>(source: &impl ReadAt, size: u64) -> Result<[u32; N], ReadCause> {
+    let needed = 4 * N as u64;
+    if size < needed {
+        return Err(ReadCause::ShortHeader { needed, held: size });
+    }
+    let mut words = [0_u32; N];
+    source.read_exact_at(bytemuck::cast_slice_mut(&mut words), 0)?;
+    Ok(words)
+}
+
+/// `len` values from `offset` on, which the caller has seen to be there.
+pub(crate) fn read_values<V: Pod>(source: &impl ReadAt, offset: u64, len: u64) -> Result<Vec<V>, ReadCause> {
+    let no_memory = || ReadCause::Memory { bytes: len * size_of::<V>() as u64 };
+    let len = usize::try_from(len).map_err(|_| no_memory())?;
+    let mut values = bytemuck::allocation::try_zeroed_vec(len).map_err(|()| no_memory())?;
+    source.read_exact_at(bytemuck::cast_slice_mut(&mut values), offset)?;
+    Ok(values)
+}

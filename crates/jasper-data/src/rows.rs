@@ -1,0 +1,100 @@
+//! All rows of a file at once: mapped where its layout allows, else in memory.
+
+use std::fs::File;
+use std::marker::PhantomData;
+
+use jasper_core::{Element, MatrixView};
+use memmap2::Mmap;
+
+use crate::error::{ReadCause, ReadError};
+use crate::layout::Stored;
+use crate::read_at::ReadAt;
+use crate::vectors::VectorFile;
+
+/// The rows of a vector file, dense and row-major: a mapping of the file, or memory.
+#[derive(Debug)]
+pub struct Rows<T> {
+    storage: Storage<T>,
+    dimension: usize,
+}
+
+#[derive(Debug)]
+enum Storage<T> {
+    Memory(Vec<T>),
+    /// The mapping begins at the first row and ends with the last; it is aligned for `T`.
+    Mapped(Mmap, PhantomData<T>),
+}
+
+impl<T: Element> Rows<T> {
+    /// The rows as a matrix.
+    pub fn view(&self) -> MatrixView<'_, T> {
+        let values = match &self.storage {
+            Storage::Memory(values) => values,
+            Storage::Mapped(map, _) => bytemuck::cast_slice(map),
+        };
+        MatrixView::new(values, self.dimension).expect("a layout has whole rows of a checked dimension")
+    }
+
+    /// Whether the rows are pages of the file rather than memory of their own.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.storage, Storage::Mapped(..))
+    }
+}
+
+impl<S: ReadAt> VectorFile<S> {
+    /// Reads all rows into memory.
+    ///
+    /// # Errors
+    /// As for [`Self::read_rows`], and [`ReadCause::Memory`] when there is too little of it.
+    pub fn load<T: Element>(&self) -> Result<Rows<T>, ReadError> {
+        self.check_element::<T>()?;
+        self.load_as()
+    }
+
+    /// Reads all rows into memory as another element: see [`Self::read_rows_as`].
+    ///
+    /// # Errors
+    /// As for [`Self::load`], but for the element.
+    pub fn load_as<T: Element>(&self) -> Result<Rows<T>, ReadError> {
+        let dimension = self.dimension();
+        let no_memory = || {
+            let bytes = self.len() as u64 * dimension as u64 * size_of::<T>() as u64;
+            ReadError::new(&self.path, ReadCause::Memory { bytes })
+        };
+        let elements = self.len().checked_mul(dimension).ok_or_else(no_memory)?;
+        let mut values = bytemuck::allocation::try_zeroed_vec(elements).map_err(|()| no_memory())?;
+        self.read_rows_as(0..self.len(), &mut values)?;
+        Ok(Rows { storage: Storage::Memory(values), dimension })
+    }
+}
+
+impl VectorFile<File> {
+    /// Maps all rows where the layout allows (`bin` and `npy` of the element itself), else reads them into memory.
+    ///
+    /// Pages come in when touched and go when memory is short, so the file may be larger than memory. Nobody may
+    /// write to the file or shorten it while it is mapped: values would change under the reader, and a page that is
+    /// gone ends the process.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn map<T: Element>(&self) -> Result<Rows<T>, ReadError> {
+        self.check_element::<T>()?;
+        let layout = &self.layout;
+        let aligned = layout.first.is_multiple_of(align_of::<T>() as u64);
+        // Nothing cannot be mapped on every system.
+        if layout.stored != Stored::Element(T::KIND) || layout.prefix != 0 || !aligned || layout.rows == 0 {
+            return self.load();
+        }
+        let bytes = layout.rows * layout.row_bytes();
+        let map =
+            map(&self.source, layout.first, bytes).map_err(|error| ReadError::new(&self.path, error))?;
+        Ok(Rows { storage: Storage::Mapped(map, PhantomData), dimension: layout.dimension })
+    }
+}
+
+#[expect(unsafe_code, reason = "the one mapping of this crate")]
+fn map(file: &File, offset: u64, len: usize) -> std::io::Result<Mmap> {
+    // SAFETY: the mapping is private and read-only, and `Layout` has compared its end with the length of the file.
+    // That nobody writes to the file or shortens it meanwhile is what `VectorFile::map` asks of its caller.
+    unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map_copy_read_only(file) }
+}

@@ -1,0 +1,256 @@
+//! Ground truth: the true neighbours of a set of queries.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use jasper_core::recall::Truth;
+
+use crate::atomic::AtomicFile;
+use crate::error::{ReadCause, ReadError};
+use crate::read_at::{ReadAt, read_values, read_words};
+use crate::write::{WriteCause, WriteError};
+
+/// The `k` true neighbours of each of a set of queries, nearest first.
+///
+/// Two formats, told apart by the name's ending. `ibin`: u32 queries, u32 k, all ids as u32, then, or not, all
+/// distances as f32; which of the two, the length of the file says. `ivecs`: one record a query, i32 k and then i32
+/// ids. Ids are row numbers of the base file that the truth was made with; [`Self::check_ids`] sees whether a base
+/// can be that one.
+///
+/// ```
+/// use jasper_data::GroundTruth;
+/// let truth = GroundTruth::new(2, vec![7, 4, 0, 1], Some(vec![0.5, 1.0, 0.0, 3.0]))?;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("gt.ibin");
+/// truth.write(&path)?;
+/// assert_eq!(GroundTruth::read(&path)?, truth);
+/// assert_eq!(truth.truth(1).ids, [0, 1]);
+/// assert_eq!(jasper_core::recall::recall_at(2, &[1, 9], truth.truth(1)), 0.5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroundTruth {
+    k: usize,
+    ids: Vec<u32>,
+    distances: Option<Vec<f32>>,
+}
+
+/// Numbers do not make ground truth, or none for this base.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TruthError {
+    /// There are no whole lists.
+    #[error("{ids} ids are no whole number of lists of k ({k}) neighbours")]
+    Ragged {
+        /// Ids given.
+        ids: usize,
+        /// Neighbours of a query.
+        k: usize,
+    },
+    /// There is not one distance for each id.
+    #[error("{distances} distances for {ids} ids; there must be one each, or none")]
+    Distances {
+        /// Ids given.
+        ids: usize,
+        /// Distances given.
+        distances: usize,
+    },
+    /// An id is no row of the base.
+    #[error(
+        "neighbour {rank} of query {query} is row {id}, the base has {rows} rows; is this the truth of that base?"
+    )]
+    Id {
+        /// The query.
+        query: usize,
+        /// Place in its list, from 0.
+        rank: usize,
+        /// The id.
+        id: u32,
+        /// Rows of the base.
+        rows: usize,
+    },
+}
+
+impl GroundTruth {
+    /// Ground truth of `ids` and, where known, `distances`: queries x `k`, row-major, nearest first.
+    ///
+    /// # Errors
+    /// [`TruthError::Ragged`] and [`TruthError::Distances`].
+    pub fn new(k: usize, ids: Vec<u32>, distances: Option<Vec<f32>>) -> Result<Self, TruthError> {
+        if k == 0 || !ids.len().is_multiple_of(k) {
+            return Err(TruthError::Ragged { ids: ids.len(), k });
+        }
+        match &distances {
+            Some(known) if known.len() != ids.len() => {
+                Err(TruthError::Distances { ids: ids.len(), distances: known.len() })
+            }
+            _ => Ok(Self { k, ids, distances }),
+        }
+    }
+
+    /// Neighbours of each query.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Number of queries.
+    pub fn len(&self) -> usize {
+        self.ids.len() / self.k
+    }
+
+    /// Whether there are no queries.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// All ids: queries x k.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// All distances, queries x k, where they are known.
+    pub fn distances(&self) -> Option<&[f32]> {
+        self.distances.as_deref()
+    }
+
+    /// What is true of one query, as [`jasper_core::recall`] takes it.
+    ///
+    /// # Panics
+    /// If `query` is not below [`Self::len`].
+    pub fn truth(&self, query: usize) -> Truth<'_> {
+        let list = query * self.k..(query + 1) * self.k;
+        Truth { ids: &self.ids[list.clone()], distances: self.distances().map(|distances| &distances[list]) }
+    }
+
+    /// Checks that every id is a row of a base of `rows` rows.
+    ///
+    /// # Errors
+    /// [`TruthError::Id`] for the first that is not.
+    pub fn check_ids(&self, rows: usize) -> Result<(), TruthError> {
+        match self.ids.iter().position(|&id| id as usize >= rows) {
+            Some(at) => Err(TruthError::Id { query: at / self.k, rank: at % self.k, id: self.ids[at], rows }),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the file `path`, `ibin` or `ivecs`.
+    ///
+    /// # Errors
+    /// [`ReadError`]: another ending, lengths that do not fit each other, what the operating system says.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, ReadError> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
+        Self::read_from(&file, path)
+    }
+
+    /// Takes `bytes` for the content of a file named `name`.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, ReadError> {
+        Self::read_from(&bytes, name.as_ref())
+    }
+
+    fn read_from(source: &impl ReadAt, name: &Path) -> Result<Self, ReadError> {
+        let read = match ending(name) {
+            Some(Ending::Ibin) => read_ibin(source),
+            Some(Ending::Ivecs) => read_ivecs(source),
+            None => Err(ReadCause::UnknownFormat { known: KNOWN }),
+        };
+        read.map_err(|cause| ReadError::new(name, cause))
+    }
+
+    /// Writes the file `path`, `ibin` with the distances where they are known, or `ivecs` without.
+    ///
+    /// # Errors
+    /// [`WriteError`]: another ending, more queries than the header can count, what the operating system says.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
+        let path = path.as_ref();
+        let write = || -> Result<(), WriteCause> {
+            let ending = ending(path).ok_or(WriteCause::UnknownFormat { known: KNOWN })?;
+            let too_many = |_| WriteCause::TooManyRows(self.len() as u64);
+            let queries = u32::try_from(self.len()).map_err(too_many)?;
+            let k = u32::try_from(self.k).map_err(|_| WriteCause::TooManyRows(self.k as u64))?;
+            let mut file = AtomicFile::create(path)?;
+            self.write_to(&mut file, ending, queries, k)?;
+            Ok(file.commit()?)
+        };
+        write().map_err(|cause| WriteError::new(path, cause))
+    }
+
+    fn write_to(&self, file: &mut AtomicFile, ending: Ending, queries: u32, k: u32) -> io::Result<()> {
+        match ending {
+            Ending::Ibin => {
+                file.write_all(&queries.to_le_bytes())?;
+                file.write_all(&k.to_le_bytes())?;
+                file.write_all(bytemuck::cast_slice(&self.ids))?;
+                file.write_all(bytemuck::cast_slice(self.distances().unwrap_or_default()))
+            }
+            Ending::Ivecs => self.ids.chunks_exact(self.k).try_for_each(|list| {
+                file.write_all(&k.to_le_bytes())?;
+                file.write_all(bytemuck::cast_slice(list))
+            }),
+        }
+    }
+}
+
+const KNOWN: &str = "ibin, ivecs";
+
+#[derive(Clone, Copy)]
+enum Ending {
+    Ibin,
+    Ivecs,
+}
+
+fn ending(path: &Path) -> Option<Ending> {
+    let extension = path.extension()?;
+    [("ibin", Ending::Ibin), ("ivecs", Ending::Ivecs)]
+        .into_iter()
+        .find_map(|(known, ending)| extension.eq_ignore_ascii_case(known).then_some(ending))
+}
+
+fn read_ibin(source: &impl ReadAt) -> Result<GroundTruth, ReadCause> {
+    let held = source.size()?;
+    let [queries, k] = read_words(source, held)?.map(u64::from);
+    if k == 0 {
+        return Err(ReadCause::NoNeighbours);
+    }
+    // Two words may claim more bytes than a u64 counts; no file is that long.
+    let sized = |values: u64| {
+        4_u64.saturating_mul(values).saturating_mul(queries).saturating_mul(k).saturating_add(8)
+    };
+    let (bare, full) = (sized(1), sized(2));
+    if held != bare && held != full {
+        return Err(ReadCause::TruthLength { queries, k, bare, full, held });
+    }
+    let entries = (bare - 8) / 4;
+    let ids = read_values(source, 8, entries)?;
+    let distances = if held == full { Some(read_values(source, bare, entries)?) } else { None };
+    Ok(GroundTruth { k: k as usize, ids, distances })
+}
+
+fn read_ivecs(source: &impl ReadAt) -> Result<GroundTruth, ReadCause> {
+    let size = source.size()?;
+    let [k] = read_words(source, size)?;
+    if k == 0 {
+        return Err(ReadCause::NoNeighbours);
+    }
+    let record = 4 + 4 * u64::from(k);
+    let (held, rest) = (size / record, size % record);
+    if rest != 0 {
+        return Err(ReadCause::CutRecord { record, held, rest });
+    }
+    let expected = k as usize;
+    let mut ids: Vec<u32> = read_values(source, 0, size / 4)?;
+    for row in 0..held as usize {
+        let found = ids[row * (expected + 1)];
+        if found != k {
+            return Err(ReadCause::RecordDimension { row, found: found as i32, expected });
+        }
+        // Over the counts before it: towards the front and in order, so no list is overwritten before it has moved.
+        ids.copy_within(row * (expected + 1) + 1..(row + 1) * (expected + 1), row * expected);
+    }
+    ids.truncate(held as usize * expected);
+    Ok(GroundTruth { k: expected, ids, distances: None })
+}

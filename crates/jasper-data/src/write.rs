@@ -1,0 +1,203 @@
+//! Writing vector files, a few rows at a time.
+
+use std::io::{self, Seek, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use jasper_core::{Element, ElementKind, MAX_DIMENSION, MatrixView};
+
+use crate::atomic::AtomicFile;
+use crate::format::VectorFormat;
+use crate::npy;
+
+/// A file could not be written: which one, and why. What had its name before still has it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {cause}", path.display())]
+pub struct WriteError {
+    path: PathBuf,
+    cause: WriteCause,
+}
+
+impl WriteError {
+    pub(crate) fn new(path: &Path, cause: impl Into<WriteCause>) -> Self {
+        Self { path: path.to_owned(), cause: cause.into() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is wrong.
+    pub fn cause(&self) -> &WriteCause {
+        &self.cause
+    }
+}
+
+/// Why a file could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteCause {
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The name does not say in which format to write.
+    #[error("the name does not end in a known format; end it in one of {known}")]
+    UnknownFormat {
+        /// What would be known.
+        known: &'static str,
+    },
+    /// The format does not hold these values.
+    #[error("{format} does not hold {element} values; use {}, or npy", bin_of(*.element))]
+    Element {
+        /// The format.
+        format: VectorFormat,
+        /// The element of the rows.
+        element: ElementKind,
+    },
+    /// The rows differ in length from the file's, or no file can hold their length.
+    #[error("rows of dimension {found} do not fit a file of dimension {expected} (1 to {MAX_DIMENSION})")]
+    Dimension {
+        /// Dimension of the rows.
+        found: usize,
+        /// Dimension of the file.
+        expected: usize,
+    },
+    /// The header has no room for the number.
+    #[error("{0} rows do not fit a header of 32 bits; use npy, or several files")]
+    TooManyRows(u64),
+}
+
+fn bin_of(element: ElementKind) -> VectorFormat {
+    VectorFormat::Bin(element)
+}
+
+/// Writes `rows` as the vector file `path`, in the format of its name.
+///
+/// # Errors
+/// [`WriteError`]: an unknown ending, a format that does not hold `T`, what the operating system says.
+///
+/// ```
+/// use jasper_core::MatrixView;
+/// use jasper_data::{VectorFile, write_vectors};
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("rows.fvecs");
+/// write_vectors(&path, MatrixView::new(&[1.0_f32, 2.0, 3.0, 4.0], 2)?)?;
+/// let mut second = [0.0_f32; 2];
+/// VectorFile::open(&path)?.read_rows(1..2, &mut second)?;
+/// assert_eq!(second, [3.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_vectors<T: Element>(path: impl AsRef<Path>, rows: MatrixView<'_, T>) -> Result<(), WriteError> {
+    let path = path.as_ref();
+    let unknown = WriteCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
+    let format = VectorFormat::of(path).ok_or_else(|| WriteError::new(path, unknown))?;
+    let mut writer = VectorWriter::create(path, format, rows.dimension())?;
+    writer.push(rows)?;
+    writer.finish()
+}
+
+/// Writes a vector file from rows that come a few at a time; it has its name once [`Self::finish`] returns.
+#[derive(Debug)]
+pub struct VectorWriter<T> {
+    file: AtomicFile,
+    path: PathBuf,
+    format: VectorFormat,
+    dimension: usize,
+    rows: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> VectorWriter<T> {
+    /// Begins the file that will be `path`, of rows of `dimension` values.
+    ///
+    /// # Errors
+    /// [`WriteError`]: a format that does not hold `T`, an impossible dimension, what the operating system says.
+    pub fn create(
+        path: impl AsRef<Path>,
+        format: VectorFormat,
+        dimension: usize,
+    ) -> Result<Self, WriteError> {
+        let path = path.as_ref();
+        if !format.holds(T::KIND) {
+            return Err(WriteError::new(path, WriteCause::Element { format, element: T::KIND }));
+        }
+        if dimension == 0 || dimension > MAX_DIMENSION {
+            return Err(WriteError::new(
+                path,
+                WriteCause::Dimension { found: dimension, expected: dimension },
+            ));
+        }
+        let file = AtomicFile::create(path).map_err(|error| WriteError::new(path, error))?;
+        let mut writer =
+            Self { file, path: path.to_owned(), format, dimension, rows: 0, element: PhantomData };
+        // Holds the place: the number of rows is known at the end.
+        let header = writer.header()?;
+        writer.file.write_all(&header).map_err(|error| writer.error(error))?;
+        Ok(writer)
+    }
+
+    /// Appends `rows`.
+    ///
+    /// # Errors
+    /// [`WriteError`]: rows of another dimension, what the operating system says.
+    pub fn push(&mut self, rows: MatrixView<'_, T>) -> Result<(), WriteError> {
+        if rows.dimension() != self.dimension {
+            let (found, expected) = (rows.dimension(), self.dimension);
+            return Err(self.error(WriteCause::Dimension { found, expected }));
+        }
+        for row in rows.rows() {
+            self.push_row(row).map_err(|error| self.error(error))?;
+        }
+        self.rows += rows.len();
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    /// [`WriteError`]: more rows than the header can count, what the operating system says.
+    pub fn finish(self) -> Result<(), WriteError> {
+        let header = self.header()?;
+        let path = self.path;
+        let mut file = self.file;
+        let complete = move || {
+            file.rewind()?;
+            file.write_all(&header)?;
+            file.commit()
+        };
+        complete().map_err(|error| WriteError::new(&path, error))
+    }
+
+    fn push_row(&mut self, row: &[T]) -> io::Result<()> {
+        if matches!(self.format, VectorFormat::Fvecs | VectorFormat::Bvecs) {
+            self.file.write_all(&(self.dimension as u32).to_le_bytes())?;
+        }
+        self.file.write_all(bytemuck::cast_slice(row))
+    }
+
+    /// The header for the rows so far; of one length for any number of them.
+    fn header(&self) -> Result<Vec<u8>, WriteError> {
+        match self.format {
+            VectorFormat::Fvecs | VectorFormat::Bvecs => Ok(Vec::new()),
+            VectorFormat::Bin(_) => {
+                let too_many = |_| self.error(WriteCause::TooManyRows(self.rows as u64));
+                let rows = u32::try_from(self.rows).map_err(too_many)?;
+                Ok([rows.to_le_bytes(), (self.dimension as u32).to_le_bytes()].concat())
+            }
+            VectorFormat::Npy => {
+                let descr = match T::KIND {
+                    ElementKind::F32 => "<f4",
+                    ElementKind::F16 => "<f2",
+                    ElementKind::U8 => "|u1",
+                    ElementKind::I8 => "|i1",
+                };
+                Ok(npy::Header::write(descr, &[self.rows, self.dimension]))
+            }
+        }
+    }
+
+    fn error(&self, cause: impl Into<WriteCause>) -> WriteError {
+        WriteError::new(&self.path, cause)
+    }
+}
