@@ -59,10 +59,6 @@ impl KeyTable {
         Self { first, more, deleted, slots: OnceLock::new() }
     }
 
-    pub(crate) fn first(&self) -> &Segments<Key> {
-        &self.first
-    }
-
     pub(crate) fn more(&self) -> &BTreeMap<VectorId, Vec<Key>> {
         &self.more
     }

@@ -27,6 +27,7 @@
 //! | [`space`](Scorer) | distances of stored rows, by metric |
 //! | [`keys`](KeyError) | which key means which slot |
 //! | [`segments`](Segments) | tables that grow without moving |
+//! | [`structure`](StructureReport) | whether edges, rows and keys are as they must be |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
 //! | `journal` | what a failed batch puts back |
 
@@ -37,6 +38,7 @@ mod keys;
 mod row;
 mod segments;
 mod space;
+mod structure;
 
 pub use file::{
     FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError, SaveStats, Section,
@@ -47,3 +49,4 @@ pub use keys::KeyError;
 pub use row::RowError;
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use space::Scorer;
+pub use structure::{StructureFault, StructureReport};
