@@ -39,7 +39,8 @@ impl<T: Pod> Segment<T> {
     /// Zeroed memory for a whole segment, resident only where touched.
     fn anonymous(width: usize) -> io::Result<Self> {
         let bytes = SEGMENT_ROWS * width * size_of::<T>();
-        let map = MmapMut::map_anon(bytes.max(1))?;
+        // A small table takes little of its segment: what is reserved but never touched is not to count.
+        let map = MmapOptions::new().len(bytes.max(1)).no_reserve_swap().map_anon()?;
         // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. A kernel without huge
         // pages refuses the advice, and nothing is lost.
         #[cfg(target_os = "linux")]
@@ -52,7 +53,7 @@ impl<T: Pod> Segment<T> {
         let bytes = rows * width * size_of::<T>();
         // SAFETY: the mapping is private, so nothing here writes to the file; that nobody else shortens the file
         // while it is mapped is what `open` asks of its caller.
-        let map = unsafe { MmapOptions::new().offset(offset).len(bytes).map_copy(file)? };
+        let map = unsafe { MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_copy(file)? };
         Ok(Self::over(map, rows))
     }
 

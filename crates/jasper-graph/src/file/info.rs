@@ -127,7 +127,14 @@ impl IndexInfo {
     /// Every section is there, of the item it should be and as long as the slots ask for.
     fn check_lengths(&self, table: &Table) -> Result<(), FileFault> {
         for section in Section::ALL {
-            let Some((item, bytes, exact)) = self.expected(section) else { continue };
+            let Some((item, bytes, exact)) = self.expected(section) else {
+                match table.find(section) {
+                    Some(_) => {
+                        return Err(FileFault::invalid(section, format!("{} does not need it", self.metric)));
+                    }
+                    None => continue,
+                }
+            };
             let entry = table.get(section)?;
             if entry.item != item {
                 let problem = format!("its items are of type {} in place of {item}", entry.item);

@@ -34,6 +34,8 @@
 
 mod check;
 mod error;
+#[cfg(test)]
+mod forge;
 mod info;
 mod open;
 mod parts;
@@ -43,6 +45,8 @@ mod rule;
 mod save;
 mod small;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use check::{FileReport, SectionReport, check_file};
 pub use error::{FileFault, OpenError, SaveError};

@@ -74,8 +74,14 @@ impl<T: Element> Graph<T> {
         let small = Small::read(source, &table, &info)?;
         let mut columns = Columns::<T>::zeroed(&info)?;
         columns.fill(source, &table, &info, progress)?;
+        let claimed = info.edges;
         let graph = columns.into_graph(info, small);
-        Ok(graph)
+        match graph.edges() {
+            edges if edges == claimed => Ok(graph),
+            edges => {
+                Err(FileFault::invalid(Section::Params, format!("it claims {claimed} edges of {edges}")))
+            }
+        }
     }
 }
 

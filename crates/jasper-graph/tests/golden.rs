@@ -1,0 +1,39 @@
+//! Files of every released format version, which must stay readable for ever.
+//!
+//! `JASPER_WRITE_GOLDENS=1 cargo test -p jasper-graph --test golden` writes those of the version this release writes;
+//! a change of a file that was released is a mistake, not a renewal.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{assert_same, sample};
+use jasper_core::{Element, Metric, silent};
+use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, check_file};
+
+fn golden<T: Element>(version: u32, metric: Metric) {
+    let name = format!("v{version}-{}-{metric}.jasper", T::KIND);
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let expected = sample::<T>(metric);
+    if version == FORMAT_VERSION && std::env::var_os("JASPER_WRITE_GOLDENS").is_some() {
+        expected.save(&path, &mut silent).unwrap();
+    }
+    assert!(check_file(&path, &mut silent).unwrap().is_intact());
+    assert_eq!(IndexInfo::read(&path).unwrap().keys, 39);
+    let opened = Graph::<T>::open(&path, &mut silent).unwrap();
+    assert_same(&opened, &expected);
+    assert_same(&Graph::<T>::map(&path).unwrap(), &expected);
+    if version == FORMAT_VERSION {
+        let folder = tempfile::tempdir().unwrap();
+        let again = folder.path().join("again.jasper");
+        opened.save(&again, &mut silent).unwrap();
+        assert_eq!(fs::read(again).unwrap(), fs::read(path).unwrap(), "the same graph is the same file");
+    }
+}
+
+#[test]
+fn version_1_is_read() {
+    golden::<f32>(1, Metric::InnerProduct);
+    golden::<u8>(1, Metric::L2);
+}
