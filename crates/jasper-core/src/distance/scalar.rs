@@ -34,10 +34,12 @@ scalar!(reduce_integers: u8, i8);
 /// Sum of the products of `factors(x, y)`, in the fixed order.
 fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f32, f32)) -> f32 {
     let mut sums = [0.0_f32; PARTIAL_SUMS];
-    for (i, (x, y)) in a.iter().zip(b).enumerate() {
-        let (p, q) = factors(x.to_f32(), y.to_f32());
-        let sum = &mut sums[i % PARTIAL_SUMS];
-        *sum = p.mul_add(q, *sum);
+    // By blocks, so that the compiler sees independent sums and vectorises them where it can.
+    for (a, b) in a.chunks(PARTIAL_SUMS).zip(b.chunks(PARTIAL_SUMS)) {
+        for ((sum, x), y) in sums.iter_mut().zip(a).zip(b) {
+            let (p, q) = factors(x.to_f32(), y.to_f32());
+            *sum = p.mul_add(q, *sum);
+        }
     }
     // Four registers of sixteen lanes: pairs of registers, the two pairs, then halves of the lanes.
     let mut lanes: [f32; 16] =
