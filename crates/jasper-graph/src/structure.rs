@@ -206,11 +206,13 @@ mod tests {
         assert_eq!((report.vertices, report.edges, report.keys), (5, 10, 5));
     }
 
+    type Damage<'a> = &'a dyn Fn(&mut Graph<f32>);
+
     #[test]
     fn every_fault_is_found() {
         use StructureFault::*;
         let id = VectorId::new;
-        let cases: [(StructureFault, &dyn Fn(&mut Graph<f32>)); 13] = [
+        let cases: [(StructureFault, Damage<'_>); 13] = [
             (Degree(id(1), 4), &|g| g.degrees.set(1, 4)),
             (Beyond(id(1), id(6)), &|g| g.adjacency.row_mut(1)[0] = id(6)),
             (ToFree(id(1), id(5)), &|g| g.adjacency.row_mut(1)[0] = id(5)),
