@@ -67,15 +67,19 @@ pub struct Kernels<T: 'static> {
     pub squared_l2_within: WithinFn<T>,
 }
 
-/// Asks the memory system for the first `bytes` of what `start` points into; changes nothing else.
+/// Asks the memory system for every cache line that `row` touches; changes nothing else.
 #[inline(always)]
 pub fn prefetch<T>(row: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..size_of_val(row)).step_by(64) {
-        // SAFETY: a prefetch is a hint that never faults, and the address lies within the slice.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().cast::<i8>().add(line));
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        const LINE: usize = 64;
+        // From the start of the first line: a row of 128 bytes may lie on three.
+        let before = row.as_ptr().addr() % LINE;
+        let first = row.as_ptr().cast::<i8>().wrapping_sub(before);
+        for line in (0..before + size_of_val(row)).step_by(LINE) {
+            // SAFETY: a prefetch is a hint that never faults, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
