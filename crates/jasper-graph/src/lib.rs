@@ -29,10 +29,12 @@
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | whether edges, rows and keys are as they must be |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
+//! | [`interop`] | graph files of DiskANN, ParlayANN and hnswlib |
 //! | `journal` | what a failed batch puts back |
 
 mod file;
 mod graph;
+pub mod interop;
 mod journal;
 mod keys;
 mod row;

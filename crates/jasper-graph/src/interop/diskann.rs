@@ -1,0 +1,149 @@
+//! The in-memory graph of DiskANN: `<prefix>` with the edges, `<prefix>.data` with the vectors.
+//!
+//! | offset | type | |
+//! | --- | --- | --- |
+//! | 0 | u64 | bytes of the file |
+//! | 8 | u32 | largest degree |
+//! | 12 | u32 | start vertex |
+//! | 16 | u64 | frozen points: the last vertices, which are walked through and never returned |
+//! | 24 | | for each vertex a u32 degree and as many u32 neighbours |
+//!
+//! Sources: `in_mem_graph_store.cpp` of microsoft/DiskANN (branch cpp_main), and files that diskannpy 0.7.0 wrote and
+//! read. The number of vertices is not in the file: it is that of the vectors.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, RowSource, VectorId};
+
+use super::import::{Import, long, word};
+use super::rows::Rows;
+use super::{ExportError, ImportError, ImportFault};
+use crate::Graph;
+use crate::file::replace;
+
+const HEADER_BYTES: u64 = 24;
+const BUFFER: usize = 1 << 20;
+
+/// Reads the graph that DiskANN (or cuVS Vamana) wrote to `path` over `vectors`, which are the rows it was built from,
+/// frozen points included, as its `.data` file holds them. `params` are those of later inserts.
+///
+/// Keys are row numbers; frozen points have none and stay hidden. Cost: one pass over both.
+///
+/// # Errors
+/// [`ImportError`], naming the file and what is wrong with it.
+pub fn read<T: Element>(
+    path: impl AsRef<Path>,
+    vectors: &(impl RowSource<T> + ?Sized),
+    metric: Metric,
+    params: BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Graph<T>, ImportError> {
+    let path = path.as_ref();
+    let mut read = || {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        read_from(BufReader::with_capacity(BUFFER, file), size, vectors, metric, params, progress)
+    };
+    read().map_err(ImportError::at(path))
+}
+
+pub(crate) fn read_from<T: Element>(
+    mut source: impl Read,
+    actual: u64,
+    vectors: &(impl RowSource<T> + ?Sized),
+    metric: Metric,
+    params: BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Graph<T>, ImportFault> {
+    let rows = vectors.len();
+    let least = HEADER_BYTES + 4 * rows as u64;
+    if actual < least {
+        return Err(ImportFault::Length { claimed: least, actual });
+    }
+    let claimed = long(&mut source)?;
+    if claimed != actual {
+        return Err(ImportFault::Length { claimed, actual });
+    }
+    let (bound, start, frozen) = (word(&mut source)?, word(&mut source)?, long(&mut source)?);
+    if frozen > rows as u64 {
+        return Err(ImportFault::Frozen { frozen, rows });
+    }
+    let mut import = Import::new(vectors, rows - frozen as usize, metric, params, progress)?;
+    let mut left = actual - HEADER_BYTES;
+    let mut vertex = 0;
+    while left > 0 {
+        let needed = |bytes: u64| ImportFault::Length { claimed: actual - left + bytes, actual };
+        if left < 4 {
+            return Err(needed(4));
+        }
+        let degree = word(&mut source)?;
+        if degree > bound {
+            return Err(ImportFault::HeaderDegree { vertex, degree, bound });
+        }
+        let record = 4 + 4 * u64::from(degree);
+        if left < record {
+            return Err(needed(record));
+        }
+        import.link(degree, &mut source)?;
+        left -= record;
+        vertex += 1;
+    }
+    import.finish(start)
+}
+
+/// Writes the graph to `path` and its vectors to `path` with `.data` behind it, where DiskANN looks for them: a
+/// `StaticMemoryIndex` of diskannpy opens the two. f16 vectors are written as f32, which DiskANN can read.
+///
+/// Row i of both files is the vertex at place i of what is returned; its keys are [`Graph::keys_of`] that slot. Rows
+/// are in the order of first keys, so an index whose keys are the numbers from 0 on needs no translation.
+///
+/// Cost: one pass over the graph; 8 bytes a slot.
+///
+/// # Errors
+/// [`ExportError`]; each of the two files is then the old one or the new one as a whole.
+pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
+    let path = path.as_ref();
+    let rows = Rows::of(graph)?;
+    let mut data_path = OsString::from(path);
+    data_path.push(".data");
+    replace(data_path.as_ref(), |file| {
+        Ok(write_data(graph, &rows, &mut BufWriter::with_capacity(BUFFER, file))?)
+    })?;
+    replace(path, |file| Ok(write_graph(graph, &rows, &mut BufWriter::with_capacity(BUFFER, file))?))?;
+    Ok(rows.into_slots())
+}
+
+fn write_data<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Write) -> std::io::Result<()> {
+    out.write_all(&(rows.len() as u32).to_le_bytes())?;
+    out.write_all(&(graph.dimension() as u32).to_le_bytes())?;
+    for slot in rows.iter() {
+        match T::KIND {
+            ElementKind::F16 => rows.write_f32(slot, out)?,
+            _ => out.write_all(bytemuck::cast_slice(graph.vector(slot)))?,
+        }
+    }
+    out.flush()
+}
+
+fn write_graph<T: Element>(
+    graph: &Graph<T>,
+    rows: &Rows<'_, T>,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let largest = rows.iter().map(|slot| graph.neighbors(slot).len()).max().unwrap_or(0);
+    let bytes = HEADER_BYTES + 4 * (rows.len() as u64 + graph.edges());
+    out.write_all(&bytes.to_le_bytes())?;
+    out.write_all(&(largest as u32).to_le_bytes())?;
+    out.write_all(&rows.start().to_le_bytes())?;
+    out.write_all(&0_u64.to_le_bytes())?;
+    let mut neighbors = Vec::new();
+    for slot in rows.iter() {
+        rows.neighbors(slot, &mut neighbors);
+        out.write_all(&(neighbors.len() as u32).to_le_bytes())?;
+        out.write_all(bytemuck::cast_slice(&neighbors))?;
+    }
+    out.flush()
+}

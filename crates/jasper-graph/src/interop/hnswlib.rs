@@ -1,0 +1,66 @@
+//! The index file of hnswlib, with a base layer and nothing above it: hnswlib then searches our graph.
+//!
+//! Source: `saveIndex` and `loadIndex` in `hnswalg.h` of nmslib/hnswlib 0.8.0, on a machine of 64 bits. All of its
+//! vectors are f32: other elements are written as that, and rows of bytes under cosine at unit length.
+//! `benches/peers/check_hnswlib_export.py` loads such a file and searches it.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use jasper_core::{Element, VectorId};
+
+use super::ExportError;
+use super::rows::Rows;
+use crate::Graph;
+use crate::file::replace;
+
+/// Writes the graph to `path`, for hnswlib's `load_index` with the space `l2`, `ip` or `cosine` of the metric and the
+/// same dimension. The label of a vertex is its first key; the slots written are returned in file order, and
+/// [`Graph::keys_of`] gives the further keys of each.
+///
+/// Cost: one pass over the graph; 8 bytes a slot.
+///
+/// # Errors
+/// [`ExportError`]; what was at `path` is then untouched.
+pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
+    let rows = Rows::of(graph)?;
+    replace(path.as_ref(), |file| Ok(write_to(graph, &rows, &mut BufWriter::with_capacity(1 << 20, file))?))?;
+    Ok(rows.into_slots())
+}
+
+fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Write) -> std::io::Result<()> {
+    let places = graph.params().max_degree();
+    let link_bytes = 4 + 4 * places as u64;
+    let label_offset = link_bytes + 4 * graph.dimension() as u64;
+    let count = rows.len() as u64;
+    // Above the base layer, which is all there is, hnswlib allows half as many links as on it.
+    let links_above = (places as u64 / 2).max(2);
+
+    // offsetLevel0, max_elements, count, size_data_per_element, label_offset, offsetData
+    for field in [0, count, count, label_offset + 8, label_offset, link_bytes] {
+        out.write_all(&field.to_le_bytes())?;
+    }
+    // maxlevel, enterpoint
+    out.write_all(&0_i32.to_le_bytes())?;
+    out.write_all(&rows.start().to_le_bytes())?;
+    // maxM, maxM0, M, mult, ef_construction
+    for field in [links_above, places as u64, links_above] {
+        out.write_all(&field.to_le_bytes())?;
+    }
+    out.write_all(&(links_above as f64).ln().recip().to_le_bytes())?;
+    out.write_all(&(graph.params().build_beam_width() as u64).to_le_bytes())?;
+
+    let mut neighbors = Vec::new();
+    for slot in rows.iter() {
+        rows.neighbors(slot, &mut neighbors);
+        // The low half of the word counts; the high half holds flags.
+        out.write_all(&(neighbors.len() as u32).to_le_bytes())?;
+        neighbors.resize(places, 0);
+        out.write_all(bytemuck::cast_slice(&neighbors))?;
+        rows.write_f32(slot, out)?;
+        out.write_all(&graph.first_key(slot).to_le_bytes())?;
+    }
+    // Bytes of links above the base layer, of each element.
+    (0..count).try_for_each(|_| out.write_all(&0_u32.to_le_bytes()))?;
+    out.flush()
+}

@@ -1,0 +1,115 @@
+//! A graph in the making out of a foreign file: rows first, then edges, vertex by vertex.
+
+use std::io::{self, Read};
+
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
+
+use super::ImportFault;
+use crate::Graph;
+
+/// Rows read at once.
+const ROWS: usize = 1024;
+/// Vertices linked between two reports of progress.
+const REPORT: usize = 1 << 14;
+
+pub(super) struct Import<'a, 'p, T: 'static> {
+    graph: Graph<T>,
+    /// Vertices whose edges were read.
+    linked: usize,
+    neighbors: Vec<u32>,
+    edges: Vec<VectorId>,
+    progress: &'a mut ProgressFn<'p>,
+}
+
+impl<'a, 'p, T: Element> Import<'a, 'p, T> {
+    /// Stores all vectors; the first `searchable` of them get their row number as key, the others stay hidden.
+    pub(super) fn new(
+        vectors: &(impl RowSource<T> + ?Sized),
+        searchable: usize,
+        metric: Metric,
+        params: BuildParams,
+        progress: &'a mut ProgressFn<'p>,
+    ) -> Result<Self, ImportFault> {
+        let (total, dimension) = (vectors.len(), vectors.dimension());
+        let mut graph = Graph::new(metric, dimension, params)?;
+        let mut block = vec![T::default(); ROWS * dimension];
+        let mut prepared = Vec::new();
+        for start in (0..total).step_by(ROWS) {
+            let end = total.min(start + ROWS);
+            let block = &mut block[..(end - start) * dimension];
+            vectors.read(start..end, block)?;
+            for (row, vector) in (start..).zip(block.chunks_exact(dimension)) {
+                let squared_norm = graph.prepare(row, vector, &mut prepared)?;
+                let slot = graph.add_row(&prepared, squared_norm)?;
+                if row < searchable {
+                    graph.assign_unused_key(row as Key, slot);
+                }
+            }
+            Progress { stage: Stage::Reading, done: end, total }.report(progress)?;
+        }
+        Ok(Self { graph, linked: 0, neighbors: Vec::new(), edges: Vec::new(), progress })
+    }
+
+    /// Reads the edges of the next vertex. An edge given twice, or from a vertex to itself, leads nowhere new and is
+    /// left out.
+    pub(super) fn link(&mut self, degree: u32, source: &mut impl Read) -> Result<(), ImportFault> {
+        let Self { graph, linked: vertex, neighbors, edges, progress } = self;
+        let (rows, max_degree) = (graph.slots(), graph.params().max_degree());
+        if *vertex == rows {
+            return Err(ImportFault::Vertices { vertices: rows as u64 + 1, rows });
+        }
+        if degree as usize > max_degree {
+            return Err(ImportFault::Degree { vertex: *vertex, degree, max_degree });
+        }
+        neighbors.resize(degree as usize, 0);
+        source.read_exact(bytemuck::cast_slice_mut(neighbors))?;
+        edges.clear();
+        for &to in neighbors.iter() {
+            if to as usize >= rows {
+                return Err(ImportFault::Edge { from: format!("an edge of vertex {vertex}"), to, rows });
+            }
+            let edge = VectorId::new(to);
+            if to as usize != *vertex && !edges.contains(&edge) {
+                edges.push(edge);
+            }
+        }
+        graph.set_neighbors(VectorId::from_index(*vertex), edges);
+        *vertex += 1;
+        if vertex.is_multiple_of(REPORT) || *vertex == rows {
+            Progress { stage: Stage::Linking, done: *vertex, total: rows }.report(progress)?;
+        }
+        Ok(())
+    }
+
+    /// The graph, once every vertex has its edges.
+    pub(super) fn finish(self, start: u32) -> Result<Graph<T>, ImportFault> {
+        let Self { mut graph, linked, .. } = self;
+        let rows = graph.slots();
+        if linked < rows {
+            return Err(ImportFault::Vertices { vertices: linked as u64, rows });
+        }
+        if rows > 0 {
+            if start as usize >= rows {
+                return Err(ImportFault::Edge { from: "the start".into(), to: start, rows });
+            }
+            graph.set_start_points(vec![VectorId::new(start)]);
+        }
+        // Nobody has looked yet whether all of them can be reached.
+        graph.set_unchecked(rows);
+        Ok(graph)
+    }
+}
+
+/// One little-endian word.
+pub(super) fn word(source: &mut impl Read) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    source.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+/// Two of them.
+pub(super) fn long(source: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    source.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}

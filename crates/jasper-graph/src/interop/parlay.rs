@@ -1,0 +1,72 @@
+//! The graph file of ParlayANN: u32 vertices, u32 largest degree, a u32 degree a vertex, then all neighbours as u32.
+//!
+//! Source: `utils/graph.h` of cmuparlay/ParlayANN. Searches begin at vertex 0, as they do there.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use jasper_core::{BuildParams, Element, Metric, ProgressFn, RowSource};
+
+use super::import::{Import, word};
+use super::{ImportError, ImportFault};
+use crate::Graph;
+
+const HEADER_BYTES: u64 = 8;
+
+/// Reads the graph that ParlayANN wrote to `path` over `vectors`, which are the rows it was built from. `params` are
+/// those of later inserts.
+///
+/// Keys are row numbers. Cost: one pass over both; 4 bytes a vertex.
+///
+/// # Errors
+/// [`ImportError`], naming the file and what is wrong with it.
+pub fn read<T: Element>(
+    path: impl AsRef<Path>,
+    vectors: &(impl RowSource<T> + ?Sized),
+    metric: Metric,
+    params: BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Graph<T>, ImportError> {
+    let path = path.as_ref();
+    let mut read = || {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        read_from(BufReader::with_capacity(1 << 20, file), size, vectors, metric, params, progress)
+    };
+    read().map_err(ImportError::at(path))
+}
+
+pub(crate) fn read_from<T: Element>(
+    mut source: impl Read,
+    actual: u64,
+    vectors: &(impl RowSource<T> + ?Sized),
+    metric: Metric,
+    params: BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Graph<T>, ImportFault> {
+    let rows = vectors.len();
+    if actual < HEADER_BYTES {
+        return Err(ImportFault::Length { claimed: HEADER_BYTES, actual });
+    }
+    let (vertices, bound) = (u64::from(word(&mut source)?), word(&mut source)?);
+    if vertices != rows as u64 {
+        return Err(ImportFault::Vertices { vertices, rows });
+    }
+    let least = HEADER_BYTES + 4 * vertices;
+    if actual < least {
+        return Err(ImportFault::Length { claimed: least, actual });
+    }
+    let mut degrees = vec![0_u32; rows];
+    source.read_exact(bytemuck::cast_slice_mut(&mut degrees))?;
+    if let Some(vertex) = degrees.iter().position(|&degree| degree > bound) {
+        return Err(ImportFault::HeaderDegree { vertex, degree: degrees[vertex], bound });
+    }
+    let claimed = least + degrees.iter().map(|&degree| 4 * u64::from(degree)).sum::<u64>();
+    if actual != claimed {
+        return Err(ImportFault::Length { claimed, actual });
+    }
+    let mut import = Import::new(vectors, rows, metric, params, progress)?;
+    degrees.into_iter().try_for_each(|degree| import.link(degree, &mut source))?;
+    import.finish(0)
+}

@@ -1,0 +1,71 @@
+//! Which vertex becomes which row of a foreign file.
+
+use std::io::{self, Write};
+
+use jasper_core::{Element, Metric, VectorId};
+
+use super::ExportError;
+use crate::Graph;
+
+/// The vertices in the order of their first keys.
+pub(super) struct Rows<'a, T: 'static> {
+    graph: &'a Graph<T>,
+    slots: Vec<VectorId>,
+    /// Row of each slot; any number where the slot is free.
+    row_of: Vec<u32>,
+}
+
+impl<'a, T: Element> Rows<'a, T> {
+    pub(super) fn of(graph: &'a Graph<T>) -> Result<Self, ExportError> {
+        if graph.hidden() > 0 {
+            return Err(ExportError::Hidden(graph.hidden()));
+        }
+        if graph.start_points().is_empty() {
+            return Err(ExportError::Empty);
+        }
+        let mut slots: Vec<VectorId> = graph.live_slots().collect();
+        slots.sort_unstable_by_key(|&slot| graph.first_key(slot));
+        let mut row_of = vec![0; graph.slots()];
+        for (row, slot) in slots.iter().enumerate() {
+            row_of[slot.index()] = row as u32;
+        }
+        Ok(Self { graph, slots, row_of })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slot of each row.
+    pub(super) fn into_slots(self) -> Vec<VectorId> {
+        self.slots
+    }
+
+    /// The slots in row order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = VectorId> + '_ {
+        self.slots.iter().copied()
+    }
+
+    /// The row that searches begin at. Peers have one.
+    pub(super) fn start(&self) -> u32 {
+        self.row_of[self.graph.start_points()[0].index()]
+    }
+
+    /// The rows that a vertex has edges to, into `out`.
+    pub(super) fn neighbors(&self, slot: VectorId, out: &mut Vec<u32>) {
+        out.clear();
+        out.extend(self.graph.neighbors(slot).iter().map(|to| self.row_of[to.index()]));
+    }
+
+    /// Writes the coordinates of a vertex as f32; at unit length where the metric is cosine.
+    pub(super) fn write_f32(&self, slot: VectorId, out: &mut impl Write) -> io::Result<()> {
+        let vector = self.graph.vector(slot);
+        let scale = match self.graph.metric() {
+            Metric::Cosine if T::EXACT => {
+                vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>().sqrt().recip()
+            }
+            _ => 1.0,
+        };
+        vector.iter().try_for_each(|x| out.write_all(&((f64::from(x.to_f32()) * scale) as f32).to_le_bytes()))
+    }
+}
