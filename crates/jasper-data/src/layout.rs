@@ -116,9 +116,11 @@ impl Claim {
             [dimension] => (1, dimension),
             [rows, dimension] => (rows, dimension),
             _ => {
-                return Err(
-                    NpyError::Shape { found: shape.len(), wanted: "rows take two, a single row one" }.into()
-                );
+                return Err(NpyError::Shape {
+                    found: shape.len(),
+                    wanted: "rows take two, a single row one",
+                }
+                .into());
             }
         };
         let dimension = i64::try_from(dimension).unwrap_or(i64::MAX);

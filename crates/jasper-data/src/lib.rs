@@ -1,4 +1,41 @@
 //! Vector, ground-truth and key files, checked before they are trusted; and exact nearest neighbours.
+//!
+//! ```
+//! use jasper_core::{MatrixView, Metric, silent};
+//! use jasper_data::{GroundTruth, VectorFile, exact_knn, write_vectors};
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//!
+//! // Three rows and a query, to files and back.
+//! write_vectors(folder.join("base.fbin"), MatrixView::new(&[0.0_f32, 0.0, 3.0, 4.0, 1.0, 0.0], 2)?)?;
+//! write_vectors(folder.join("query.npy"), MatrixView::new(&[1.0_f32, 1.0], 2)?)?;
+//! let base = VectorFile::open(folder.join("base.fbin"))?.map::<f32>()?;
+//! let query = VectorFile::open(folder.join("query.npy"))?.load::<f32>()?;
+//!
+//! // The two nearest rows, exactly; kept as ground truth.
+//! let pool = rayon::ThreadPoolBuilder::new().build()?;
+//! let truth = exact_knn(base.view(), query.view(), 2, Metric::L2, &pool, &mut silent)?;
+//! truth.write(folder.join("gt.ibin"))?;
+//! assert_eq!(GroundTruth::read(folder.join("gt.ibin"))?.truth(0).ids, [2, 0]);
+//!
+//! // A header that promises more than the file holds is an error before anything is allocated.
+//! let error = VectorFile::from_bytes("short.u8bin", &[9, 0, 0, 0, 2, 0, 0, 0, 1, 2]).unwrap_err();
+//! assert!(error.to_string().starts_with("short.u8bin: header says 9 rows, file holds 1"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | files | read by | written by | formats |
+//! | --- | --- | --- | --- |
+//! | vectors | [`VectorFile`] (a few rows at a time, loaded or mapped) | [`write_vectors`], [`VectorWriter`] | fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy: see [`VectorFormat`] |
+//! | true neighbours | [`GroundTruth::read`] | [`GroundTruth::write`] | ibin with and without distances, ivecs |
+//! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal a line; npy of u64 |
+//!
+//! Formats and their readings by other projects: formats.md of the project's notes. What all readers share: lengths
+//! are computed in u64 and compared with the length of the file before memory is asked for, a [`ReadError`] names the
+//! file, and readers take bytes as well as paths. What all writers share: an [`AtomicFile`], so that nothing
+//! half-written ever has the final name.
+//!
+//! [`exact_knn`] finds exact neighbours in all elements and metrics, on a pool of the caller's.
 
 #![deny(unsafe_code)]
 
@@ -6,6 +43,8 @@ mod atomic;
 mod error;
 mod exact;
 mod format;
+#[doc(hidden)]
+pub mod fuzz;
 mod keys;
 mod layout;
 mod npy;
@@ -27,4 +66,4 @@ pub use vectors::{OpenOptions, VectorFile};
 pub use write::{VectorWriter, WriteCause, WriteError, write_vectors};
 
 const _: () =
-    assert!(cfg!(target_endian = "little"), "files are little-endian, and so are values read from them");
+    assert!(cfg!(target_endian = "little"), "files are little-endian, and so must be the values in memory");

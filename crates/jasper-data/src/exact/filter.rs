@@ -57,7 +57,7 @@ impl Filter {
     /// Whether a row may be among the nearest.
     #[inline(always)]
     pub(super) fn rules_out(self, score: f32, norm: f32) -> bool {
-        score > self.slope.mul_add(norm, self.limit)
+        score > self.limit + self.slope * norm
     }
 }
 
@@ -79,4 +79,81 @@ pub(super) fn bounded(norm: f64) -> f32 {
 fn round_up(value: f64) -> f32 {
     let near = value as f32;
     if f64::from(near) < value { near.next_up() } else { near }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exact::distance::{distance, squared_norm};
+    use jasper_core::f16;
+    use proptest::prelude::*;
+
+    /// A row must not be ruled out by a k-th best at its own distance (for integers, where an equal row may go, by
+    /// one just behind).
+    fn keeps<T: Element>(query: &[T], row: &[T]) {
+        let squared = squared_norm(query);
+        let norm = bounded(squared_norm(row).sqrt());
+        let kernels = T::kernels();
+        for metric in Metric::ALL {
+            if metric == Metric::Cosine && (squared == 0.0 || norm == 0.0) {
+                continue;
+            }
+            let score = if metric == Metric::L2 {
+                (kernels.squared_l2)(query, row)
+            } else {
+                -(kernels.dot)(query, row)
+            };
+            let exact = distance(metric, query, squared, row);
+            let tie = if T::EXACT && metric != Metric::Cosine { 1.0 } else { 0.0 };
+            let filter = Filter::behind::<T>(metric, exact + tie, squared.sqrt(), query.len());
+            assert!(
+                !filter.rules_out(score, norm),
+                "{metric}: {filter:?} rules out {score} of length {norm}"
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Sums that cancel, vanish and overflow: values of every size, near each other or opposite.
+        #[test]
+        fn no_neighbour_is_ruled_out(
+            values in proptest::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0, any::<bool>()), 1..300),
+            powers in (-149..128_i32, -149..128_i32, 0..30_i32),
+        ) {
+            let size = |value: f32, power: i32, i: usize| value * 2_f32.powi(power - (i as i32 * 7) % (powers.2 + 1));
+            let query: Vec<f32> = values.iter().enumerate().map(|(i, v)| size(v.0, powers.0, i)).collect();
+            let row: Vec<f32> = values
+                .iter()
+                .enumerate()
+                .map(|(i, v)| if v.2 { query[i] * (1.0 + v.1 * 1e-6) } else { size(v.1, powers.1, i) })
+                .collect();
+            keeps(&query, &row);
+            let half = |v: &[f32]| v.iter().map(|&x| f16::from_f32(x.clamp(-6e4, 6e4))).collect::<Vec<_>>();
+            keeps(&half(&query), &half(&row));
+            let bytes = |v: &[(f32, f32, bool)], second: bool| {
+                v.iter().map(|v| (if second { v.1 } else { v.0 } * 127.0) as i8).collect::<Vec<_>>()
+            };
+            let (a, b) = (bytes(&values, false), bytes(&values, true));
+            keeps(&a, &b);
+            keeps::<u8>(bytemuck::cast_slice(&a), bytemuck::cast_slice(&b));
+        }
+    }
+
+    /// What lies clearly behind must go, or the filter would be no filter.
+    #[test]
+    fn the_bound_is_tight() {
+        let norm = bounded(2.0);
+        for (metric, worst, score) in [(Metric::L2, 1.0, 1.0), (Metric::InnerProduct, -1.0, -1.0)] {
+            let floats = Filter::behind::<f32>(metric, worst, 2.0, 128);
+            assert!(!floats.rules_out(score, norm) && floats.rules_out(score + 1e-5, norm));
+            let bytes = Filter::behind::<u8>(metric, worst, 2.0, 128);
+            assert!(bytes.rules_out(score, norm) && !bytes.rules_out(score - 1.0, norm));
+        }
+        let angle = Filter::behind::<f32>(Metric::Cosine, 0.25, 2.0, 128);
+        assert!(!angle.rules_out(-0.75 * 4.0, norm) && angle.rules_out(-0.74999 * 4.0, norm));
+        assert!(!Filter::OPEN.rules_out(f32::MAX, norm));
+        assert!(!angle.rules_out(0.0, bounded(1e20)) && !angle.rules_out(f32::NAN, norm));
+    }
 }
