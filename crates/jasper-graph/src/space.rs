@@ -1,6 +1,6 @@
 //! Distances of stored rows: to a query in the user's metric, and to each other in the space the graph is built in.
 
-use jasper_core::distance::{ManyFn, prefetch};
+use jasper_core::distance::prefetch;
 use jasper_core::{Element, Metric, VectorId};
 
 use crate::Segments;
@@ -31,7 +31,6 @@ pub struct Scorer<'a, T: 'static> {
     /// The vector, padded like the rows.
     vector: &'a [T],
     squared_norm: f32,
-    kernel: ManyFn<T>,
     form: Form,
 }
 
@@ -58,28 +57,23 @@ const ROWS_AT_ONCE: usize = 64;
 impl<T: Element> Space<T> {
     /// Scores in the user's metric. `vector` is padded, and of unit length where the metric is cosine on floats.
     pub(crate) fn query_scorer<'a>(&'a self, vector: &'a [T]) -> Scorer<'a, T> {
-        let kernels = T::kernels();
-        let (kernel, form) = match (self.metric, T::EXACT) {
-            (Metric::L2, _) => (kernels.squared_l2_many, Form::Plain),
-            (Metric::InnerProduct, _) => (kernels.dot_many, Form::Negated),
-            (Metric::Cosine, false) => (kernels.squared_l2_many, Form::Half),
-            (Metric::Cosine, true) => (kernels.dot_many, Form::Angle),
+        let form = match (self.metric, T::EXACT) {
+            (Metric::L2, _) => Form::Plain,
+            (Metric::InnerProduct, _) => Form::Negated,
+            (Metric::Cosine, false) => Form::Half,
+            (Metric::Cosine, true) => Form::Angle,
         };
-        let squared_norm = if matches!(form, Form::Angle) { (kernels.dot)(vector, vector) } else { 0.0 };
-        Scorer { space: self, vector, squared_norm, kernel, form }
+        let squared_norm = if matches!(form, Form::Angle) { (T::kernels().dot)(vector, vector) } else { 0.0 };
+        Scorer { space: self, vector, squared_norm, form }
     }
 
     /// Scores a stored row against others in the space the graph is built in.
     pub(crate) fn row_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
         let vector = self.vectors.row(slot.index());
         match (&self.squared_norms, self.metric) {
-            (Some(norms), Metric::InnerProduct) => Scorer {
-                space: self,
-                vector,
-                squared_norm: norms.at(slot.index()),
-                kernel: T::kernels().squared_l2_many,
-                form: Form::Augmented,
-            },
+            (Some(norms), Metric::InnerProduct) => {
+                Scorer { space: self, vector, squared_norm: norms.at(slot.index()), form: Form::Augmented }
+            }
             _ => self.query_scorer(vector),
         }
     }
@@ -97,12 +91,17 @@ impl<T: Element> Scorer<'_, T> {
     /// Distances to the rows `ids`, into `out` of the same length. Ids may repeat; each must be a slot of the graph.
     pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
+        let kernels = T::kernels();
+        let kernel = match self.form {
+            Form::Plain | Form::Half | Form::Augmented => kernels.squared_l2_many,
+            Form::Negated | Form::Angle => kernels.dot_many,
+        };
         for (ids, out) in ids.chunks(ROWS_AT_ONCE).zip(out.chunks_mut(ROWS_AT_ONCE)) {
             let mut rows: [&[T]; ROWS_AT_ONCE] = [&[]; ROWS_AT_ONCE];
             for (row, id) in rows.iter_mut().zip(ids) {
                 *row = self.space.vectors.row(id.index());
             }
-            (self.kernel)(self.vector, &rows[..ids.len()], out);
+            kernel(self.vector, &rows[..ids.len()], out);
             self.finish(ids, out);
         }
     }

@@ -31,22 +31,6 @@ pub type PairFn<T> = fn(&[T], &[T]) -> f32;
 /// a row and the query, differ in length.
 pub type ManyFn<T> = fn(query: &[T], rows: &[&[T]], out: &mut [f32]);
 
-/// [`ManyFn`] for a caller who keeps only rows with `scale * result <= limit`: those results are exact, others may be
-/// any number that is too large, found from the head of the row. At most [`WITHIN_ROWS`] rows.
-pub type WithinFn<T> = fn(query: &[T], rows: &[&[T]], bound: Bound, out: &mut [f32]);
-
-/// Rows that one call of a [`WithinFn`] takes.
-pub const WITHIN_ROWS: usize = 64;
-
-/// What is near enough: results `x` with `scale * x <= limit`.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound {
-    /// Factor on the result; positive.
-    pub scale: f32,
-    /// Largest product that counts; infinity when all do.
-    pub limit: f32,
-}
-
 /// The distance functions of one element type on one kind of processor.
 ///
 /// Lengths are in elements; padding of zeros changes nothing. Integer results are exact before the one rounding to
@@ -63,8 +47,6 @@ pub struct Kernels<T: 'static> {
     pub dot_many: ManyFn<T>,
     /// [`Self::squared_l2`] of a query and many rows.
     pub squared_l2_many: ManyFn<T>,
-    /// [`Self::squared_l2_many`], exact only where it is near enough.
-    pub squared_l2_within: WithinFn<T>,
 }
 
 /// Asks the memory system for every cache line that `row` touches; changes nothing else.

@@ -1,6 +1,6 @@
 //! Which implementation this processor runs, and the safe functions made of it.
 
-use super::{Bound, Kernels, WITHIN_ROWS, prefetch, scalar::Scalar};
+use super::{Kernels, prefetch, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
 
@@ -85,7 +85,6 @@ fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
         squared_l2: |a, b| pair(a, b, S::squared_l2),
         dot_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::dot)),
         squared_l2_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::squared_l2)),
-        squared_l2_within: |query, rows, bound, out| within(query, rows, bound, out, |a, b| pair(a, b, S::squared_l2)),
     }
 }
 
@@ -112,40 +111,5 @@ fn many<T>(query: &[T], rows: &[&[T]], out: &mut [f32], pair: impl Fn(&[T], &[T]
             prefetch(next);
         }
         *out = pair(query, row);
-    }
-}
-
-/// Rows shorter than this are read whole: what a look at their head saves is less than what it costs.
-const WHOLE_BYTES: usize = 512;
-
-/// See [`super::WithinFn`]. The heads of all rows are compared first, then the halves of those that are left, then the
-/// whole of the rest: far rows are dropped after a quarter of their bytes. A head's sum never exceeds the row's, in f32
-/// as in the reals: rounding is monotone, and both add the same terms in the same order.
-#[inline(always)]
-fn within<T>(query: &[T], rows: &[&[T]], bound: Bound, out: &mut [f32], pair: impl Fn(&[T], &[T]) -> f32) {
-    if size_of_val(query) < WHOLE_BYTES || bound.limit == f32::INFINITY {
-        return many(query, rows, out, pair);
-    }
-    assert_eq!(rows.len(), out.len());
-    assert!(rows.len() <= WITHIN_ROWS);
-    let mut left: [u8; WITHIN_ROWS] = std::array::from_fn(|i| i as u8);
-    let mut count = rows.len();
-    let mut from = 0;
-    for to in [query.len() / 4, query.len() / 2, query.len()] {
-        let ahead = (PREFETCH_BYTES / ((to - from) * size_of::<T>()).max(1)).clamp(2, 32);
-        for &i in left[..count].iter().take(ahead) {
-            prefetch(&rows[i as usize][from..to]);
-        }
-        let mut kept = 0;
-        for at in 0..count {
-            if let Some(&next) = left[..count].get(at + ahead) {
-                prefetch(&rows[next as usize][from..to]);
-            }
-            let i = left[at] as usize;
-            out[i] = pair(&query[..to], &rows[i][..to]);
-            left[kept] = i as u8;
-            kept += usize::from(out[i] * bound.scale <= bound.limit);
-        }
-        (count, from) = (kept, to);
     }
 }
