@@ -2,7 +2,7 @@
 //!
 //! Source: `saveIndex` and `loadIndex` in `hnswalg.h` of nmslib/hnswlib 0.8.0, on a machine of 64 bits. All of its
 //! vectors are f32: other elements are written as that, and rows of bytes under cosine at unit length.
-//! `benches/peers/check_hnswlib_export.py` loads such a file and searches it.
+//! `benches/peers/check_graph_files.py` has hnswlib load such a file and search it.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
