@@ -23,6 +23,8 @@ use jasper_core::{Element, f16};
 const CACHED_BYTES: usize = 16 << 10;
 /// Bytes of rows that no cache of one machine holds.
 const MEMORY_BYTES: usize = 256 << 20;
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 /// Fewest rows in memory.
 const LEAST_ROWS: usize = 100_000;
 /// Neighbours of one vertex.
@@ -69,35 +71,36 @@ impl Function {
     }
 }
 
-/// A query and rows, spread over their slice.
+/// A query and rows, row-major, the first on the start of a cache line as in an index.
 struct Rows<T> {
     dimension: usize,
     query: Vec<T>,
     data: Vec<T>,
+    first: usize,
+    len: usize,
 }
 
 impl<T: Element> Rows<T> {
     fn new(dimension: usize, bytes: usize, least: usize) -> Self {
-        let count = (bytes / (dimension * size_of::<T>())).max(least);
+        let len = (bytes / (dimension * size_of::<T>())).max(least);
         let clusters = Clusters::new(dimension, 1);
         // A few rows, repeated: making them must not take longer than measuring them.
-        let some: Vec<T> = clusters.rows(count.min(4096), 0);
-        let data = some.iter().copied().cycle().take(count * dimension).collect();
-        Self { dimension, query: clusters.rows(1, 1), data }
+        let some: Vec<T> = clusters.rows(len.min(4096), 0);
+        let per_line = LINE_BYTES / size_of::<T>();
+        let mut data = vec![T::default(); len * dimension + per_line];
+        let first = data.as_ptr().align_offset(LINE_BYTES) % per_line;
+        data[first..].iter_mut().zip(some.iter().cycle()).for_each(|(to, from)| *to = *from);
+        Self { dimension, query: clusters.rows(1, 1), data, first, len }
     }
 
     fn row(&self, index: usize) -> &[T] {
-        &self.data[index * self.dimension..][..self.dimension]
-    }
-
-    fn len(&self) -> usize {
-        self.data.len() / self.dimension
+        &self.data[self.first + index * self.dimension..][..self.dimension]
     }
 }
 
 /// Checks that `peer` and every level of ours agree on some rows: integers exactly, floats to their rounding.
 fn check<T: Element>(rows: &Rows<T>, function: Function, peer: &Distance<T, T>) {
-    for row in (0..rows.len().min(100)).map(|index| rows.row(index)) {
+    for row in (0..rows.len.min(100)).map(|index| rows.row(index)) {
         let theirs = peer.call(&rows.query, row).abs();
         for level in Level::available() {
             let ours = function.pair(&T::kernels_at(level))(&rows.query, row).abs();
@@ -114,7 +117,7 @@ fn check<T: Element>(rows: &Rows<T>, function: Function, peer: &Distance<T, T>) 
 
 fn cached<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<WallTime>, dimension: usize) {
     let rows = Rows::<T>::new(dimension, CACHED_BYTES, 1);
-    group.throughput(Throughput::Elements(rows.len() as u64));
+    group.throughput(Throughput::Elements(rows.len as u64));
     for function in [Function::Dot, Function::SquaredL2] {
         let peer = function.peer::<T>(dimension);
         check(&rows, function, &peer);
@@ -137,14 +140,14 @@ fn time_pairs<T: Element>(
     group.bench_function(id, |bencher| {
         bencher.iter(|| {
             let query = black_box(&rows.query[..]);
-            (0..rows.len()).map(|index| pair(query, rows.row(index))).sum::<f32>()
+            (0..rows.len).map(|index| pair(query, rows.row(index))).sum::<f32>()
         });
     });
 }
 
 fn from_memory<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<WallTime>, dimension: usize) {
     let rows = Rows::<T>::new(dimension, MEMORY_BYTES, LEAST_ROWS);
-    let order = permutation(rows.len(), 2);
+    let order = permutation(rows.len, 2);
     let ahead = (AHEAD_BYTES / (dimension * size_of::<T>())).clamp(2, 32);
     group.throughput(Throughput::Elements(HOP as u64));
     for function in [Function::Dot, Function::SquaredL2] {
