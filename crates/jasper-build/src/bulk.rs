@@ -6,7 +6,7 @@ use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, link_all};
-use crate::{Executor, InsertError, Work, connectivity, medoid};
+use crate::{Executor, Existing, InsertError, Work, connectivity, medoid};
 
 /// What a bulk build was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +24,16 @@ pub struct BuildReport {
 /// Batches up to this size may be as large as all that is linked before them: while a graph is small, its vertices
 /// meet most of each other whatever the batch.
 const FREE_BATCH: usize = 256;
+
+/// The size of the batch that follows `linked` vertices.
+fn batch_after(linked: usize, params: &BuildParams) -> usize {
+    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(FREE_BATCH))
+}
+
+/// The largest batch of a bulk build of `rows`: what its scratch memory is reckoned from.
+pub fn largest_batch(rows: usize, params: &BuildParams) -> usize {
+    batch_after(rows, params).min(rows)
+}
 
 /// Builds a graph over `rows`, with the given keys or the row numbers.
 ///
@@ -45,7 +55,7 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
     let mut graph = Graph::new(metric, rows.dimension(), params).map_err(RowError::from)?;
     if let Some(keys) = keys {
-        check_keys(&graph, keys, rows.len())?;
+        check_keys(&graph, keys, rows.len(), Existing::Refuse)?;
     }
     let slots = add_rows(rows, |change| change(&mut graph), progress)?;
     for (row, &slot) in slots.iter().enumerate() {
@@ -59,8 +69,7 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
     let mut order: Vec<VectorId> =
         permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
     order.retain(|&slot| slot != start);
-    let share = params.max_batch_share();
-    let size = |linked: usize| ((linked as f32 * share) as usize).max(linked.min(FREE_BATCH));
+    let size = |linked| batch_after(linked, &params);
     let (_, work) = link_all(executor, &mut Exclusive(&mut graph), &order, false, size, progress)?;
     report.work = work;
     report.repaired = connectivity::repair(executor, &mut Exclusive(&mut graph), progress)?;

@@ -6,6 +6,7 @@ use std::io;
 
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, KeyError, RowError};
+use crate::insert::Existing;
 use rustc_hash::{FxBuildHasher, FxHasher};
 
 /// Rows could not be taken into an index; the index is as it was.
@@ -40,8 +41,13 @@ pub enum InsertError {
 /// Rows read at a time: enough to read files in large pieces, little beside any index.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// Checks that `keys` are one a row, distinct, and not live.
-pub(crate) fn check_keys<T: Element>(graph: &Graph<T>, keys: &[Key], rows: usize) -> Result<(), InsertError> {
+/// Checks that `keys` are one a row and distinct, and that new vectors may have them.
+pub(crate) fn check_keys<T: Element>(
+    graph: &Graph<T>,
+    keys: &[Key],
+    rows: usize,
+    existing: Existing,
+) -> Result<(), InsertError> {
     if keys.len() != rows {
         return Err(InsertError::KeyCount { keys: keys.len(), rows });
     }
@@ -50,7 +56,10 @@ pub(crate) fn check_keys<T: Element>(graph: &Graph<T>, keys: &[Key], rows: usize
         if !seen.insert(key) {
             return Err(InsertError::RepeatedKey(key));
         }
-        graph.check_unused(key)?;
+        match graph.check_unused(key) {
+            Err(KeyError::Exists(_)) if existing == Existing::Replace => {}
+            result => result?,
+        }
     }
     Ok(())
 }

@@ -22,6 +22,15 @@ pub struct InsertReport {
     pub work: Work,
 }
 
+/// What becomes of a key that is in the index already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// The call is refused.
+    Refuse,
+    /// The key's old vector is deleted when the new one is linked.
+    Replace,
+}
+
 /// Rows of a batch. They keep the caller's order, which may be sorted, so each is compared with all of its batch:
 /// 512 distances beside the few thousand of its search, and a batch small enough that the next one sees it soon.
 const BATCH: usize = 512;
@@ -40,10 +49,11 @@ pub fn insert<T: Element, E: Executor<T>>(
     cell: &mut impl GraphCell<T>,
     rows: &dyn RowSource<T>,
     keys: &[Key],
+    existing: Existing,
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, InsertError> {
     cell.read(|graph| {
-        check_keys(graph, keys, rows.len())?;
+        check_keys(graph, keys, rows.len(), existing)?;
         let (given, expected) = (rows.dimension(), graph.dimension());
         if given != expected {
             return Err(InsertError::Row(RowError::Dimension { row: 0, given, expected }));
@@ -55,6 +65,8 @@ pub fn insert<T: Element, E: Executor<T>>(
         Ok((slots, report)) => {
             cell.write(|graph| {
                 for (&key, &slot) in keys.iter().zip(&slots) {
+                    // Its old vector can be restored no more: the key is taken.
+                    let _ = graph.delete_key(key);
                     graph.assign_unused_key(key, slot);
                 }
                 graph.commit();

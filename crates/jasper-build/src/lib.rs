@@ -26,7 +26,7 @@
 //! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
 //! | [`consolidate`](consolidate), [`compact`](compact) | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
-//! | [`query`](Query) | answers for users: filters, tombstones, the exact scan |
+//! | [`query`](SearchParams) | answers for users: filters, tombstones, the exact scan |
 
 #![forbid(unsafe_code)]
 
@@ -43,13 +43,13 @@ pub mod pipeline;
 mod query;
 mod work;
 
-pub use bulk::{BuildReport, bulk_build};
+pub use bulk::{BuildReport, bulk_build, largest_batch};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, PoolError};
 pub use executor::{Executor, Lists};
 pub use ingest::InsertError;
-pub use insert::{InsertReport, insert};
+pub use insert::{Existing, InsertReport, insert};
 pub use pipeline::{Exclusive, GraphCell};
-pub use query::{Filter, Hit, Query, QueryError, SearchReport};
+pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use work::Work;

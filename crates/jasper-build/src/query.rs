@@ -1,6 +1,6 @@
 //! Answers for users: the nearest live keys, past tombstones and through filters.
 
-use jasper_core::{Element, Key, MatrixView, NO_KEY, Neighbor, VectorId};
+use jasper_core::{BitSet, Element, Key, MatrixView, NO_KEY, Neighbor, VectorId};
 use jasper_graph::{Graph, RowError, Scorer};
 use rayon::prelude::*;
 
@@ -8,18 +8,71 @@ use crate::cpu::{GRAIN, Scratch};
 use crate::{CpuExecutor, Work};
 
 /// What is asked of a search.
-#[derive(Clone, Copy)]
-pub struct Query<'a> {
-    /// Answers wanted for each query.
+///
+/// ```
+/// use jasper_build::{Filter, SearchParams};
+/// let even = |key| key % 2 == 0;
+/// let params = SearchParams::new(10).beam_width(100).filter(Filter::Matching(&even));
+/// assert_eq!((params.k, params.beam_width), (10, 100));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SearchParams<'a> {
+    /// Answers wanted for each query; at least 1.
     pub k: usize,
     /// Frontier of the search: recall against time. At least `k`.
     pub beam_width: usize,
     /// Which keys may be answers; all, if none.
-    pub filter: Option<&'a Filter<'a>>,
+    pub filter: Option<Filter<'a>>,
 }
 
-/// Says of a key whether it may be an answer. Called from many threads, and more than once for a key.
-pub type Filter<'a> = dyn Fn(Key) -> bool + Sync + 'a;
+impl<'a> SearchParams<'a> {
+    /// `k` answers, with a frontier of 64 or, where that is more, of 2 `k`: recall near 0.99 on most data.
+    pub const fn new(k: usize) -> Self {
+        Self { k, beam_width: if k > 32 { 2 * k } else { 64 }, filter: None }
+    }
+
+    /// Sets the frontier: recall against time, nearly in proportion.
+    #[must_use]
+    pub const fn beam_width(mut self, beam_width: usize) -> Self {
+        self.beam_width = beam_width;
+        self
+    }
+
+    /// Returns only keys that pass. A filter that few pass is answered by an exact scan of those.
+    #[must_use]
+    pub const fn filter(mut self, filter: Filter<'a>) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+/// Which keys may be answers.
+#[derive(Clone, Copy)]
+pub enum Filter<'a> {
+    /// The keys in a set.
+    Keys(&'a BitSet),
+    /// The keys of which this is true. Called from many threads, more than once for a key, in any order.
+    Matching(&'a (dyn Fn(Key) -> bool + Sync)),
+}
+
+impl Filter<'_> {
+    /// Whether `key` may be an answer.
+    pub fn accepts(&self, key: Key) -> bool {
+        match self {
+            Self::Keys(keys) => usize::try_from(key).is_ok_and(|key| keys.contains(key)),
+            Self::Matching(matches) => matches(key),
+        }
+    }
+}
+
+impl std::fmt::Debug for Filter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Keys(keys) => write!(f, "{} keys", keys.len()),
+            Self::Matching(_) => f.write_str("a predicate"),
+        }
+    }
+}
 
 /// One answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +91,7 @@ impl Hit {
 /// A search was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum QueryError {
+pub enum SearchError {
     /// Nothing is asked for.
     #[error("k (0) must be at least 1")]
     NoAnswers,
@@ -97,30 +150,30 @@ impl CpuExecutor {
     /// Queries run in parallel; the answers do not depend on how many there are.
     ///
     /// # Errors
-    /// [`QueryError`]; nothing is searched then.
+    /// [`SearchError`]; nothing is searched then.
     pub fn answer<T: Element>(
         &self,
         graph: &Graph<T>,
         queries: MatrixView<'_, T>,
-        query: Query<'_>,
+        params: SearchParams<'_>,
         hits: &mut [Hit],
-    ) -> Result<SearchReport, QueryError> {
-        query.check()?;
-        if hits.len() != queries.len() * query.k {
-            return Err(QueryError::Buffer { given: hits.len(), queries: queries.len(), k: query.k });
+    ) -> Result<SearchReport, SearchError> {
+        params.check()?;
+        if hits.len() != queries.len() * params.k {
+            return Err(SearchError::Buffer { given: hits.len(), queries: queries.len(), k: params.k });
         }
-        let plan = query.plan(graph);
+        let plan = params.plan(graph);
         if queries.len() == 1 {
-            return self.with_scratch(|scratch| scratch.answer(graph, queries.row(0), 0, query, plan, hits));
+            return self.with_scratch(|scratch| scratch.answer(graph, queries.row(0), 0, params, plan, hits));
         }
-        let reports: Result<Vec<_>, QueryError> = self.pool().install(|| {
-            hits.par_chunks_mut(query.k * GRAIN)
+        let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
+            hits.par_chunks_mut(params.k * GRAIN)
                 .enumerate()
                 .map(|(i, hits)| {
                     self.with_scratch(|scratch| {
                         let mut report = SearchReport::default();
-                        for (row, hits) in hits.chunks_mut(query.k).enumerate().map(|(j, h)| (i * GRAIN + j, h)) {
-                            report += scratch.answer(graph, queries.row(row), row, query, plan, hits)?;
+                        for (row, hits) in hits.chunks_mut(params.k).enumerate().map(|(j, h)| (i * GRAIN + j, h)) {
+                            report += scratch.answer(graph, queries.row(row), row, params, plan, hits)?;
                         }
                         Ok(report)
                     })
@@ -134,13 +187,13 @@ impl CpuExecutor {
     }
 }
 
-impl Query<'_> {
-    fn check(&self) -> Result<(), QueryError> {
+impl SearchParams<'_> {
+    fn check(&self) -> Result<(), SearchError> {
         let Self { k, beam_width, .. } = *self;
         if k == 0 {
-            return Err(QueryError::NoAnswers);
+            return Err(SearchError::NoAnswers);
         }
-        if beam_width < k { Err(QueryError::BeamWidth { beam_width, k }) } else { Ok(()) }
+        if beam_width < k { Err(SearchError::BeamWidth { beam_width, k }) } else { Ok(()) }
     }
 
     /// Graph or scan, by what each costs in distances. Without a filter and tombstones always the graph, as asked.
@@ -160,18 +213,18 @@ impl Query<'_> {
     }
 
     fn accepts(&self, key: Key) -> bool {
-        self.filter.is_none_or(|filter| filter(key))
+        self.filter.is_none_or(|filter| filter.accepts(key))
     }
 }
 
 /// The share of keys that a filter lets through, from an even sample of the live slots.
-fn share_passing<T: Element>(graph: &Graph<T>, filter: &Filter<'_>) -> f64 {
+fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     let step = graph.slots().div_ceil(FILTER_SAMPLE).max(1);
     let sample = (0..graph.slots()).step_by(step).map(VectorId::from_index).filter(|&slot| graph.is_live(slot));
     let (mut asked, mut passed) = (0, 0);
     for slot in sample {
         asked += 1;
-        passed += usize::from(graph.keys_of(slot).any(filter));
+        passed += usize::from(graph.keys_of(slot).any(|key| filter.accepts(key)));
     }
     if asked == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(asked as u32) }
 }
@@ -182,10 +235,10 @@ impl Scratch {
         graph: &Graph<T>,
         vector: &[T],
         row: usize,
-        query: Query<'_>,
+        params: SearchParams<'_>,
         plan: Plan,
         hits: &mut [Hit],
-    ) -> Result<SearchReport, QueryError> {
+    ) -> Result<SearchReport, SearchError> {
         let mut prepared = Vec::new();
         graph.prepare(row, vector, &mut prepared)?;
         let scorer = graph.scorer(&prepared);
@@ -193,12 +246,12 @@ impl Scratch {
         let mut filled = 0;
         if let Plan::Beam(width) = plan {
             report.work += self.beam.search(graph, &scorer, width);
-            filled = fill(graph, self.beam.found(), query, hits);
+            filled = fill(graph, self.beam.found(), params, hits);
         }
-        let all_there_is = graph.keys().min(query.k);
-        if filled < all_there_is && (plan == Plan::Scan || query.filter.is_some() || graph.hidden() > 0) {
-            let found = scan(graph, &scorer, query, &mut report.work);
-            filled = fill(graph, &found, query, hits);
+        let all_there_is = graph.keys().min(params.k);
+        if filled < all_there_is && (plan == Plan::Scan || params.filter.is_some() || graph.hidden() > 0) {
+            let found = scan(graph, &scorer, params, &mut report.work);
+            filled = fill(graph, &found, params, hits);
             report.scanned = 1;
         }
         hits[filled..].fill(Hit::NONE);
@@ -207,10 +260,10 @@ impl Scratch {
 }
 
 /// Writes the keys of `found` that may be returned; gives how many.
-fn fill<T: Element>(graph: &Graph<T>, found: &[Neighbor], query: Query<'_>, hits: &mut [Hit]) -> usize {
+fn fill<T: Element>(graph: &Graph<T>, found: &[Neighbor], params: SearchParams<'_>, hits: &mut [Hit]) -> usize {
     let keys = found.iter().flat_map(|near| graph.keys_of(near.id()).map(|key| Hit { key, distance: near.distance() }));
     let mut filled = 0;
-    for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| query.accepts(hit.key))) {
+    for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| params.accepts(hit.key))) {
         *place = hit;
         filled += 1;
     }
@@ -218,16 +271,16 @@ fn fill<T: Element>(graph: &Graph<T>, found: &[Neighbor], query: Query<'_>, hits
 }
 
 /// The nearest `k` vertices with a key that may be returned, by looking at all.
-fn scan<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, query: Query<'_>, work: &mut Work) -> Vec<Neighbor> {
+fn scan<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, params: SearchParams<'_>, work: &mut Work) -> Vec<Neighbor> {
     let matching: Vec<VectorId> =
-        graph.live_slots().filter(|&slot| graph.keys_of(slot).any(|key| query.accepts(key))).collect();
+        graph.live_slots().filter(|&slot| graph.keys_of(slot).any(|key| params.accepts(key))).collect();
     let mut distances = vec![0.0; matching.len()];
     scorer.score(&matching, &mut distances);
     work.distances += matching.len() as u64;
     let mut found: Vec<_> = distances.iter().zip(matching).map(|(&d, slot)| Neighbor::new(d, slot)).collect();
-    if found.len() > query.k {
-        found.select_nth_unstable(query.k - 1);
-        found.truncate(query.k);
+    if found.len() > params.k {
+        found.select_nth_unstable(params.k - 1);
+        found.truncate(params.k);
     }
     found.sort_unstable();
     found

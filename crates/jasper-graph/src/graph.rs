@@ -321,6 +321,33 @@ impl<T: Element> Graph<T> {
         self.tombstones.remove(slot.index());
     }
 
+    /// The key that follows the largest in the index, deleted keys that can be restored included.
+    ///
+    /// Cost: one pass over the keys.
+    pub fn next_key(&self) -> Key {
+        let live = self.live_slots().flat_map(|slot| self.keys.of(slot));
+        live.chain(self.deleted_keys()).max().map_or(0, |largest| largest + 1)
+    }
+
+    /// Whether the key is live.
+    ///
+    /// # Errors
+    /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
+    pub fn check_live(&self, key: Key) -> Result<(), KeyError> {
+        self.slot_of(key).map(|_| ()).ok_or_else(|| self.keys.why_missing(key))
+    }
+
+    /// Whether the key is deleted and can be restored.
+    ///
+    /// # Errors
+    /// [`KeyError::Live`] and [`KeyError::Unknown`].
+    pub fn check_restorable(&self, key: Key) -> Result<(), KeyError> {
+        if self.slot_of(key).is_some() {
+            return Err(KeyError::Live(key));
+        }
+        self.keys.restorable(key).map(|_| ()).ok_or(KeyError::Unknown(key))
+    }
+
     /// Deletes a key: it is not returned from now on. Its vertex is hidden when this was its last key.
     ///
     /// # Errors

@@ -1,0 +1,294 @@
+//! The index that one thread owns.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jasper_build::{
+    CompactReport, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError, InsertReport, PoolError,
+    SearchError, SearchParams, SearchReport,
+};
+use jasper_core::{BuildParams, Cancelled, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
+
+use crate::update::Updater;
+use crate::{CheckReport, DeleteError, IndexBuilder, IndexStats};
+
+/// Vectors of one element type, found by nearness, each under a key.
+///
+/// Searches take `&self` and changes `&mut self`; [`crate::SharedIndex`] lets both run at once. An error or a cancel
+/// leaves the index as it was before the call. See the [crate page](crate) for an example.
+#[derive(Debug)]
+pub struct Index<T: Element> {
+    pub(crate) graph: Graph<T>,
+    pub(crate) executor: Arc<CpuExecutor>,
+}
+
+impl Index<f32> {
+    /// Starts a build. The element type is that of the rows given later.
+    pub fn builder<'a>(metric: Metric) -> IndexBuilder<'a> {
+        IndexBuilder::new(metric)
+    }
+}
+
+impl<T: Element> Index<T> {
+    /// Reads an index file into memory, and checks every byte of it.
+    ///
+    /// Cost: one pass over the file; memory is that of the index.
+    ///
+    /// # Errors
+    /// [`OpenError`], naming the file, the section and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::open_with(path, 0, &mut silent)
+    }
+
+    /// [`Self::open`] on `threads` threads (0: one for each processor), telling `progress` how far it is.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        threads: usize,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::of_graph(Graph::open(path, progress)?, threads).expect("a process may start a thread"))
+    }
+
+    /// Maps an index file: opens at once, and pages come in as searches touch them. The file is trusted and must not be
+    /// shortened while the index lives; see [`Graph::map`].
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Ok(Self::of_graph(Graph::map(path)?, 0).expect("a process may start a thread"))
+    }
+
+    /// The index over a graph, for example one that [`jasper_graph::interop`] read.
+    ///
+    /// # Errors
+    /// [`PoolError`] when `threads` threads (0: one for each processor) cannot be started.
+    pub fn of_graph(graph: Graph<T>, threads: usize) -> Result<Self, PoolError> {
+        Ok(Self { graph, executor: Arc::new(CpuExecutor::new(threads)?) })
+    }
+
+    /// The graph beneath: vertices, edges, keys.
+    pub fn graph(&self) -> &Graph<T> {
+        &self.graph
+    }
+
+    /// Writes the index to `path`, in the place of what is there. The old file is whole until the new one is.
+    ///
+    /// # Errors
+    /// [`SaveError`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, SaveError> {
+        self.save_with(path, &mut silent)
+    }
+
+    /// [`Self::save`], telling `progress` how far it is.
+    ///
+    /// # Errors
+    /// [`SaveError`].
+    pub fn save_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, SaveError> {
+        self.graph.save(path, progress)
+    }
+
+    /// The nearest keys to one vector, nearest first; fewer than `k` only where there are fewer.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        let mut hits = vec![Hit::NONE; params.k];
+        self.search_into(one_row(query, self.dimension())?, params, &mut hits)?;
+        hits.retain(|hit| *hit != Hit::NONE);
+        Ok(hits)
+    }
+
+    /// The nearest keys to every row of `queries`, on all threads: `k` places a query, nearest first, then
+    /// [`Hit::NONE`] where there are fewer.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search_batch(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let mut hits = vec![Hit::NONE; queries.len() * params.k];
+        self.search_into(queries, params, &mut hits)?;
+        Ok(hits)
+    }
+
+    /// [`Self::search_batch`] into the caller's `hits`, which holds `queries.len() x k` places; tells what it cost.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search_into(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        self.executor.answer(&self.graph, queries, params, hits)
+    }
+
+    /// Adds `rows` under `keys`, one a row.
+    ///
+    /// Rows identical to others share their vertex. Small batches are fine: each costs its searches.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert(&mut self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.insert_with(rows, keys, &mut silent)
+    }
+
+    /// [`Self::insert`], telling `progress` how far it is.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_with(
+        &mut self,
+        rows: &dyn RowSource<T>,
+        keys: &[Key],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, InsertError> {
+        self.updater().insert(rows, keys, Existing::Refuse, progress)
+    }
+
+    /// Adds `rows` under keys of its own choosing, which go on from the largest ever used; gives the first.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_next(&mut self, rows: &dyn RowSource<T>) -> Result<Key, InsertError> {
+        self.insert_next_with(rows, &mut silent)
+    }
+
+    /// [`Self::insert_next`], telling `progress` how far it is.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_next_with(
+        &mut self,
+        rows: &dyn RowSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Key, InsertError> {
+        self.updater().insert_next(rows, progress)
+    }
+
+    /// Adds `rows` under `keys`; where a key is in the index already, its old vector is deleted in the same moment.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn upsert(&mut self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.updater().insert(rows, keys, Existing::Replace, &mut silent)
+    }
+
+    /// Deletes keys: searches return them no more. Their vectors stay, to be restored or walked through, until
+    /// [`Self::consolidate`].
+    ///
+    /// # Errors
+    /// [`DeleteError`] if any key is unknown, deleted already, or given twice; none is deleted then.
+    pub fn delete(&mut self, keys: &[Key]) -> Result<(), DeleteError> {
+        self.updater().delete(keys)
+    }
+
+    /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key is given to another
+    /// vector.
+    ///
+    /// # Errors
+    /// [`DeleteError`] if any key cannot be restored; none is then.
+    pub fn undelete(&mut self, keys: &[Key]) -> Result<(), DeleteError> {
+        self.updater().undelete(keys)
+    }
+
+    /// Takes deleted vectors out of the graph, mends what led through them, and frees their slots for inserts.
+    ///
+    /// Worth it when a tenth of the vertices is deleted: searches walk through them until then.
+    ///
+    /// # Errors
+    /// Never [`Cancelled`] without a progress closure; the type is that of [`Self::consolidate_with`].
+    pub fn consolidate(&mut self) -> Result<ConsolidateReport, Cancelled> {
+        self.consolidate_with(&mut silent)
+    }
+
+    /// [`Self::consolidate`], telling `progress` how far it is.
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub fn consolidate_with(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, Cancelled> {
+        self.updater().consolidate(progress)
+    }
+
+    /// Moves vectors into free slots and gives the memory behind them back. Keys and answers stay.
+    ///
+    /// # Errors
+    /// [`RowError::Memory`]; nothing has changed then.
+    pub fn compact(&mut self) -> Result<CompactReport, RowError> {
+        self.updater().compact()
+    }
+
+    /// Looks at every row, edge and key, and whether every vector can be found.
+    pub fn check(&self) -> CheckReport {
+        CheckReport::of(&self.graph)
+    }
+
+    /// Counts and sizes.
+    pub fn stats(&self) -> IndexStats {
+        IndexStats::of(&self.graph)
+    }
+
+    /// Keys that can be found.
+    pub fn len(&self) -> usize {
+        self.graph.keys()
+    }
+
+    /// Whether no key can be found.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Coordinates of a vector.
+    pub fn dimension(&self) -> usize {
+        self.graph.dimension()
+    }
+
+    /// How near two vectors are.
+    pub fn metric(&self) -> Metric {
+        self.graph.metric()
+    }
+
+    /// The parameters the graph is built with.
+    pub fn params(&self) -> &BuildParams {
+        self.graph.params()
+    }
+
+    /// Whether the key can be found.
+    pub fn contains(&self, key: Key) -> bool {
+        self.graph.slot_of(key).is_some()
+    }
+
+    /// The vector of a key as it is stored: at unit length where the metric is cosine and the element a float.
+    pub fn vector(&self, key: Key) -> Option<&[T]> {
+        self.graph.slot_of(key).map(|slot| self.graph.vector(slot))
+    }
+
+    /// All keys that can be found, in no order that means anything.
+    pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        self.graph.live_slots().flat_map(|slot| self.graph.keys_of(slot))
+    }
+
+    fn updater(&mut self) -> Updater<'_, Exclusive<'_, T>> {
+        Updater { executor: &self.executor, cell: Exclusive(&mut self.graph) }
+    }
+}
+
+/// One query as a matrix of one row.
+pub(crate) fn one_row<T: Element>(query: &[T], dimension: usize) -> Result<MatrixView<'_, T>, SearchError> {
+    if query.len() != dimension {
+        let (given, expected) = (query.len(), dimension);
+        return Err(SearchError::Row(RowError::Dimension { row: 0, given, expected }));
+    }
+    MatrixView::new(query, dimension).map_err(|error| SearchError::Row(error.into()))
+}

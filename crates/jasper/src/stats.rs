@@ -1,0 +1,52 @@
+//! What an index holds.
+
+use jasper_core::{Element, ElementKind, Metric};
+use jasper_graph::Graph;
+
+/// Counts and sizes of an index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexStats {
+    /// Keys that can be found.
+    pub keys: usize,
+    /// Vertices that stand for them; fewer than keys where rows are identical.
+    pub vertices: usize,
+    /// Deleted vertices that are still walked through; [`crate::Index::consolidate`] takes them out.
+    pub deleted: usize,
+    /// Slots without a vertex, which the next inserts use and [`crate::Index::compact`] gives back.
+    pub free: usize,
+    /// Coordinates of a vector.
+    pub dimension: usize,
+    /// Type of a coordinate.
+    pub element: ElementKind,
+    /// How near two vectors are.
+    pub metric: Metric,
+    /// Most out-edges of a vertex.
+    pub max_degree: usize,
+    /// Out-edges of a vertex, on average.
+    pub mean_degree: f64,
+    /// Bytes of vectors.
+    pub vector_bytes: usize,
+    /// Bytes of adjacency at full degree.
+    pub graph_bytes: usize,
+}
+
+impl IndexStats {
+    /// Counts. Cost: the degree of every vertex is read.
+    pub(crate) fn of<T: Element>(graph: &Graph<T>) -> Self {
+        let vertices = graph.live() + graph.hidden();
+        let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+        Self {
+            keys: graph.keys(),
+            vertices: graph.live(),
+            deleted: graph.hidden(),
+            free: graph.free(),
+            dimension: graph.dimension(),
+            element: T::KIND,
+            metric: graph.metric(),
+            max_degree: graph.params().max_degree(),
+            mean_degree: edges as f64 / vertices.max(1) as f64,
+            vector_bytes: graph.vector_bytes(),
+            graph_bytes: graph.graph_bytes(),
+        }
+    }
+}
