@@ -33,6 +33,8 @@
 //! | `journal` | what a failed batch puts back |
 
 mod file;
+#[doc(hidden)]
+pub mod fuzz;
 mod graph;
 pub mod interop;
 mod journal;

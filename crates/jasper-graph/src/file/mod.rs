@@ -31,10 +31,10 @@
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
 //! | `check` | every checksum, without opening |
 //! | `read_at`, `error` | reading at a position; what can be wrong |
+//! | `forge` | right checksums over wrong bytes, for tests |
 
 mod check;
 mod error;
-#[cfg(test)]
 mod forge;
 mod info;
 mod open;
@@ -48,12 +48,15 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};
 pub use error::{FileFault, OpenError, SaveError};
+pub(crate) use forge::seal;
 pub use info::IndexInfo;
 pub(crate) use read_at::ReadAt;
 pub(crate) use replace::replace;
 pub use save::SaveStats;
+pub(crate) use save::save_to_memory;
 pub use table::{FORMAT_VERSION, Section};
 
 /// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals

@@ -1,10 +1,10 @@
 //! The writer of an index file.
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId};
+use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, silent};
 
 use super::error::{SaveError, WriteFault};
 use super::info::params_bytes;
@@ -113,6 +113,13 @@ pub(super) fn write<T: Element>(
     out.write_all(&table.page())?;
     out.flush()?;
     Ok(SaveStats { bytes: table.file_bytes() })
+}
+
+/// The bytes of the file, for tests and fuzzers.
+pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
+    let mut out = Cursor::new(Vec::new());
+    write(graph, &mut out, &mut silent).expect("memory takes everything, and nobody cancels");
+    out.into_inner()
 }
 
 /// The words of a set of slots: as many as the slots ask for, however the set came to be.

@@ -1,12 +1,12 @@
 //! What needs the inside: writers that fail, and files that lie under right checksums.
 
 use std::fs::{self, File};
-use std::io::{self, Cursor, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use jasper_core::{BuildParams, Metric, VectorId, silent};
 
 use super::forge::seal;
-use super::save::write;
+use super::save::{save_to_memory, write};
 use super::{FileFault, SaveError, Section, check, replace};
 use crate::{Graph, RowError};
 
@@ -33,12 +33,6 @@ fn graph() -> Result<Graph<f32>, RowError> {
     }
     graph.set_start_points(vec![VectorId::new(2)]);
     Ok(graph)
-}
-
-fn bytes_of(graph: &Graph<f32>) -> Vec<u8> {
-    let mut out = Cursor::new(Vec::new());
-    write(graph, &mut out, &mut silent).expect("memory takes it");
-    out.into_inner()
 }
 
 /// A disk with room for so many bytes.
@@ -71,7 +65,7 @@ impl<W: Seek> Seek for SmallDisk<W> {
 #[test]
 fn a_full_disk_leaves_the_old_file() {
     let graph = graph().unwrap();
-    let whole = bytes_of(&graph).len() as u64;
+    let whole = save_to_memory(&graph).len() as u64;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     fs::write(&path, "old").unwrap();
@@ -88,7 +82,7 @@ fn a_full_disk_leaves_the_old_file() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
     assert_eq!(save_with_room(whole + 4096).unwrap().bytes, whole);
-    assert_eq!(fs::read(&path).unwrap(), bytes_of(&graph));
+    assert_eq!(fs::read(&path).unwrap(), save_to_memory(&graph));
 }
 
 /// Byte `at` of `section`, in the file.
@@ -100,7 +94,7 @@ fn position(bytes: &[u8], section: Section, at: usize) -> usize {
 #[test]
 fn a_lie_under_right_checksums_is_found() {
     use Section::*;
-    let bytes = bytes_of(&graph().unwrap());
+    let bytes = save_to_memory(&graph().unwrap());
     let nan = f32::NAN.to_le_bytes();
     let cases: [(Section, usize, &[u8], &str); 34] = [
         (Params, 0, &[9], "element 9"),
@@ -151,7 +145,7 @@ fn a_lie_under_right_checksums_is_found() {
 
 #[test]
 fn a_table_that_cannot_be_is_refused() {
-    let bytes = bytes_of(&graph().unwrap());
+    let bytes = save_to_memory(&graph().unwrap());
     let entry = |i: usize| 32 + 32 * i;
     let huge = (1_u64 << 40).to_le_bytes();
     let cases: [(usize, &[u8], &str); 12] = [
@@ -179,7 +173,7 @@ fn a_table_that_cannot_be_is_refused() {
 
 #[test]
 fn sections_of_a_later_release_are_skipped_if_they_say_so() {
-    let mut bytes = bytes_of(&graph().unwrap());
+    let mut bytes = save_to_memory(&graph().unwrap());
     let sections = bytes[12] as usize;
     let entry = 32 + 32 * sections;
     let end = bytes.len() as u64;
@@ -195,7 +189,7 @@ fn sections_of_a_later_release_are_skipped_if_they_say_so() {
     bytes[entry + 4] = 1;
     seal(&mut bytes);
     let opened = Graph::<f32>::read_from(&bytes[..], &mut silent).unwrap();
-    assert_eq!(bytes_of(&opened), bytes_of(&graph().unwrap()));
+    assert_eq!(save_to_memory(&opened), save_to_memory(&graph().unwrap()));
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let report = check::check_source(&bytes[..], &mut silent).unwrap();
@@ -204,7 +198,7 @@ fn sections_of_a_later_release_are_skipped_if_they_say_so() {
 
 #[test]
 fn a_section_that_is_missing_is_named() {
-    let bytes = bytes_of(&graph().unwrap());
+    let bytes = save_to_memory(&graph().unwrap());
     for i in 0..11 {
         // The section is renamed to one that may be skipped.
         let mut forged = bytes.clone();
@@ -219,7 +213,7 @@ fn a_section_that_is_missing_is_named() {
 /// The mapped form trusts the large sections: what is wrong there must still be found when it is looked for.
 #[test]
 fn a_mapped_graph_can_be_looked_through_whatever_it_holds() {
-    let mut bytes = bytes_of(&graph().unwrap());
+    let mut bytes = save_to_memory(&graph().unwrap());
     for section in [Section::Vectors, Section::Adjacency, Section::Degrees, Section::Keys] {
         let at = position(&bytes, section, 0);
         bytes[at..at + 8].fill(0xFF);

@@ -1,0 +1,6 @@
+//! Any bytes as what `jasper_graph::fuzz::index` reads.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    jasper_graph::fuzz::index(bytes);
+});

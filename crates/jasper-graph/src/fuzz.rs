@@ -1,0 +1,91 @@
+//! One body for each reader, called by the fuzz targets and, over damaged files, by the tests.
+//!
+//! Any bytes must give a typed error or a graph that can be walked; a panic is a find. Each body tells whether it got as
+//! far as a graph.
+
+use std::fmt::Display;
+
+use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, silent};
+
+use crate::interop::{ImportFault, diskann, parlay};
+use crate::{Graph, file};
+
+/// A reader's name, and its body.
+pub type Target = (&'static str, fn(&[u8]) -> bool);
+
+/// All bodies.
+pub const TARGETS: [Target; 3] = [("index", index), ("diskann", diskann), ("parlay", parlay)];
+
+/// An index file as it is, and with checksums that are made right, which a damaged one never has.
+pub fn index(bytes: &[u8]) -> bool {
+    let mut bytes = bytes.to_vec();
+    let mut read = false;
+    for _ in 0..2 {
+        let report = tell(file::check_source(&bytes[..], &mut silent));
+        let intact = report.is_ok_and(|report| report.is_intact());
+        let opened = [open::<f32>(&bytes), open::<f16>(&bytes), open::<u8>(&bytes), open::<i8>(&bytes)];
+        assert!(intact || !opened.contains(&true), "what is opened is intact");
+        read |= opened.contains(&true);
+        file::seal(&mut bytes);
+    }
+    read
+}
+
+/// Rows that the graphs of the other readers are read over.
+const ROWS: [f32; 2 * 12] =
+    [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 9., 8., 7., 6., 5., 4., 3., 2., 1., 0., -1., 5., -2., 6.];
+
+/// A graph of DiskANN.
+pub fn diskann(bytes: &[u8]) -> bool {
+    walk_import(|rows, params| {
+        diskann::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut silent)
+    })
+}
+
+/// A graph of ParlayANN.
+pub fn parlay(bytes: &[u8]) -> bool {
+    walk_import(|rows, params| {
+        parlay::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut silent)
+    })
+}
+
+fn walk_import(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<f32>, ImportFault>) -> bool {
+    let params = BuildParams::builder().max_degree(5).build().expect("a valid degree");
+    let rows = MatrixView::new(&ROWS, 2).expect("whole rows");
+    let Ok(graph) = tell(read(&rows, params)) else { return false };
+    assert_eq!(graph.slots(), rows.len());
+    let report = graph.check_structure();
+    assert!(report.is_sound(), "{report:?}");
+    walk(&graph);
+    true
+}
+
+fn open<T: Element>(bytes: &[u8]) -> bool {
+    let Ok(graph) = tell(Graph::<T>::read_from(bytes, &mut silent)) else { return false };
+    // A file may lie about its edges and keys, but not so that looking at them goes wrong.
+    graph.check_structure();
+    walk(&graph);
+    let saved = file::save_to_memory(&graph);
+    let again = Graph::<T>::read_from(&saved[..], &mut silent).expect("what is saved can be opened");
+    assert!(file::save_to_memory(&again) == saved, "the same graph is the same file");
+    true
+}
+
+/// Does everything that a search does.
+fn walk<T: Element>(graph: &Graph<T>) {
+    let mut distances = Vec::new();
+    for slot in graph.vertices() {
+        let neighbors = graph.neighbors(slot);
+        distances.resize(neighbors.len(), 0.0);
+        graph.row_scorer(slot).score(neighbors, &mut distances);
+        graph.scorer(graph.padded_vector(slot)).score_one(slot);
+        assert_eq!(graph.keys_of(slot).next().is_some(), graph.is_live(slot));
+    }
+    graph.start_points().iter().for_each(|&start| assert!(!graph.is_free(start)));
+    graph.slot_of(0);
+}
+
+/// Makes an error say its piece: messages are code too.
+fn tell<R, E: Display>(result: Result<R, E>) -> Result<R, E> {
+    result.inspect_err(|error| assert!(!error.to_string().is_empty()))
+}

@@ -1,0 +1,98 @@
+//! The fuzz bodies over files that are nearly right, which is where the interesting mistakes are.
+
+mod common;
+
+use std::fs;
+
+use jasper_core::synthetic::rng;
+use jasper_core::{Element, Metric, f16, silent};
+use jasper_graph::{IndexInfo, fuzz};
+use rand::RngExt;
+
+/// Runs `target` over `seed` and over `rounds` damaged forms of it: at a few of `places` other numbers stand, and every
+/// eighth form is cut or grown as well. Some forms must still be read, and some not.
+fn damage(target: fn(&[u8]) -> bool, seed: &[u8], places: &[usize], rounds: usize) {
+    assert!(target(seed), "the seed is good");
+    let mut read = 0;
+    let mut random = rng(seed.len() as u64);
+    for _ in 0..rounds {
+        let mut bytes = seed.to_vec();
+        for _ in 0..random.random_range(1..4) {
+            let at = places[random.random_range(0..places.len())];
+            let word: u32 = match random.random_range(0..4) {
+                0 => random.random(),
+                1 => random.random_range(0..70),
+                2 => u32::MAX - random.random_range(0..3),
+                _ => 1 << random.random_range(0..32),
+            };
+            let width = random.random_range(1..5).min(seed.len() - at);
+            bytes[at..at + width].copy_from_slice(&word.to_le_bytes()[..width]);
+        }
+        if random.random_range(0..8) == 0 {
+            bytes.resize(random.random_range(0..seed.len() + 100), 0);
+        }
+        read += usize::from(target(&bytes));
+    }
+    assert!((rounds / 50..rounds * 3 / 4).contains(&read), "{read} of {rounds} were read");
+}
+
+fn index<T: Element>(metric: Metric) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.jasper");
+    common::sample::<T>(metric).save(&path, &mut silent).unwrap();
+    // All that is not padding: the table, then the sections.
+    let info = IndexInfo::read(&path).unwrap();
+    let mut places: Vec<usize> = (0..32 * (1 + info.sections.len())).collect();
+    let mut start = 4096;
+    for (_, bytes) in info.sections {
+        places.extend(start..start + bytes as usize);
+        start += bytes.next_multiple_of(4096) as usize;
+    }
+    damage(fuzz::index, &fs::read(path).unwrap(), &places, 600);
+}
+
+#[test]
+fn damaged_indexes_are_refused_or_walked() {
+    index::<f32>(Metric::InnerProduct);
+    index::<f16>(Metric::Cosine);
+    index::<u8>(Metric::Cosine);
+    index::<i8>(Metric::L2);
+}
+
+/// 12 vertices, as many as the bodies have rows for, with edges to the next four.
+fn edges() -> Vec<Vec<u32>> {
+    (0..12).map(|v| (1..=v % 5).map(|i| (v + i) % 12).collect()).collect()
+}
+
+#[test]
+fn damaged_graphs_of_others_are_refused_or_walked() {
+    let mut words: Vec<u32> = vec![0, 0, 4, 3, 1, 0];
+    for row in edges() {
+        words.push(row.len() as u32);
+        words.extend(row);
+    }
+    words[0] = 4 * words.len() as u32;
+    let places: Vec<usize> = (0..4 * words.len()).collect();
+    damage(fuzz::diskann, bytemuck::cast_slice(&words), &places, 20_000);
+
+    let mut words: Vec<u32> = vec![12, 4];
+    words.extend(edges().iter().map(|row| row.len() as u32));
+    words.extend(edges().concat());
+    let places: Vec<usize> = (0..4 * words.len()).collect();
+    damage(fuzz::parlay, bytemuck::cast_slice(&words), &places, 20_000);
+}
+
+#[test]
+fn every_body_has_a_target() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    assert_eq!(manifest.matches("[[bin]]").count(), fuzz::TARGETS.len());
+    for (name, _) in fuzz::TARGETS {
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"")),
+            "{name}"
+        );
+        let target = format!("{}/fuzz/fuzz_targets/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        assert!(fs::read_to_string(target).unwrap().contains(&format!("jasper_graph::fuzz::{name}(bytes);")));
+    }
+}
