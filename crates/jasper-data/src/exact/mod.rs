@@ -87,7 +87,8 @@ pub enum KnnError {
 /// f32 in the answer, so two that look equal there may still have been told apart. The answer does not depend on the
 /// number of threads.
 ///
-/// Cost: rows x queries distances, spread over `pool`, plus a few exact ones a query; memory: `k` entries a query.
+/// Cost: rows x queries distances, the queries spread over `pool`, and a few hundred exact ones a query (up to all, five
+/// times as slow, where each row lies nearer than the ones before it or all are equal). Memory: `k` entries a query.
 /// The base is read once, front to back, so it may be a mapped file larger than memory. `progress` is told of base
 /// rows between passes over some megabytes of them, and can cancel.
 ///

@@ -17,7 +17,7 @@ use super::{KnnError, Side};
 
 /// Bytes of base rows in a pass: a share of a last-level cache.
 const PASS_BYTES: usize = 8 << 20;
-/// Pairs in a pass, at most: some tenths of a second, so that a cancel is heard.
+/// Pairs in a pass, at most: about a second on one thread, so that a cancel is heard.
 const PASS_PAIRS: usize = 1 << 25;
 /// Bytes of base rows held against a block of queries: within an L1. From 16 KB to 512 KB the time is the same to 10%.
 const BLOCK_BYTES: usize = 32 << 10;
