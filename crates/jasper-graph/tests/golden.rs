@@ -37,3 +37,25 @@ fn version_1_is_read() {
     golden::<f32>(1, Metric::InnerProduct);
     golden::<u8>(1, Metric::L2);
 }
+
+/// The book walks through a golden file; its lines are that file's bytes.
+#[test]
+fn the_walk_in_the_book_is_true() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("../../docs/src/file-format.md")).unwrap();
+    let file = fs::read(root.join("tests/golden/v1-u8-l2.jasper")).unwrap();
+    let mut lines = 0;
+    for (at, rest) in page.lines().filter_map(|line| line.split_once(": ")) {
+        let Ok(mut at) = usize::from_str_radix(at, 16) else { continue };
+        let words = rest.split_whitespace().take(4).map_while(|word| {
+            let word = Some(word).filter(|word| word.len() == 8)?;
+            u32::from_str_radix(word, 16).ok()
+        });
+        for word in words {
+            assert_eq!(file[at..at + 4], word.to_be_bytes(), "at {at:#x}");
+            at += 4;
+        }
+        lines += 1;
+    }
+    assert_eq!(lines, 17);
+}
