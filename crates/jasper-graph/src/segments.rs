@@ -260,6 +260,16 @@ mod tests {
     }
 
     #[test]
+    fn holds_more_elements_than_32_bits_can_count() {
+        let (len, width) = ((1 << 20) + 9, 5000);
+        let mut rows = Segments::<u8>::zeroed(len, width).unwrap();
+        assert!(rows.bytes() as u64 > 1 << 32);
+        rows.row_mut(len - 1).fill(7);
+        assert_eq!(rows.row(len - 1), [7; 5000]);
+        assert_eq!(rows.row(len - 1 - (1 << 20))[..8], [0; 8]);
+    }
+
+    #[test]
     fn maps_a_file_privately_and_grows_beyond_it() {
         let mut file = tempfile::tempfile().unwrap();
         let values: Vec<u32> = (0..4096 / 4 + 10).collect();
