@@ -1,0 +1,58 @@
+"""Jasper, measured through its command, as the peers are through their libraries."""
+import json, os, subprocess, tempfile
+import numpy as np
+from files import read_rows, write_rows
+from systems import K, WIDTHS
+
+BUILD_LABEL = "max_degree=64 build_beam_width=128 alpha=1.2, element as given; beam_width={}"
+
+
+class Jasper:
+    """Builds an index file; each round is one run of `jasper eval` over all beam widths."""
+
+    def __init__(self, command, data, threads):
+        self.command, self.data, self.threads = command, data, str(threads)
+        self.folder = tempfile.TemporaryDirectory(prefix="jasper-peers-")
+        self.index, self.queries, self.truth = (os.path.join(self.folder.name, name) for name in (
+            "index.jasper", os.path.basename(data.path("query")), "gt.ibin"))
+        write_rows(self.queries, data.queries)
+        write_rows(self.truth, data.truth)
+        lines, cpu = self.run(
+            "build", "--base", data.base_path, "--metric", data.metric, "--threads", self.threads, "--output", self.index)
+        self.built = dict(
+            build_seconds=lines[-1]["seconds"], build_cpu_seconds=cpu, build_mb=None, peak_mb=round(lines[-1]["peak_bytes"] / 2**20),
+            settings=[BUILD_LABEL.format(width) for width in WIDTHS])
+
+    def round(self, first):
+        widths = ",".join(map(str, WIDTHS))
+        lines, _ = self.run(
+            "eval", self.index, "--queries", self.queries, "--truth", self.truth, "-k", str(K),
+            "--beam-widths", widths, "--threads", self.threads)
+        measured = []
+        for width, line in zip(WIDTHS, lines, strict=True):
+            assert line["beam_width"] == width, line
+            seconds = len(self.data.queries) / line["queries_per_second"]
+            measured.append(dict(seconds=seconds, cpu_seconds=line.get("cpu_seconds")))
+            if first:
+                measured[-1]["ids"] = self.answers(width)
+        return measured
+
+    def answers(self, width):
+        """The ids that `jasper search` gives, so that recall is counted here and as for the peers."""
+        output = os.path.join(self.folder.name, "answers.ibin")
+        self.run("search", self.index, "--queries", self.queries, "-k", str(K), "--beam-width", str(width), "--output", output)
+        return read_rows(output, np.uint32).astype(np.int64).tolist()
+
+    def run(self, *arguments):
+        """Runs the command; gives its JSON lines and the processor seconds it took."""
+        process = subprocess.Popen([self.command, *arguments, "--json"], stdout=subprocess.PIPE, text=True)
+        text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"jasper {arguments[0]} ended with {process.returncode}")
+        lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        return lines, usage.ru_utime + usage.ru_stime
+
+    def close(self):
+        self.folder.cleanup()
