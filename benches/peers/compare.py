@@ -13,7 +13,7 @@ def parse():
     parser.add_argument("--jasper", default=os.path.join(ROOT, "target/release/jasper"), metavar="COMMAND")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--queries", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", default="peers.jsonl", metavar="FILE", help="one JSON object a (set, system, setting) is added")
     parser.add_argument("--environments", default=os.path.join(ROOT, "local/peers"), metavar="FOLDER", help="where the peers are installed")
     parser.add_argument("--python", action="append", default=[], metavar="ENVIRONMENT=INTERPRETER", help="use this instead of installing")
