@@ -1,0 +1,169 @@
+//! `jasper build`: an index from a vector file.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use jasper::{Device, Element, Index, Key, Metric};
+use jasper_data::{VectorFile, read_keys};
+use serde::Serialize;
+
+use crate::element::with_element;
+use crate::screen::Screen;
+use crate::{human, machine};
+
+/// Build an index from a vector file
+///
+/// The element type is that of the file: fbin and fvecs hold f32, f16bin f16, u8bin and bvecs u8, i8bin i8, and npy
+/// any of them. Rows are read a piece at a time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  jasper build --base base.fbin --metric l2 --output vectors.jasper")]
+pub struct Args {
+    /// Vectors: fbin, f16bin, u8bin, i8bin, fvecs, bvecs or npy
+    #[arg(long, value_name = "FILE")]
+    base: PathBuf,
+    /// How near two vectors are: l2, cosine or ip
+    #[arg(long)]
+    metric: Metric,
+    /// Most edges of a vertex: memory and build time against recall
+    #[arg(long, value_name = "R", default_value_t = 64)]
+    max_degree: usize,
+    /// Frontier of build searches: build time against recall
+    #[arg(long, value_name = "L", default_value_t = 128)]
+    build_beam_width: usize,
+    /// Slack of the prune rule on squared distances: edges against search time
+    #[arg(long, default_value_t = 1.2)]
+    alpha: f32,
+    /// Seed of the order in which vertices are linked; the same data, settings and seed give the same index
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Threads; 0 means one for each processor
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Where to build: auto, cpu, cuda or cuda:N
+    #[arg(long, default_value_t = Device::Auto)]
+    device: Device,
+    /// A key for each row: text of one number a line, or npy of u64; the row numbers if not given
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// The index file to write
+    #[arg(long, value_name = "INDEX")]
+    output: PathBuf,
+}
+
+/// What was built.
+#[derive(Serialize)]
+struct Report {
+    points: usize,
+    dimension: usize,
+    element: &'static str,
+    metric: &'static str,
+    max_degree: usize,
+    build_beam_width: usize,
+    alpha: f32,
+    seed: u64,
+    threads: usize,
+    device: String,
+    mean_degree: f64,
+    /// Rows that share the vertex of an identical one.
+    identical: usize,
+    /// Vertices that were linked again because no path led to them.
+    repaired: usize,
+    hops: u64,
+    distances: u64,
+    prune_distances: u64,
+    /// Reading and linking; saving is apart.
+    seconds: f64,
+    vectors_per_second: f64,
+    save_seconds: f64,
+    /// Bytes of the index file.
+    bytes: u64,
+    estimated_bytes: usize,
+    peak_bytes: Option<u64>,
+    output: PathBuf,
+}
+
+impl Args {
+    /// Builds and saves.
+    pub fn run(self, screen: Screen) -> Result<()> {
+        self.device.check()?;
+        let rows = VectorFile::open(&self.base)?;
+        let keys = self.keys.as_ref().map(read_keys).transpose()?;
+        screen.report(&with_element!(rows.element(), T => self.build::<T>(&rows, keys.as_deref(), screen)?))
+    }
+
+    fn build<T: Element>(self, rows: &VectorFile, keys: Option<&[Key]>, screen: Screen) -> Result<Report> {
+        let mut builder = Index::builder(self.metric)
+            .max_degree(self.max_degree)
+            .build_beam_width(self.build_beam_width)
+            .alpha(self.alpha)
+            .threads(self.threads)
+            .device(self.device);
+        if let Some(seed) = self.seed {
+            builder = builder.seed(seed);
+        }
+        if let Some(keys) = keys {
+            builder = builder.keys(keys);
+        }
+        let estimate = builder.estimate_memory::<T>(rows.len(), rows.dimension())?;
+        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
+        ensure!(
+            folder.is_none_or(|folder| folder.is_dir()),
+            "{}: its folder does not exist; make it first",
+            self.output.display()
+        );
+        let begun = Instant::now();
+        let (index, report) = builder.build_with::<T>(rows, &mut screen.progress())?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        let saved = index.save_with(&self.output, &mut screen.progress())?;
+        let save_seconds = begun.elapsed().as_secs_f64();
+        Ok(Report {
+            points: report.keys,
+            dimension: index.dimension(),
+            element: T::KIND.name(),
+            metric: self.metric.name(),
+            max_degree: index.params().max_degree(),
+            build_beam_width: index.params().build_beam_width(),
+            alpha: index.params().alpha(),
+            seed: index.params().seed(),
+            threads: machine::threads(self.threads),
+            device: self.device.to_string(),
+            mean_degree: index.stats().mean_degree,
+            identical: report.identical,
+            repaired: report.repaired,
+            hops: report.work.hops,
+            distances: report.work.distances,
+            prune_distances: report.work.prune_distances,
+            seconds,
+            vectors_per_second: report.keys as f64 / seconds,
+            save_seconds,
+            bytes: saved.bytes,
+            estimated_bytes: estimate.total(),
+            peak_bytes: machine::peak_bytes(),
+            output: self.output,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dimension, element, metric, threads, mean_degree, identical, .. } = self;
+        let (points, seconds) = (human::count(self.points), human::seconds(self.seconds));
+        let rate = human::rate(self.vectors_per_second);
+        writeln!(
+            f,
+            "built    {points} vectors of {dimension} {element}, {metric}, in {seconds} on {threads} threads: {rate} a second"
+        )?;
+        writeln!(
+            f,
+            "graph    {mean_degree:.1} edges a vertex, {} of the rows identical to others",
+            human::count(*identical)
+        )?;
+        if let Some(peak) = self.peak_bytes {
+            writeln!(f, "memory   {} at the peak", human::bytes(peak))?;
+        }
+        write!(f, "saved    {}, {}", self.output.display(), human::bytes(self.bytes))
+    }
+}

@@ -1,0 +1,94 @@
+//! `jasper info`: what an index file holds.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use jasper::IndexInfo;
+use serde::Serialize;
+
+use crate::human;
+use crate::screen::Screen;
+
+/// Show what an index file holds, without reading more than its first two pages
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  jasper info vectors.jasper --json")]
+pub struct Args {
+    /// The index file
+    index: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Keys that can be found.
+    points: usize,
+    /// Deleted keys that can be restored.
+    deleted: usize,
+    /// Vertices that stand for the keys; fewer where rows are identical.
+    vertices: usize,
+    /// Vertices that are walked through and never returned, until the index is consolidated.
+    hidden: usize,
+    /// Slots without a vertex, until the index is compacted.
+    free: usize,
+    dimension: usize,
+    element: &'static str,
+    metric: &'static str,
+    max_degree: usize,
+    build_beam_width: usize,
+    alpha: f32,
+    seed: u64,
+    mean_degree: f64,
+    bytes: u64,
+    sections: Vec<Section>,
+}
+
+#[derive(Serialize)]
+struct Section {
+    name: String,
+    bytes: u64,
+}
+
+impl Args {
+    /// Reads and shows.
+    pub fn run(self, screen: Screen) -> Result<()> {
+        let info = IndexInfo::read(&self.index)?;
+        screen.report(&Report {
+            points: info.keys,
+            deleted: info.deleted_keys,
+            vertices: info.live(),
+            hidden: info.hidden,
+            free: info.free,
+            dimension: info.dimension,
+            element: info.element.name(),
+            metric: info.metric.name(),
+            max_degree: info.params.max_degree(),
+            build_beam_width: info.params.build_beam_width(),
+            alpha: info.params.alpha(),
+            seed: info.params.seed(),
+            mean_degree: info.mean_degree(),
+            bytes: info.file_bytes,
+            sections: info
+                .sections
+                .iter()
+                .map(|(name, bytes)| Section { name: name.to_string(), bytes: *bytes })
+                .collect(),
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dimension, element, metric, max_degree, build_beam_width, alpha, mean_degree, .. } = self;
+        let [points, deleted, vertices, hidden, free] =
+            [self.points, self.deleted, self.vertices, self.hidden, self.free].map(human::count);
+        writeln!(f, "points    {points} of {dimension} {element}, {metric}")?;
+        writeln!(f, "deleted   {deleted} keys that can be restored")?;
+        writeln!(f, "vertices  {vertices} live, {hidden} hidden, {free} free slots")?;
+        writeln!(f, "graph     {mean_degree:.1} edges a vertex, {max_degree} at most")?;
+        writeln!(f, "built     with beam width {build_beam_width}, alpha {alpha}, seed {}", self.seed)?;
+        write!(f, "file      {}", human::bytes(self.bytes))?;
+        self.sections
+            .iter()
+            .try_for_each(|part| write!(f, "\n          {:>9}  {}", human::bytes(part.bytes), part.name))
+    }
+}

@@ -1,0 +1,71 @@
+//! Numbers as people read them.
+
+/// `1234567` as `1,234,567`.
+pub fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in the largest decimal unit that leaves a number of at least 1: `41.9 MB`.
+pub fn bytes(bytes: u64) -> String {
+    let mut size = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if size < 999.5 {
+            let decimals = usize::from(unit != "B" && size < 99.95);
+            return format!("{size:.decimals$} {unit}");
+        }
+        size /= 1000.0;
+    }
+    format!("{size:.1} TB")
+}
+
+/// Whole units a second, as [`count`].
+pub fn rate(units: f64) -> String {
+    count(units.round() as usize)
+}
+
+/// Seconds to three digits that mean something: `0.042 s`, `3.21 s`, `128 s`.
+pub fn seconds(seconds: f64) -> String {
+    let decimals = if seconds < 1.0 {
+        3
+    } else if seconds < 10.0 {
+        2
+    } else if seconds < 100.0 {
+        1
+    } else {
+        0
+    };
+    format!("{seconds:.decimals$} s")
+}
+
+/// `text` in at most `width` characters; what is cut shows as an ellipsis.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [12, 41_900_000, 999_600, 999_400, 5_000_000_000_000].map(bytes),
+            ["12 B", "41.9 MB", "1.0 MB", "999 kB", "5.0 TB"]
+        );
+        assert_eq!([0.0421, 3.214, 12.06, 128.2].map(seconds), ["0.042 s", "3.21 s", "12.1 s", "128 s"]);
+        assert_eq!([cut("storm", 5), cut("stormy", 5), cut("a bcd", 3)], ["storm", "stor…", "a…"]);
+    }
+}

@@ -1,0 +1,36 @@
+//! What the operating system knows of this process and machine. Linux tells; elsewhere nothing is known.
+
+use std::fs;
+
+/// Most bytes of memory that this process has held at once.
+pub fn peak_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Seconds that the threads alive now have spent on processors.
+pub fn cpu_seconds() -> Option<f64> {
+    let mut nanoseconds = 0;
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let times = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        nanoseconds += times.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(nanoseconds as f64 * 1e-9)
+}
+
+/// Name of the processor, such as `AMD EPYC 9B14`.
+pub fn processor() -> String {
+    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = told.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// Threads that work on what is asked for as `threads`: 0 means one for each processor.
+pub fn threads(threads: usize) -> usize {
+    match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}

@@ -1,0 +1,35 @@
+//! The command `jasper`. Each command is a file of its own.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `commands` | what can be asked of the program, one file a command |
+//! | `element` | from the element type that a file names to the type of the code that works on it |
+//! | `files` | vector and truth files that go with an index |
+//! | `curve` | recall against queries per second, measured |
+//! | `plot` | the same, drawn |
+//! | `screen`, `human` | what goes to the terminal, as text or as JSON |
+//! | `machine` | what the operating system knows of this process |
+//! | `failure` | how errors are told, and which exit code they get |
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod curve;
+mod element;
+mod failure;
+mod files;
+mod human;
+mod machine;
+mod screen;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = commands::Cli::parse();
+    match cli.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::tell(&error),
+    }
+}
