@@ -4,7 +4,7 @@ use jasper_core::{BitSet, Element, Key, MatrixView, NO_KEY, Neighbor, VectorId};
 use jasper_graph::{Graph, RowError, Scorer};
 use rayon::prelude::*;
 
-use crate::cpu::{GRAIN, Scratch};
+use crate::cpu::{GRAIN, Scratch, order_by_nearness};
 use crate::{CpuExecutor, Work};
 
 /// What is asked of a search.
@@ -166,14 +166,21 @@ impl CpuExecutor {
         if queries.len() == 1 {
             return self.with_scratch(|scratch| scratch.answer(graph, queries.row(0), 0, params, plan, hits));
         }
+        let rows: Vec<_> = queries.rows().collect();
+        let order = order_by_nearness(&rows);
+        let mut places: Vec<Option<&mut [Hit]>> = hits.chunks_mut(params.k).map(Some).collect();
+        let mut tasks: Vec<(usize, &mut [Hit])> = order
+            .into_iter()
+            .filter_map(|query| Some((query as usize, places[query as usize].take()?)))
+            .collect();
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
-            hits.par_chunks_mut(params.k * GRAIN)
-                .enumerate()
-                .map(|(i, hits)| {
+            tasks
+                .par_chunks_mut(GRAIN)
+                .map(|tasks| {
                     self.with_scratch(|scratch| {
                         let mut report = SearchReport::default();
-                        for (row, hits) in hits.chunks_mut(params.k).enumerate().map(|(j, h)| (i * GRAIN + j, h)) {
-                            report += scratch.answer(graph, queries.row(row), row, params, plan, hits)?;
+                        for (query, hits) in tasks {
+                            report += scratch.answer(graph, rows[*query], *query, params, plan, hits)?;
                         }
                         Ok(report)
                     })

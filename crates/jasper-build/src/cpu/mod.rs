@@ -3,6 +3,7 @@
 mod back_edges;
 mod beam;
 mod frontier;
+mod locality;
 mod prune;
 mod seen;
 mod updates;
@@ -15,6 +16,7 @@ use rayon::prelude::*;
 
 use crate::{Executor, Work};
 use back_edges::BackEdges;
+pub(crate) use locality::order_by_nearness;
 pub(crate) use beam::Beam;
 use prune::Prune;
 use updates::{NeighborLists, Updates};
@@ -94,7 +96,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
     type Updates = Updates;
 
     fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> NeighborLists {
-        NeighborLists::join(self.for_chunks(batch, |scratch, vertices| {
+        let rows: Vec<_> = batch.iter().map(|&vertex| graph.padded_vector(vertex)).collect();
+        let order = order_by_nearness(&rows);
+        let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
+        NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
             let mut candidates = NeighborLists::default();
             for &vertex in vertices {
                 scratch.search(graph, vertex, &mut candidates);
@@ -204,7 +209,12 @@ impl Scratch {
             updates.append(target, &self.candidates);
             return;
         }
+        let new = self.candidates.len();
         self.score(graph, target, old.iter().copied());
+        // A prune writes its row nearest first, and later edges are appended: the head that rises is what it kept.
+        let head = &mut self.candidates[new..];
+        let settled = head.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
+        head[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
         self.order_candidates();
         updates.replace(target, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
         updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();

@@ -11,8 +11,9 @@ const COMPARED_AT_ONCE: usize = 8;
 pub(crate) struct Prune {
     /// The kept, nearest first.
     kept: Vec<Neighbor>,
-    /// Their ids, as a scorer wants them.
-    ids: Vec<VectorId>,
+    /// Ids of the kept that are settled, and of the others.
+    settled: Vec<VectorId>,
+    others: Vec<VectorId>,
     /// Distances worked out between candidates.
     distances: u64,
 }
@@ -22,6 +23,10 @@ impl Prune {
     ///
     /// The nearest is kept; every other one unless a kept `c*` leads towards it: `alpha d(c*, c) <= d(p, c)`. With
     /// `<=`, a copy of a kept vertex is dropped.
+    ///
+    /// Candidates marked visited are *settled*: an earlier prune has kept them beside each other, so that they are
+    /// compared with the others only. The result is the same, for a tenth of the distances where a full row gets one
+    /// more edge.
     pub(crate) fn keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -30,17 +35,20 @@ impl Prune {
         alpha: f32,
     ) -> &[Neighbor] {
         self.kept.clear();
-        self.ids.clear();
-        for (i, candidate) in candidates.iter().enumerate() {
+        self.settled.clear();
+        self.others.clear();
+        for (i, &candidate) in candidates.iter().enumerate() {
             if self.kept.len() == max_degree {
                 break;
             }
             if let Some(next) = candidates.get(i + 1) {
                 jasper_core::distance::prefetch(graph.padded_vector(next.id()));
             }
-            if !self.is_led_to(graph, *candidate, alpha) {
-                self.kept.push(*candidate);
-                self.ids.push(candidate.id());
+            let settled = !candidate.is_unvisited();
+            let compared: &[&[VectorId]] = if settled { &[&self.others] } else { &[&self.settled, &self.others] };
+            if !is_led_to(graph, candidate, compared, alpha, &mut self.distances) {
+                self.kept.push(candidate);
+                if settled { &mut self.settled } else { &mut self.others }.push(candidate.id());
             }
         }
         &self.kept
@@ -50,20 +58,24 @@ impl Prune {
     pub(crate) fn take_distances(&mut self) -> u64 {
         std::mem::take(&mut self.distances)
     }
+}
 
-    fn is_led_to<T: Element>(&mut self, graph: &Graph<T>, candidate: Neighbor, alpha: f32) -> bool {
-        let scorer = graph.row_scorer(candidate.id());
-        let mut distances = [0.0; COMPARED_AT_ONCE];
-        for kept in self.ids.chunks(COMPARED_AT_ONCE) {
-            let distances = &mut distances[..kept.len()];
-            scorer.score(kept, distances);
-            self.distances += kept.len() as u64;
-            if distances.iter().any(|&between| alpha * between <= candidate.distance()) {
-                return true;
-            }
-        }
-        false
-    }
+/// Whether any of the `kept` leads towards the candidate.
+fn is_led_to<T: Element>(
+    graph: &Graph<T>,
+    candidate: Neighbor,
+    kept: &[&[VectorId]],
+    alpha: f32,
+    work: &mut u64,
+) -> bool {
+    let scorer = graph.row_scorer(candidate.id());
+    let mut distances = [0.0; COMPARED_AT_ONCE];
+    kept.iter().flat_map(|kept| kept.chunks(COMPARED_AT_ONCE)).any(|kept| {
+        let distances = &mut distances[..kept.len()];
+        scorer.score(kept, distances);
+        *work += kept.len() as u64;
+        distances.iter().any(|&between| alpha * between <= candidate.distance())
+    })
 }
 
 #[cfg(test)]
@@ -103,7 +115,20 @@ mod tests {
                 let mut prune = Prune::default();
                 let kept: Vec<_> = prune.keep(&graph, &candidates, max_degree, alpha).iter().map(|n| n.id()).collect();
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
-                assert!(prune.take_distances() > 0 && kept.len() <= max_degree);
+                let full = prune.take_distances();
+                assert!(full > 0 && kept.len() <= max_degree);
+                // What one prune kept is settled for the next: the same result with one more candidate, for less.
+                let (more, rest): (Vec<_>, Vec<_>) = candidates.iter().partition(|c| c.id().get() == 100);
+                let first = prune.keep(&graph, &rest, max_degree, alpha).to_vec();
+                let mut again: Vec<_> = first.iter().map(|n| n.visited()).chain(more.clone()).collect();
+                again.sort_unstable();
+                let plain: Vec<_> = again.iter().map(|n| Neighbor::new(n.distance(), n.id())).collect();
+                prune.take_distances();
+                let settled: Vec<_> = prune.keep(&graph, &again, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let settled_work = prune.take_distances();
+                let unsettled: Vec<_> = prune.keep(&graph, &plain, max_degree, alpha).iter().map(|n| n.id()).collect();
+                assert_eq!(settled, unsettled);
+                assert!(settled_work <= prune.take_distances());
             }
         }
     }
