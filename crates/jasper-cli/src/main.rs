@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `commands` | what can be asked of the program, one file a command |
 //! | `element` | from the element type that a file names to the type of the code that works on it |
+//! | `change` | how commands open, change and save an index |
 //! | `files` | vector and truth files that go with an index |
+//! | `format` | what a file to be converted is |
 //! | `curve` | recall against queries per second, measured |
 //! | `plot` | the same, drawn |
 //! | `screen`, `human` | what goes to the terminal, as text or as JSON |
@@ -13,11 +15,13 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
 mod commands;
 mod curve;
 mod element;
 mod failure;
 mod files;
+mod format;
 mod human;
 mod machine;
 mod screen;

@@ -65,5 +65,8 @@ pub use truth::{GroundTruth, TruthError};
 pub use vectors::{OpenOptions, VectorFile};
 pub use write::{VectorWriter, WriteCause, WriteError, write_vectors};
 
+/// The pool that [`exact_knn`] runs on, for callers who make one for it alone.
+pub use rayon::{ThreadPool, ThreadPoolBuilder};
+
 const _: () =
     assert!(cfg!(target_endian = "little"), "files are little-endian, and so must be the values in memory");

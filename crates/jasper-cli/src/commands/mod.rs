@@ -1,8 +1,16 @@
 //! What can be asked of the program: one file a command.
 
 mod build;
+mod check;
+mod compact;
+mod consolidate;
+mod convert;
+mod delete;
 mod eval;
+mod groundtruth;
 mod info;
+mod insert;
+mod search;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -24,8 +32,16 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Build(build::Args),
-    Eval(eval::Args),
+    Search(search::Args),
+    Insert(insert::Args),
+    Delete(delete::Args),
+    Consolidate(consolidate::Args),
+    Compact(compact::Args),
+    Check(check::Args),
     Info(info::Args),
+    Groundtruth(groundtruth::Args),
+    Eval(eval::Args),
+    Convert(convert::Args),
 }
 
 impl Cli {
@@ -34,8 +50,16 @@ impl Cli {
         let screen = self.screen;
         match self.command {
             Command::Build(args) => args.run(screen),
-            Command::Eval(args) => args.run(screen),
+            Command::Search(args) => args.run(screen),
+            Command::Insert(args) => args.run(screen),
+            Command::Delete(args) => args.run(screen),
+            Command::Consolidate(args) => args.run(screen),
+            Command::Compact(args) => args.run(screen),
+            Command::Check(args) => args.run(screen),
             Command::Info(args) => args.run(screen),
+            Command::Groundtruth(args) => args.run(screen),
+            Command::Eval(args) => args.run(screen),
+            Command::Convert(args) => args.run(screen),
         }
     }
 }

@@ -1,0 +1,77 @@
+//! What all commands that change an index do: open it, change it, save it in its own place or another.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use jasper::{Element, Index};
+use serde::Serialize;
+
+use crate::files::open_index;
+use crate::machine;
+use crate::screen::Screen;
+
+/// Which index is changed, and where it goes. The file is replaced all at once when all is done.
+#[derive(Debug, clap::Args)]
+pub struct Target {
+    /// The index file
+    pub index: PathBuf,
+    /// Write the changed index here and leave the index file as it is
+    #[arg(long, value_name = "INDEX", display_order = 90)]
+    output: Option<PathBuf>,
+    /// Threads; 0 means one for each processor
+    #[arg(long, value_name = "N", default_value_t = 0, display_order = 91)]
+    threads: usize,
+}
+
+/// The index after a change.
+#[derive(Debug, Serialize)]
+pub struct Changed {
+    /// Keys that can be found.
+    pub points: usize,
+    /// Deleted keys that can be restored.
+    pub deleted: usize,
+    /// The change alone; opening and saving are apart.
+    pub seconds: f64,
+    save_seconds: f64,
+    /// Bytes of the index file.
+    bytes: u64,
+    peak_bytes: Option<u64>,
+    output: PathBuf,
+}
+
+impl Target {
+    /// Opens the index, lets `change` work on it, and saves it; an error of `change` leaves the file as it is.
+    pub fn change<T: Element, R>(
+        self,
+        screen: Screen,
+        change: impl FnOnce(&mut Index<T>) -> Result<R>,
+    ) -> Result<(R, Changed)> {
+        let mut index = open_index::<T>(&self.index, self.threads, screen)?;
+        let begun = Instant::now();
+        let result = change(&mut index)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let output = self.output.unwrap_or(self.index);
+        let begun = Instant::now();
+        let saved = index.save_with(&output, &mut screen.progress())?;
+        let changed = Changed {
+            points: index.len(),
+            deleted: index.graph().deleted_keys().len(),
+            seconds,
+            save_seconds: begun.elapsed().as_secs_f64(),
+            bytes: saved.bytes,
+            peak_bytes: machine::peak_bytes(),
+            output,
+        };
+        Ok((result, changed))
+    }
+}
+
+impl std::fmt::Display for Changed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use crate::human::{bytes, count, seconds};
+        let (points, deleted, took) = (count(self.points), count(self.deleted), seconds(self.seconds));
+        writeln!(f, "now      {points} keys, and {deleted} deleted that can be restored; took {took}")?;
+        write!(f, "saved    {}, {}", self.output.display(), bytes(self.bytes))
+    }
+}

@@ -1,0 +1,112 @@
+//! `jasper check`: whether an index file is whole, and the index sound.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use jasper::{CheckReport, Element, IndexInfo, Key, check_file};
+use serde::Serialize;
+
+use crate::element::with_element;
+use crate::files::open_index;
+use crate::human;
+use crate::screen::Screen;
+
+/// Check an index file: its checksums, its structure, and that every vector can be found
+///
+/// The exit code is 1 if anything is wrong.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  jasper check vectors.jasper")]
+pub struct Args {
+    /// The index file
+    index: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    sound: bool,
+    sections: Vec<Section>,
+    /// Nothing, where the file is damaged.
+    graph: Option<GraphReport>,
+}
+
+#[derive(Serialize)]
+struct Section {
+    name: String,
+    bytes: u64,
+    intact: bool,
+}
+
+#[derive(Serialize)]
+struct GraphReport {
+    vertices: usize,
+    edges: usize,
+    keys: usize,
+    faults: usize,
+    /// The first few faults.
+    examples: Vec<String>,
+    /// Vectors that no path leads to, and so no search can find.
+    unreachable: Vec<Key>,
+}
+
+impl Args {
+    /// Looks at everything, and fails if anything is wrong.
+    pub fn run(self, screen: Screen) -> Result<()> {
+        let info = IndexInfo::read(&self.index)?;
+        let file = check_file(&self.index, &mut screen.progress())?;
+        let graph = if file.is_intact() {
+            Some(with_element!(info.element, T => self.check::<T>(screen)?))
+        } else {
+            None
+        };
+        let sound = graph.as_ref().is_some_and(CheckReport::is_sound);
+        let sections = file
+            .sections
+            .iter()
+            .map(|part| Section { name: part.section.to_string(), bytes: part.bytes, intact: part.intact })
+            .collect();
+        screen.report(&Report { sound, sections, graph: graph.map(GraphReport::from) })?;
+        if !sound {
+            bail!("{}: is not sound; copy it again from its source, or build anew", self.index.display());
+        }
+        Ok(())
+    }
+
+    fn check<T: Element>(&self, screen: Screen) -> Result<CheckReport> {
+        Ok(open_index::<T>(&self.index, 0, screen)?.check())
+    }
+}
+
+impl From<CheckReport> for GraphReport {
+    fn from(report: CheckReport) -> Self {
+        let CheckReport { structure, unreachable, .. } = report;
+        Self {
+            vertices: structure.vertices,
+            edges: structure.edges,
+            keys: structure.keys,
+            faults: structure.faults,
+            examples: structure.examples.iter().map(ToString::to_string).collect(),
+            unreachable,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in &self.sections {
+            let verdict = if part.intact { "intact" } else { "DAMAGED" };
+            writeln!(f, "{:>9}  {:<15} {verdict}", human::bytes(part.bytes), part.name)?;
+        }
+        let Some(graph) = &self.graph else {
+            return write!(f, "graph      not looked at: the file is damaged");
+        };
+        let [vertices, edges, keys, faults] =
+            [graph.vertices, graph.edges, graph.keys, graph.faults].map(human::count);
+        let lost = human::count(graph.unreachable.len());
+        write!(
+            f,
+            "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {lost} keys out of reach"
+        )?;
+        graph.examples.iter().try_for_each(|fault| write!(f, "\n           {fault}"))
+    }
+}

@@ -1,0 +1,179 @@
+//! `jasper convert`: vector files, truth files and graphs from one format to another.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use jasper::interop::{diskann, hnswlib, parlay};
+use jasper::{BuildParams, Element, Index, IndexInfo, Key, MatrixView, Metric, Progress, Stage};
+use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
+use serde::Serialize;
+
+use crate::element::with_element;
+use crate::failure::Usage;
+use crate::format::Format;
+use crate::human;
+use crate::screen::Screen;
+
+/// Convert vector files, truth files and graphs
+///
+/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy, a piece at a time. Where the values change
+/// type, they are rounded and bounded.
+/// Truth: between ibin and ivecs.
+/// Graphs: from an index to diskann and hnswlib; to an index from diskann and parlayann, with the vectors they were
+/// built from.
+#[derive(Debug, clap::Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  jasper convert base.fvecs base.f16bin
+  jasper convert vectors.jasper graph.bin --to diskann
+  jasper convert graph.bin vectors.jasper --from diskann --base base.fbin --metric l2"
+)]
+pub struct Args {
+    /// The file to read
+    input: PathBuf,
+    /// The file to write
+    output: PathBuf,
+    /// What is read; told by the name, if not given
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+    /// What is written; told by the name, if not given
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Format>,
+    /// The vectors that a graph was built from
+    #[arg(long, value_name = "FILE")]
+    base: Option<PathBuf>,
+    /// The metric that a graph was built for: l2, cosine or ip
+    #[arg(long)]
+    metric: Option<Metric>,
+    /// Most edges of a vertex, when a graph becomes an index
+    #[arg(long, value_name = "R", default_value_t = 64)]
+    max_degree: usize,
+    /// When an index becomes a graph, write the key of each of its rows here
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    rows: usize,
+    from: Format,
+    to: Format,
+    /// Values that the new type could not hold exactly.
+    rounded: usize,
+    output: PathBuf,
+}
+
+/// Values converted at a time.
+const VALUES_AT_ONCE: usize = 1 << 20;
+
+impl Args {
+    /// Converts.
+    pub fn run(self, screen: Screen) -> Result<()> {
+        let (from, to) =
+            (self.from.unwrap_or(Format::of(&self.input)), self.to.unwrap_or(Format::of(&self.output)));
+        let (rows, rounded) = match (from, to) {
+            (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, screen)?,
+            (Format::Truth, Format::Truth) => {
+                let truth = GroundTruth::read(&self.input)?;
+                truth.write(&self.output)?;
+                (truth.len(), 0)
+            }
+            (Format::Index, Format::Diskann | Format::Hnswlib) => (self.export(to)?, 0),
+            (Format::Diskann | Format::Parlayann, Format::Index) => (self.import(from, screen)?, 0),
+            _ => bail!(Usage(format!("{from} cannot become {to}; see `jasper help convert`"))),
+        };
+        screen.report(&Report { rows, from, to, rounded, output: self.output })
+    }
+
+    /// Gives the number of rows, and of values that were rounded.
+    fn vectors(&self, from: VectorFormat, to: VectorFormat, screen: Screen) -> Result<(usize, usize)> {
+        let rows = jasper_data::OpenOptions::new().format(from).open(&self.input)?;
+        let rounded = with_element!(
+            to.element().unwrap_or(rows.element()),
+            T => copy_rows::<T>(&rows, to, &self.output, screen)?
+        );
+        Ok((rows.len(), rounded))
+    }
+
+    /// Writes a graph, and gives its number of vertices.
+    fn export(&self, to: Format) -> Result<usize> {
+        let info = IndexInfo::read(&self.input)?;
+        let keys = with_element!(info.element, T => export::<T>(&self.input, to, &self.output)?);
+        if let Some(path) = &self.keys {
+            write_keys(path, &keys)?;
+        }
+        Ok(keys.len())
+    }
+
+    /// Reads a graph, writes an index, and gives its number of vectors.
+    fn import(&self, from: Format, screen: Screen) -> Result<usize> {
+        let needed = |name| Usage(format!("a {from} graph needs --{name}; see `jasper help convert`"));
+        let base = VectorFile::open(self.base.as_ref().ok_or_else(|| needed("base"))?)?;
+        let metric = self.metric.ok_or_else(|| needed("metric"))?;
+        let params = BuildParams::builder().max_degree(self.max_degree).build();
+        let params = params.map_err(|error| Usage(error.to_string()))?;
+        with_element!(base.element(), T => {
+            let read = if from == Format::Diskann { diskann::read::<T> } else { parlay::read::<T> };
+            let graph = read(&self.input, &base, metric, params, &mut screen.progress())?;
+            let index = Index::of_graph(graph, 0)?;
+            index.save_with(&self.output, &mut screen.progress())?;
+            Ok(index.len())
+        })
+    }
+}
+
+/// Copies all rows as values of `T`; gives how many of them `T` could not hold.
+fn copy_rows<T: Element>(
+    rows: &VectorFile,
+    to: VectorFormat,
+    output: &Path,
+    screen: Screen,
+) -> Result<usize> {
+    let (total, dimension) = (rows.len(), rows.dimension());
+    let mut writer = VectorWriter::<T>::create(output, to, dimension)?;
+    let mut progress = screen.progress();
+    let at_once = (VALUES_AT_ONCE / dimension).clamp(1, total.max(1));
+    let (mut values, mut wide) = (vec![T::default(); at_once * dimension], Vec::new());
+    let mut rounded = 0;
+    for start in (0..total).step_by(at_once) {
+        let end = total.min(start + at_once);
+        let values = &mut values[..(end - start) * dimension];
+        if rows.element() == T::KIND {
+            rows.read_rows(start..end, values)?;
+        } else {
+            wide.resize(values.len(), 0.0_f32);
+            rows.read_rows_as(start..end, &mut wide)?;
+            for (value, &wide) in values.iter_mut().zip(&wide) {
+                *value = T::from_f32(wide);
+                rounded += usize::from(value.to_f32() != wide);
+            }
+        }
+        writer.push(MatrixView::new(values, dimension)?)?;
+        Progress { stage: Stage::Reading, done: end, total }.report(&mut progress)?;
+    }
+    writer.finish()?;
+    Ok(rounded)
+}
+
+/// Writes the graph of an index; gives the first key of each row.
+fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key>> {
+    let index = Index::<T>::open(input)?;
+    let graph = index.graph();
+    let slots = match to {
+        Format::Hnswlib => hnswlib::write(graph, output),
+        _ => diskann::write(graph, output),
+    };
+    let slots = slots.with_context(|| format!("{} cannot become a {to} graph", input.display()))?;
+    Ok(slots.into_iter().map(|slot| graph.first_key(slot)).collect())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, output, .. } = self;
+        let [rows, rounded] = [self.rows, self.rounded].map(human::count);
+        write!(f, "wrote    {}: {rows} rows, {from} to {to}", output.display())?;
+        if self.rounded > 0 { write!(f, "; {rounded} values were rounded") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,86 @@
+//! `jasper groundtruth`: exact neighbours, by looking at everything.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use jasper::{Element, Metric};
+use jasper_data::{ThreadPoolBuilder, VectorFile, exact_knn};
+use serde::Serialize;
+
+use crate::element::with_element;
+use crate::files::read_queries;
+use crate::human;
+use crate::screen::Screen;
+
+/// Find the exact neighbours of queries, to measure an index against
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  jasper groundtruth --base base.fbin --queries query.fbin --metric l2 -k 100 --output gt.ibin"
+)]
+pub struct Args {
+    /// Vectors to search in; their row numbers are what is written
+    #[arg(long, value_name = "FILE")]
+    base: PathBuf,
+    /// Vectors to search for, of the same element and dimension
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// How near two vectors are: l2, cosine or ip
+    #[arg(long)]
+    metric: Metric,
+    /// Neighbours a query. More than will be asked of the index, so that ties are seen
+    #[arg(short, value_name = "K", default_value_t = 100)]
+    k: usize,
+    /// Threads; 0 means one for each processor
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// The file to write: ibin, with distances, or ivecs
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    queries: usize,
+    k: usize,
+    rows: usize,
+    seconds: f64,
+    queries_per_second: f64,
+    output: PathBuf,
+}
+
+impl Args {
+    /// Scans and writes.
+    pub fn run(self, screen: Screen) -> Result<()> {
+        let base = VectorFile::open(&self.base)?;
+        screen.report(&with_element!(base.element(), T => self.scan::<T>(&base, screen)?))
+    }
+
+    fn scan<T: Element>(self, base: &VectorFile, screen: Screen) -> Result<Report> {
+        let queries = read_queries::<T>(&self.queries, base.dimension())?;
+        let rows = base.map::<T>()?;
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build()?;
+        let begun = Instant::now();
+        let truth =
+            exact_knn(rows.view(), queries.view(), self.k, self.metric, &pool, &mut screen.progress())?;
+        let seconds = begun.elapsed().as_secs_f64();
+        truth.write(&self.output)?;
+        let queries_per_second = truth.len() as f64 / seconds;
+        let (queries, k, rows) = (truth.len(), self.k, base.len());
+        Ok(Report { queries, k, rows, seconds, queries_per_second, output: self.output })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [queries, rows] = [self.queries, self.rows].map(human::count);
+        let (took, rate) = (human::seconds(self.seconds), human::rate(self.queries_per_second));
+        writeln!(
+            f,
+            "found    {} nearest of {rows} rows to each of {queries} queries in {took}: {rate} queries a second",
+            self.k
+        )?;
+        write!(f, "saved    {}", self.output.display())
+    }
+}

@@ -1,0 +1,95 @@
+//! What a file given to `jasper convert` is.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use jasper_data::VectorFormat;
+use serde::{Serialize, Serializer};
+
+/// The content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Vectors.
+    Vectors(VectorFormat),
+    /// True neighbours: ibin or ivecs, as the name says.
+    Truth,
+    /// A Jasper index.
+    Index,
+    /// The in-memory graph of DiskANN.
+    Diskann,
+    /// The index of hnswlib.
+    Hnswlib,
+    /// The graph of ParlayANN.
+    Parlayann,
+}
+
+const NAMED: [(&str, Format); 5] = [
+    ("truth", Format::Truth),
+    ("index", Format::Index),
+    ("diskann", Format::Diskann),
+    ("hnswlib", Format::Hnswlib),
+    ("parlayann", Format::Parlayann),
+];
+
+impl Format {
+    /// What the name of a file says; an index, if it says nothing.
+    pub fn of(path: &Path) -> Self {
+        let is_truth = path
+            .extension()
+            .is_some_and(|ending| ["ibin", "ivecs"].iter().any(|known| ending.eq_ignore_ascii_case(known)));
+        match VectorFormat::of(path) {
+            Some(format) => Self::Vectors(format),
+            None if is_truth => Self::Truth,
+            None => Self::Index,
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let named = NAMED.iter().find(|(known, _)| *known == name).map(|&(_, format)| format);
+        named.or_else(|| name.parse().ok().map(Self::Vectors)).ok_or_else(|| {
+            format!(
+                "format `{name}` is not known; use fbin, f16bin, u8bin, i8bin, fvecs, bvecs, npy, truth, index, \
+                 diskann, hnswlib or parlayann"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vectors(format) => write!(f, "{format}"),
+            other => {
+                f.write_str(NAMED.iter().find(|(_, format)| format == other).map_or("", |(name, _)| name))
+            }
+        }
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for (name, format) in NAMED {
+            assert_eq!((name.parse(), format.to_string()), (Ok(format), name.to_owned()));
+        }
+        assert_eq!("u8bin".parse::<Format>().unwrap().to_string(), "u8bin");
+        assert!("csv".parse::<Format>().unwrap_err().contains("`csv` is not known"));
+        assert_eq!(Format::of("a/base.fbin".as_ref()), "fbin".parse().unwrap());
+        assert_eq!(["gt.ibin", "gt.IVECS"].map(|name| Format::of(name.as_ref())), [Format::Truth; 2]);
+        assert_eq!(Format::of("vectors.jasper".as_ref()), Format::Index);
+    }
+}
