@@ -72,6 +72,6 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
     let size = |linked| batch_after(linked, &params);
     let (_, work) = link_all(executor, &mut Exclusive(&mut graph), &order, false, size, progress)?;
     report.work = work;
-    report.repaired = connectivity::repair(executor, &mut Exclusive(&mut graph), progress)?;
+    report.repaired = connectivity::repair(executor, &mut Exclusive(&mut graph), Graph::is_live, progress)?;
     Ok((graph, report))
 }

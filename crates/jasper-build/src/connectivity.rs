@@ -18,30 +18,30 @@ pub fn reachable<T: Element>(graph: &Graph<T>) -> BitSet {
 
 /// Live slots that no path leads to, rising.
 pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
-    let reached = reachable(graph);
-    graph.live_slots().filter(|slot| !reached.contains(slot.index())).collect()
+    beyond(graph, &reachable(graph), Graph::is_live)
 }
 
-/// Links every unreachable live vertex again, and gives how many there were.
+/// Links every `wanted` vertex that no path leads to again, and gives how many there were.
 ///
-/// First as any batch is linked; the few that are left then get an edge from a reached neighbour, so that the graph is
-/// connected when this returns.
+/// First as any batch is linked; what is left then, or was cut off by the prunes of that batch, gets an edge from a
+/// reached neighbour, so that all wanted vertices are reached when this returns.
 ///
 /// # Errors
 /// [`Cancelled`]; the caller rolls back.
 pub fn repair<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphCell<T>,
+    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, Cancelled> {
-    let lost = cell.read(unreachable);
+    let lost = cell.read(|graph| beyond(graph, &reachable(graph), &wanted));
     let total = lost.len();
     Progress { stage: Stage::Repairing, done: 0, total }.report(progress)?;
     if total > 0 {
         link_batch(executor, cell, &lost, true);
         cell.write(|graph| {
             let mut reached = reachable(graph);
-            for &slot in &lost {
+            for slot in beyond(graph, &reached, &wanted) {
                 if !reached.contains(slot.index()) {
                     force_edge(graph, slot, &reached);
                     extend(graph, &[slot], &mut reached);
@@ -52,6 +52,15 @@ pub fn repair<T: Element, E: Executor<T>>(
     }
     cell.write(|graph| graph.set_unchecked(0));
     Ok(total)
+}
+
+/// The `wanted` slots outside `reached`, rising.
+fn beyond<T: Element>(
+    graph: &Graph<T>,
+    reached: &BitSet,
+    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
+) -> Vec<VectorId> {
+    graph.vertices().filter(|&slot| wanted(graph, slot) && !reached.contains(slot.index())).collect()
 }
 
 /// Adds everything that paths from `from` lead to.

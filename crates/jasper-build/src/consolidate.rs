@@ -66,7 +66,7 @@ fn repair_rows<T: Element, E: Executor<T>>(
         work += cell.write(|graph| executor.publish(graph, updates));
     }
     cell.write(|graph| graph.set_start_points(start_points));
-    let repaired = connectivity::repair(executor, cell, progress)?;
+    let repaired = connectivity::repair(executor, cell, Graph::is_live, progress)?;
     Ok((work, repaired))
 }
 

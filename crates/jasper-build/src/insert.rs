@@ -95,6 +95,7 @@ fn link_rows<T: Element, E: Executor<T>>(
         let first: HashMap<_, _> = slots.iter().enumerate().rev().map(|(row, &slot)| (slot, row)).collect();
         move |slot| first[slot]
     });
+    let vertices = order.len();
     let order = match order.split_first() {
         Some((&first, rest)) if cell.read(|graph| graph.start_points().is_empty()) => {
             cell.write(|graph| graph.set_start_points(vec![first]));
@@ -108,11 +109,14 @@ fn link_rows<T: Element, E: Executor<T>>(
     slots.iter_mut().for_each(|slot| *slot = known.get(slot).copied().unwrap_or(*slot));
 
     let mut report = InsertReport { keys: rows.len(), work, ..InsertReport::default() };
-    report.identical = rows.len() - (order.len() - known.len());
-    let unchecked = cell.read(Graph::unchecked) + order.len();
-    cell.write(|graph| graph.set_unchecked(unchecked));
+    report.identical = rows.len() - (vertices - known.len());
+    let unchecked = cell.read(Graph::unchecked) + vertices;
     if unchecked * CHECK_SHARE >= cell.read(|graph| graph.live() + graph.hidden()) {
-        report.repaired = connectivity::repair(executor, cell, progress)?;
+        // The new vertices are hidden yet, and a deleted one may be restored: all of them count.
+        let wanted = |graph: &Graph<T>, slot| !graph.is_free(slot);
+        report.repaired = connectivity::repair(executor, cell, wanted, progress)?;
+    } else {
+        cell.write(|graph| graph.set_unchecked(unchecked));
     }
     Ok((slots, report))
 }

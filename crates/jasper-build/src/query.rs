@@ -28,7 +28,7 @@ pub struct SearchParams<'a> {
 impl<'a> SearchParams<'a> {
     /// `k` answers, with a frontier of 64 or, where that is more, of 2 `k`: recall near 0.99 on most data.
     pub const fn new(k: usize) -> Self {
-        Self { k, beam_width: if k > 32 { 2 * k } else { 64 }, filter: None }
+        Self { k, beam_width: if k > 32 { k.saturating_mul(2) } else { 64 }, filter: None }
     }
 
     /// Sets the frontier: recall against time, nearly in proportion.
@@ -104,10 +104,18 @@ pub enum SearchError {
         k: usize,
     },
     /// The caller's buffer has another size.
-    #[error("the buffer holds {given} answers where {queries} queries of k ({k}) need {}", queries * k)]
+    #[error("the buffer holds {given} answers where {queries} queries of k ({k}) need {}", queries.saturating_mul(*k))]
     Buffer {
         /// Answers the buffer holds.
         given: usize,
+        /// Queries asked.
+        queries: usize,
+        /// Answers a query.
+        k: usize,
+    },
+    /// There is no memory for so many answers.
+    #[error("no memory for the answers of {queries} queries of k ({k}); lower k, or ask fewer queries at once")]
+    Memory {
         /// Queries asked.
         queries: usize,
         /// Answers a query.
@@ -150,7 +158,7 @@ impl CpuExecutor {
     /// Queries run in parallel; the answers do not depend on how many there are.
     ///
     /// # Errors
-    /// [`SearchError`]; nothing is searched then.
+    /// [`SearchError`]; what `hits` holds then means nothing.
     pub fn answer<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -159,7 +167,7 @@ impl CpuExecutor {
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
         params.check()?;
-        if hits.len() != queries.len() * params.k {
+        if queries.len().checked_mul(params.k) != Some(hits.len()) {
             return Err(SearchError::Buffer { given: hits.len(), queries: queries.len(), k: params.k });
         }
         let plan = params.plan(graph);
@@ -192,9 +200,42 @@ impl CpuExecutor {
             sum
         }))
     }
+
+    /// The answers to one query: `k`, or as many as there are.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn answer_one<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        query: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        params.check()?;
+        let mut hits = vec![Hit::NONE; params.k.min(graph.keys())];
+        let plan = params.plan(graph);
+        self.with_scratch(|scratch| scratch.answer(graph, query, 0, params, plan, &mut hits))?;
+        hits.retain(|hit| *hit != Hit::NONE);
+        Ok(hits)
+    }
 }
 
 impl SearchParams<'_> {
+    /// Empty places for the answers of some queries.
+    ///
+    /// # Errors
+    /// [`SearchError::Memory`].
+    pub fn places(&self, queries: usize) -> Result<Vec<Hit>, SearchError> {
+        let no_memory = SearchError::Memory { queries, k: self.k };
+        let Some(places) = queries.checked_mul(self.k) else { return Err(no_memory) };
+        let mut hits = Vec::new();
+        if hits.try_reserve_exact(places).is_err() {
+            return Err(no_memory);
+        }
+        hits.resize(places, Hit::NONE);
+        Ok(hits)
+    }
+
     fn check(&self) -> Result<(), SearchError> {
         let Self { k, beam_width, .. } = *self;
         if k == 0 {
@@ -208,15 +249,17 @@ impl SearchParams<'_> {
         let passing = self.filter.map_or(1.0, |filter| share_passing(graph, filter));
         let live = graph.live() as f64 / (graph.live() + graph.hidden()).max(1) as f64;
         let share = passing * live;
+        // A frontier never holds more than there is.
+        let vertices = (graph.live() + graph.hidden()).max(1);
         if share == 1.0 {
-            return Plan::Beam(self.beam_width);
+            return Plan::Beam(self.beam_width.min(vertices));
         }
         let scan = graph.live() as f64 * passing + (graph.live() / FILTER_CALLS_PER_DISTANCE) as f64;
         let wide = (self.beam_width as f64 / share).ceil();
         if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
             return Plan::Scan;
         }
-        Plan::Beam(wide as usize)
+        Plan::Beam((wide as usize).min(vertices))
     }
 
     fn accepts(&self, key: Key) -> bool {

@@ -100,10 +100,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        let mut hits = vec![Hit::NONE; params.k];
-        self.search_into(one_row(query, self.dimension())?, params, &mut hits)?;
-        hits.retain(|hit| *hit != Hit::NONE);
-        Ok(hits)
+        self.executor.answer_one(&self.graph, query, params)
     }
 
     /// The nearest keys to every row of `queries`, on all threads: `k` places a query, nearest first, then
@@ -116,7 +113,7 @@ impl<T: Element> Index<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let mut hits = vec![Hit::NONE; queries.len() * params.k];
+        let mut hits = params.places(queries.len())?;
         self.search_into(queries, params, &mut hits)?;
         Ok(hits)
     }
@@ -157,7 +154,8 @@ impl<T: Element> Index<T> {
         self.updater().insert(rows, keys, Existing::Refuse, progress)
     }
 
-    /// Adds `rows` under keys of its own choosing, which go on from the largest ever used; gives the first.
+    /// Adds `rows` under keys of its own choosing, which go on from the largest in the index, deleted ones that can be
+    /// restored included; gives the first.
     ///
     /// # Errors
     /// [`InsertError`].
@@ -282,13 +280,4 @@ impl<T: Element> Index<T> {
     fn updater(&mut self) -> Updater<'_, Exclusive<'_, T>> {
         Updater { executor: &self.executor, cell: Exclusive(&mut self.graph) }
     }
-}
-
-/// One query as a matrix of one row.
-pub(crate) fn one_row<T: Element>(query: &[T], dimension: usize) -> Result<MatrixView<'_, T>, SearchError> {
-    if query.len() != dimension {
-        let (given, expected) = (query.len(), dimension);
-        return Err(SearchError::Row(RowError::Dimension { row: 0, given, expected }));
-    }
-    MatrixView::new(query, dimension).map_err(|error| SearchError::Row(error.into()))
 }

@@ -10,7 +10,6 @@ use jasper_build::{
 use jasper_core::{Cancelled, Element, Key, MatrixView, RowSource, silent};
 use jasper_graph::{Graph, RowError, SaveError, SaveStats};
 
-use crate::index::one_row;
 use crate::update::Updater;
 use crate::{CheckReport, DeleteError, Index, IndexStats};
 
@@ -44,11 +43,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        let mut hits = vec![Hit::NONE; params.k];
-        let dimension = self.read(Graph::dimension);
-        self.search_into(one_row(query, dimension)?, params, &mut hits)?;
-        hits.retain(|hit| *hit != Hit::NONE);
-        Ok(hits)
+        self.read(|graph| self.executor.answer_one(graph, query, params))
     }
 
     /// See [`Index::search_into`]. All queries see the same state.

@@ -6,7 +6,7 @@ use jasper_build::{
     CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, InsertError, InsertReport, compact, consolidate,
     insert,
 };
-use jasper_core::{Cancelled, Element, Key, NO_KEY, ProgressFn, RowSource};
+use jasper_core::{Cancelled, Element, Key, ProgressFn, RowSource};
 use jasper_graph::{Graph, KeyError, RowError};
 
 /// Keys could not be deleted or restored; the index is as it was.
@@ -51,8 +51,9 @@ impl<C> Updater<'_, C> {
         C: GraphCell<T>,
     {
         let first = self.cell.read(Graph::next_key);
-        let last = first.checked_add(rows.len() as Key).filter(|&last| last < NO_KEY).ok_or(KeyError::Reserved)?;
-        let keys: Vec<Key> = (first..last).collect();
+        // NO_KEY itself ends the keys there are.
+        let end = first.checked_add(rows.len() as Key).ok_or(KeyError::Reserved)?;
+        let keys: Vec<Key> = (first..end).collect();
         self.insert(rows, &keys, Existing::Refuse, progress)?;
         Ok(first)
     }

@@ -214,7 +214,7 @@ impl Scratch {
         // A prune writes its row nearest first, and later edges are appended: the head that rises is what it kept.
         let head = &mut self.candidates[new..];
         let settled = head.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-        head[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+        head[..settled.min(old.len())].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
         self.order_candidates();
         updates.replace(target, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
         updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();

@@ -1,0 +1,393 @@
+//! Sets that are odd, and input that is wrong.
+
+use jasper::{
+    BuildError, DeleteError, Element, Filter, Index, InsertError, Key, KeyError, MatrixError, MatrixView, Metric, NO_KEY,
+    RowError, SearchError, SearchParams, f16, synthetic::Clusters,
+};
+
+use crate::common::{assert_exact, bytes_of, everything, for_each_element, keys, small, view};
+
+fn check_all<T: Element>(index: &Index<T>, rows: &[T], dimension: usize) {
+    assert!(index.check().is_sound(), "{:?}", index.check());
+    assert_eq!(index.len(), rows.len() / dimension);
+    for query in rows.chunks_exact(dimension).take(8) {
+        let hits = everything(index, query);
+        assert_eq!(hits.len(), index.len());
+        assert_exact(index.metric(), query, &hits, (0..).zip(rows.chunks_exact(dimension)));
+    }
+}
+
+fn few_rows<T: Element>() {
+    for metric in Metric::ALL {
+        for n in [0, 1, 2, 3, 16, 17] {
+            let rows: Vec<T> = Clusters::new(5, 1).rows(n, 0);
+            let index = small(metric).build(&view(&rows, 5)).unwrap();
+            check_all(&index, &rows, 5);
+            let mut grown = small(metric).empty::<T>(5).unwrap();
+            for (key, row) in rows.chunks_exact(5).enumerate() {
+                let report = grown.insert(&view(row, 5), &[key as Key]).unwrap();
+                assert_eq!((report.keys, report.identical), (1, 0));
+            }
+            check_all(&grown, &rows, 5);
+        }
+    }
+}
+
+#[test]
+fn sets_of_few_rows_are_searched_whole() {
+    for_each_element!(few_rows);
+}
+
+fn degrees<T: Element>() {
+    for metric in Metric::ALL {
+        for max_degree in [1, 2, 3, 1024] {
+            let rows: Vec<T> = Clusters::new(6, 2).rows(300, 0);
+            let builder = Index::builder(metric).max_degree(max_degree).build_beam_width(4).threads(2);
+            let mut index = builder.build(&view(&rows[..6 * 200], 6)).unwrap();
+            check_all(&index, &rows[..6 * 200], 6);
+            index.insert_next(&view(&rows[6 * 200..], 6)).unwrap();
+            check_all(&index, &rows, 6);
+            index.delete(&(0..90).collect::<Vec<_>>()).unwrap();
+            index.consolidate().unwrap();
+            assert!(index.check().is_sound(), "{max_degree}: {:?}", index.check());
+            assert_eq!(everything(&index, &rows[..6]).len(), 210);
+        }
+    }
+}
+
+#[test]
+fn any_degree_leaves_every_vector_in_reach() {
+    for_each_element!(degrees);
+}
+
+#[test]
+fn one_dimension_and_the_most_there_are() {
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let line: Vec<i8> = (-100..100).collect();
+        check_all(&small(metric).build(&view(&line, 1)).unwrap(), &line, 1);
+    }
+    let most = 1 << 15;
+    let bytes: Vec<u8> = (0..12 * most).map(|i| if i % most < most / 2 { 255 } else { (i / most * 20) as u8 }).collect();
+    let floats: Vec<f32> = bytes.iter().map(|&x| f32::from(x) - 100.0).collect();
+    for metric in Metric::ALL {
+        check_all(&small(metric).build(&view(&bytes, most)).unwrap(), &bytes, most);
+        check_all(&small(metric).build(&view(&floats, most)).unwrap(), &floats, most);
+    }
+    assert!(matches!(MatrixView::new(&[0_u8; (1 << 15) + 1], most + 1), Err(MatrixError::Dimension(_))));
+    for dimension in [0, most + 1] {
+        let error = small(Metric::L2).empty::<u8>(dimension).unwrap_err();
+        assert!(matches!(error, BuildError::Matrix(MatrixError::Dimension(_))), "{error}");
+    }
+}
+
+fn equal_rows<T: Element>() {
+    for metric in Metric::ALL {
+        let rows: Vec<T> = [3.0, 1.0, 2.0].map(T::from_f32).repeat(500);
+        let mut index = small(metric).build(&view(&rows[..900], 3)).unwrap();
+        assert_eq!((index.len(), index.stats().vertices), (300, 1));
+        let report = index.insert(&view(&rows[900..], 3), &(300..500).collect::<Vec<_>>()).unwrap();
+        assert_eq!((report.keys, report.identical, index.stats().vertices), (200, 200, 1));
+        check_all(&index, &rows, 3);
+        // Fewer than there are copies.
+        assert_eq!(keys(&index.search(&rows[..3], SearchParams::new(7)).unwrap()), [0, 1, 2, 3, 4, 5, 6]);
+        index.delete(&(0..499).collect::<Vec<_>>()).unwrap();
+        assert_eq!(keys(&everything(&index, &rows[..3])), [499]);
+        assert_eq!(index.consolidate().unwrap().freed, 0, "the vertex has a key yet");
+        index.undelete(&[7]).unwrap();
+        assert_eq!(keys(&everything(&index, &rows[..3])), [499, 7]);
+        index.delete(&[7, 499]).unwrap();
+        assert_eq!(index.consolidate().unwrap().freed, 1);
+        assert!(everything(&index, &rows[..3]).is_empty() && index.check().is_sound());
+    }
+}
+
+#[test]
+fn rows_that_are_all_equal_are_one_vertex() {
+    for_each_element!(equal_rows);
+}
+
+#[test]
+fn a_quarter_of_copies_hides_nobody() {
+    let set = Clusters::new(8, 3);
+    let mut rows: Vec<u8> = set.rows(3000, 0);
+    for i in 0..720 {
+        let (from, to) = (i % 6 * 8, (i * 4 + 40) * 8);
+        rows.copy_within(from..from + 8, to);
+    }
+    let mut index = small(Metric::L2).max_degree(16).build(&view(&rows[..8 * 2000], 8)).unwrap();
+    index.insert_next(&view(&rows[8 * 2000..], 8)).unwrap();
+    assert!(index.stats().vertices <= 3000 - 720);
+    check_all(&index, &rows, 8);
+    // More than a frontier's worth of copies, and a few others behind them.
+    let copies = rows.chunks_exact(8).filter(|row| *row == &rows[..8]).count();
+    let hits = index.search(&rows[..8], SearchParams::new(copies + 10)).unwrap();
+    assert_eq!(hits.iter().filter(|hit| hit.distance == 0.0).count(), copies);
+    assert_eq!(hits.len(), copies + 10);
+}
+
+fn zero_vectors<T: Element>() {
+    let rows: Vec<T> = Clusters::new(4, 4).rows(50, 0);
+    let mut with_zero = rows.clone();
+    with_zero[80..84].fill(T::default());
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let index = small(metric).build(&view(&with_zero, 4)).unwrap();
+        check_all(&index, &with_zero, 4);
+        assert_eq!(everything(&index, &[T::default(); 4]).len(), 50);
+    }
+    let error = small(Metric::Cosine).build(&view(&with_zero, 4)).unwrap_err();
+    assert!(matches!(error, BuildError::Rows(InsertError::Row(RowError::ZeroVector { row: 20 }))), "{error}");
+    let mut index = small(Metric::Cosine).build(&view(&rows, 4)).unwrap();
+    let before = bytes_of(&index);
+    let error = index.insert_next(&view(&with_zero, 4)).unwrap_err();
+    assert!(matches!(error, InsertError::Row(RowError::ZeroVector { row: 20 })), "{error}");
+    let error = index.search(&[T::default(); 4], SearchParams::new(1)).unwrap_err();
+    assert!(matches!(error, SearchError::Row(RowError::ZeroVector { .. })), "{error}");
+    assert!(bytes_of(&index) == before);
+}
+
+#[test]
+fn zero_vectors_have_a_length_and_no_direction() {
+    for_each_element!(zero_vectors);
+}
+
+fn refuse_not_finite<T: Element>(bad: T) {
+    for metric in Metric::ALL {
+        let good: Vec<T> = Clusters::new(4, 5).rows(40, 0);
+        let mut rows = good.clone();
+        rows[4 * 7 + 2] = bad;
+        let is_named = |error: &RowError, row| {
+            matches!(error, RowError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row)
+        };
+        let error = small(metric).build(&view(&rows, 4)).unwrap_err();
+        assert!(matches!(&error, BuildError::Rows(InsertError::Row(error)) if is_named(error, 7)), "{error}");
+        let mut index = small(metric).build(&view(&good, 4)).unwrap();
+        let before = bytes_of(&index);
+        let fresh: Vec<Key> = (100..140).collect();
+        for result in [index.insert(&view(&rows, 4), &fresh), index.upsert(&view(&rows, 4), &fresh)] {
+            assert!(matches!(&result, Err(InsertError::Row(error)) if is_named(error, 7)), "{result:?}");
+        }
+        let error = index.search_batch(view(&rows, 4), SearchParams::new(3)).unwrap_err();
+        assert!(matches!(&error, SearchError::Row(error) if is_named(error, 7)), "{error}");
+        assert!(bytes_of(&index) == before);
+        check_all(&index, &good, 4);
+    }
+}
+
+#[test]
+fn values_that_are_not_finite_are_refused() {
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        refuse_not_finite(bad);
+        refuse_not_finite(f16::from_f32(bad));
+    }
+    let long = [1e19_f32; 4];
+    let error = small(Metric::L2).build(&view(&long, 4)).unwrap_err();
+    assert!(matches!(error, BuildError::Rows(InsertError::Row(RowError::TooLong { row: 0, .. }))), "{error}");
+}
+
+#[test]
+fn searches_refuse_what_cannot_be_answered() {
+    let rows: Vec<f32> = Clusters::new(4, 6).rows(30, 0);
+    let index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
+    let query = &rows[..4];
+    let refuse = |params| index.search(query, params).unwrap_err();
+    assert!(matches!(refuse(SearchParams::new(0)), SearchError::NoAnswers));
+    let error = refuse(SearchParams::new(10).beam_width(9));
+    assert_eq!(error.to_string(), "beam_width (9) must be at least k (10); raise beam_width or lower k");
+    for wrong in [&rows[..3], &rows[..5], &[]] {
+        let error = index.search(wrong, SearchParams::new(1)).unwrap_err();
+        assert!(matches!(error, SearchError::Row(RowError::Dimension { expected: 4, .. })), "{error}");
+    }
+    let error = index.search_batch(view(&rows, 5), SearchParams::new(1)).unwrap_err();
+    assert!(matches!(error, SearchError::Row(RowError::Dimension { given: 5, expected: 4, .. })), "{error}");
+    let mut hits = vec![jasper::Hit::NONE; 59];
+    let error = index.search_into(view(&rows, 4), SearchParams::new(2), &mut hits).unwrap_err();
+    assert!(matches!(error, SearchError::Buffer { given: 59, queries: 30, k: 2 }), "{error}");
+}
+
+#[test]
+fn asking_for_more_than_there_is_gives_all() {
+    let rows: Vec<f32> = Clusters::new(4, 6).rows(30, 0);
+    let index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
+    for k in [30, 31, 4096, 1 << 20] {
+        assert_eq!(index.search(&rows[..4], SearchParams::new(k)).unwrap().len(), 30, "k = {k}");
+    }
+    // A number that nobody means, but that a program may well compute.
+    for k in [usize::MAX / 16, usize::MAX] {
+        let params = SearchParams::new(k).beam_width(usize::MAX);
+        assert_eq!(index.search(&rows[..4], params).unwrap().len(), 30, "k = {k}");
+        assert!(matches!(index.search_batch(view(&rows, 4), params), Err(SearchError::Memory { queries: 30, .. })), "k = {k}");
+    }
+    let wide = index.search(&rows[..4], SearchParams::new(3).beam_width(4096)).unwrap();
+    assert_eq!(wide, index.search(&rows[..4], SearchParams::new(3).beam_width(30)).unwrap());
+    let hits = index.search_batch(view(&rows, 4), SearchParams::new(40)).unwrap();
+    for hits in hits.chunks_exact(40) {
+        assert!(hits[..30].iter().all(|hit| hit.key < 30) && hits[30..].iter().all(|hit| *hit == jasper::Hit::NONE));
+    }
+    assert_eq!(index.search_batch(view::<f32>(&[], 4), SearchParams::new(3)).unwrap(), []);
+}
+
+#[test]
+fn a_build_with_the_widest_frontier_is_a_build() {
+    let rows: Vec<u8> = Clusters::new(4, 7).rows(400, 0);
+    let index = Index::builder(Metric::L2).build_beam_width(4096).max_degree(20).build(&view(&rows, 4)).unwrap();
+    check_all(&index, &rows, 4);
+}
+
+#[test]
+fn keys_that_cannot_be_are_refused() {
+    let rows: Vec<f32> = Clusters::new(4, 8).rows(10, 0);
+    let rows = view(&rows, 4);
+    let build = |keys: &[Key]| small(Metric::L2).keys(keys).build(&rows).unwrap_err();
+    let with = |last: Key| [0, 1, 2, 3, 4, 5, 6, 7, 8, last];
+    assert!(matches!(build(&with(3)), BuildError::Rows(InsertError::RepeatedKey(3))));
+    assert!(matches!(build(&with(NO_KEY)), BuildError::Rows(InsertError::Key(KeyError::Reserved))));
+    assert!(matches!(build(&[1, 2]), BuildError::Rows(InsertError::KeyCount { keys: 2, rows: 10 })));
+
+    let mut index = small(Metric::L2).build(&rows).unwrap();
+    let before = bytes_of(&index);
+    let fresh = |last: Key| [20, 21, 22, 23, 24, 25, 26, 27, 28, last];
+    for (keys, told) in [
+        (&fresh(5)[..], "key 5 is in the index already; use upsert to replace its vector"),
+        (&fresh(21), "key 21 is given twice; every vector needs a key of its own"),
+        (&fresh(NO_KEY), "is reserved for places without an answer; use any other"),
+        (&[1, 2, 3], "3 keys for 10 rows; give one key a row"),
+    ] {
+        let error = index.insert(&rows, keys).unwrap_err().to_string();
+        assert!(error.ends_with(told), "{error}");
+    }
+    assert!(matches!(index.upsert(&rows, &fresh(NO_KEY)), Err(InsertError::Key(KeyError::Reserved))));
+    assert!(matches!(index.upsert(&rows, &fresh(20)), Err(InsertError::RepeatedKey(20))));
+    let wrong = [0.0; 10 * 5];
+    let error = index.insert(&view(&wrong, 5), &fresh(29)).unwrap_err();
+    assert!(matches!(error, InsertError::Row(RowError::Dimension { given: 5, expected: 4, .. })), "{error}");
+    assert!(matches!(index.delete(&[1, 99]), Err(DeleteError::Key(KeyError::Unknown(99)))));
+    assert!(matches!(index.delete(&[1, 2, 1]), Err(DeleteError::RepeatedKey(1))));
+    assert!(matches!(index.delete(&[NO_KEY]), Err(DeleteError::Key(KeyError::Unknown(NO_KEY)))));
+    assert!(matches!(index.undelete(&[1]), Err(DeleteError::Key(KeyError::Live(1)))));
+    assert!(matches!(index.undelete(&[99]), Err(DeleteError::Key(KeyError::Unknown(99)))));
+    assert!(bytes_of(&index) == before, "nothing that was refused has changed anything");
+
+    index.delete(&[1]).unwrap();
+    assert!(matches!(index.delete(&[1]), Err(DeleteError::Key(KeyError::Deleted(1)))));
+    assert!(matches!(index.delete(&[2, 1]), Err(DeleteError::Key(KeyError::Deleted(1)))));
+    assert!(index.contains(2) && !index.contains(1) && index.vector(1).is_none());
+}
+
+#[test]
+fn the_largest_key_is_a_key() {
+    let rows: Vec<f32> = Clusters::new(4, 8).rows(3, 0);
+    let mut index = small(Metric::L2).keys(&[NO_KEY - 3, 7, 9]).build(&view(&rows, 4)).unwrap();
+    let more = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    assert_eq!(index.insert_next(&view(&more, 4)).unwrap(), NO_KEY - 2, "two keys are left");
+    let before = bytes_of(&index);
+    assert!(matches!(index.insert_next(&view(&[9.0; 4], 4)), Err(InsertError::Key(KeyError::Reserved))));
+    assert!(bytes_of(&index) == before);
+    assert!(index.contains(NO_KEY - 1));
+    assert_eq!(index.insert_next(&view::<f32>(&[], 4)).unwrap(), NO_KEY, "no rows need no key");
+}
+
+fn empty_and_back<T: Element>() {
+    for metric in Metric::ALL {
+        let rows: Vec<T> = Clusters::new(4, 9).rows(120, 0);
+        let mut index = small(metric).build(&view(&rows[..400], 4)).unwrap();
+        let all: Vec<Key> = (0..100).collect();
+        index.delete(&all).unwrap();
+        assert!(index.is_empty() && index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
+        let filter = |_| true;
+        let filtered = SearchParams::new(5).filter(Filter::Matching(&filter));
+        assert!(index.search(&rows[..4], filtered).unwrap().is_empty());
+        index.undelete(&all[..50]).unwrap();
+        assert_eq!(everything(&index, &rows[..4]).len(), 50);
+        index.delete(&all[..50]).unwrap();
+        // Rows that are there, under keys that were: into a graph of nothing but the deleted.
+        index.insert(&view(&rows[..40], 4), &all[..10]).unwrap();
+        assert_eq!(keys(&everything(&index, &rows[..4])).len(), 10);
+        index.delete(&all[..10]).unwrap();
+        assert_eq!(index.consolidate().unwrap().freed, 100);
+        assert!(index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
+        assert!(matches!(index.undelete(&[3]), Err(DeleteError::Key(KeyError::Unknown(3)))));
+        assert_eq!(index.consolidate().unwrap().freed, 0);
+        assert_eq!(index.insert_next(&view(&rows, 4)).unwrap(), 0);
+        check_all(&index, &rows, 4);
+        assert_eq!((index.stats().free, index.stats().deleted), (0, 0));
+        index.delete(&(0..120).collect::<Vec<_>>()).unwrap();
+        index.consolidate().unwrap();
+        index.compact().unwrap();
+        assert_eq!((index.stats().free, index.graph().slots()), (0, 0));
+        index.insert_next(&view(&rows, 4)).unwrap();
+        check_all(&index, &rows, 4);
+    }
+}
+
+#[test]
+fn an_index_can_be_emptied_and_filled_again() {
+    for_each_element!(empty_and_back);
+}
+
+#[test]
+fn the_start_point_may_go() {
+    let rows: Vec<u8> = Clusters::new(4, 10).rows(300, 0);
+    let mut index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
+    let mut live: Vec<Key> = (0..300).collect();
+    while live.len() > 3 {
+        let start = index.graph().start_points()[0];
+        let key = index.graph().keys_of(start).next().unwrap();
+        // With what lies around it, so that no neighbour can take its place.
+        let around = index.search(&rows[4 * key as usize..][..4], SearchParams::new(live.len() / 4 + 1)).unwrap();
+        let gone = keys(&around);
+        assert!(gone.contains(&key));
+        index.delete(&gone).unwrap();
+        live.retain(|key| !gone.contains(key));
+        let mut found = keys(&everything(&index, &rows[..4]));
+        found.sort_unstable();
+        assert_eq!(found, live, "before the consolidation");
+        index.consolidate().unwrap();
+        assert!(index.check().is_sound(), "{:?}", index.check());
+        let mut found = keys(&everything(&index, &rows[..4]));
+        found.sort_unstable();
+        assert_eq!(found, live, "after it");
+    }
+}
+
+#[test]
+fn deleted_keys_come_back_until_they_are_consolidated() {
+    let rows: Vec<f32> = Clusters::new(4, 11).rows(60, 0);
+    let row = |key: usize| &rows[4 * key..][..4];
+    let mut index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
+    index.delete(&[3, 4, 5, 6]).unwrap();
+    index.undelete(&[3]).unwrap();
+    assert_eq!(index.search(row(3), SearchParams::new(1)).unwrap()[0].key, 3);
+    // A deleted key may be given to another vector; then its old one is gone for good.
+    index.insert(&view(&[9.0; 4], 4), &[4]).unwrap();
+    assert!(matches!(index.undelete(&[4]), Err(DeleteError::Key(KeyError::Live(4)))));
+    index.delete(&[4]).unwrap();
+    index.undelete(&[4]).unwrap();
+    assert_eq!(index.vector(4), Some(&[9.0; 4][..]));
+    // Or to the same vector again.
+    index.insert(&view(row(5), 4), &[5]).unwrap();
+    assert_eq!(index.search(row(5), SearchParams::new(1)).unwrap()[0].key, 5);
+    // The same vector over itself.
+    index.upsert(&view(row(5), 4), &[5]).unwrap();
+    assert_eq!(index.vector(5), Some(row(5)));
+    assert_eq!(everything(&index, row(5)).iter().filter(|hit| hit.key == 5).count(), 1);
+    assert!(index.check().is_sound());
+    index.consolidate().unwrap();
+    assert!(matches!(index.undelete(&[6]), Err(DeleteError::Key(KeyError::Unknown(6)))));
+    assert_eq!(index.len(), 59);
+    assert!(index.check().is_sound());
+}
+
+#[test]
+fn calls_about_nothing_change_nothing() {
+    let rows: Vec<f32> = Clusters::new(4, 12).rows(20, 0);
+    let mut index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
+    let before = bytes_of(&index);
+    assert_eq!(index.insert(&view::<f32>(&[], 4), &[]).unwrap().keys, 0);
+    assert_eq!(index.upsert(&view::<f32>(&[], 4), &[]).unwrap().keys, 0);
+    assert_eq!(index.insert_next(&view::<f32>(&[], 4)).unwrap(), 20);
+    index.delete(&[]).unwrap();
+    index.undelete(&[]).unwrap();
+    assert_eq!(index.consolidate().unwrap().freed, 0);
+    assert_eq!(index.compact().unwrap().freed, 0);
+    assert!(bytes_of(&index) == before);
+}
