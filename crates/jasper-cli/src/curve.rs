@@ -72,6 +72,16 @@ pub fn measure<'a, T: Element>(
     })
 }
 
+/// How a curve was measured, for its reader.
+pub fn conditions(queries: usize, threads: usize) -> String {
+    let (queries, threads, processor) =
+        (human::count(queries), machine::threads(threads), machine::processor());
+    format!(
+        "jasper {} · batches of {queries} queries · {threads} threads of {processor}",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
 /// Mean recall of answers that lie `k` a query.
 pub fn mean_recall<'a>(hits: &[Hit], k: usize, truth: impl Fn(usize) -> Truth<'a>) -> f64 {
     let mut sum = 0.0;

@@ -24,6 +24,7 @@ mod files;
 mod format;
 mod human;
 mod machine;
+mod plot;
 mod screen;
 
 use std::process::ExitCode;

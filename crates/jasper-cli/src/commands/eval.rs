@@ -8,6 +8,8 @@ use jasper::{Device, Element, IndexInfo, SearchError, SearchParams};
 use crate::curve::{self, Point};
 use crate::element::with_element;
 use crate::files::{open_index, read_queries, read_truth};
+use crate::human;
+use crate::plot::Plot;
 use crate::screen::Screen;
 
 /// Measure recall and queries per second at several beam widths
@@ -70,6 +72,16 @@ impl Args {
             screen.report(&point)?;
             points.push(point);
         }
-        Ok(())
+        let Some(path) = &self.plot else { return Ok(()) };
+        let (keys, dimension) = (human::count(index.len()), index.dimension());
+        let name = self.index.file_stem().unwrap_or_default().display();
+        let plot = Plot {
+            title: format!("{name}: {keys} vectors of {dimension} {}, {}", T::KIND, index.metric()),
+            subtitle: curve::conditions(queries.len(), self.threads),
+            points: &points,
+            exact: None,
+        };
+        plot.save(path)?;
+        screen.say(format_args!("plot       {}", path.display()))
     }
 }

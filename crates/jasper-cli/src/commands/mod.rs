@@ -6,6 +6,7 @@ mod compact;
 mod consolidate;
 mod convert;
 mod delete;
+mod demo;
 mod eval;
 mod groundtruth;
 mod info;
@@ -31,6 +32,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Build(build::Args),
     Search(search::Args),
     Insert(insert::Args),
@@ -49,6 +51,7 @@ impl Cli {
     pub fn run(self) -> Result<()> {
         let screen = self.screen;
         match self.command {
+            Command::Demo(args) => args.run(screen),
             Command::Build(args) => args.run(screen),
             Command::Search(args) => args.run(screen),
             Command::Insert(args) => args.run(screen),

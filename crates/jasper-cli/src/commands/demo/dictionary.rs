@@ -1,0 +1,215 @@
+//! The dictionary of the demonstration: entries with their vectors, and the vectors of words to ask with.
+//!
+//! `data/README.md` says what the files are and where they come from.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Read;
+
+use anyhow::{Context, Result, ensure};
+use flate2::read::GzDecoder;
+use jasper::MatrixView;
+use jasper_data::VectorFile;
+
+macro_rules! data {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/wordnet-demo/", $name))
+    };
+}
+
+/// Entries of a dictionary.
+pub struct Entries {
+    /// A row of unit length for each entry.
+    pub vectors: Vec<f32>,
+    /// What each entry says.
+    pub texts: Vec<Entry>,
+}
+
+/// What an entry says.
+pub struct Entry {
+    /// The words that mean it.
+    pub words: String,
+    /// What they mean.
+    pub definition: String,
+}
+
+/// Entries to build from, others to ask and insert, and words to ask with.
+pub struct Dictionary {
+    /// 30,000 entries.
+    pub base: Entries,
+    /// 500 others.
+    pub held_out: Entries,
+    /// Coordinates of a row.
+    pub dimension: usize,
+    /// Row of each word.
+    words: HashMap<String, usize>,
+    /// A row for each word, of the length that its weight gives it.
+    word_vectors: Vec<f32>,
+}
+
+impl Dictionary {
+    /// Unpacks what is in the program.
+    pub fn read() -> Result<Self> {
+        let (dimension, mut word_vectors) = rows("words.i8bin", data!("words.i8bin"))?;
+        let mut words = HashMap::new();
+        let text = unpack(data!("words.tsv.gz"))?;
+        for (line, vector) in text.lines().zip(word_vectors.chunks_exact_mut(dimension)) {
+            let (word, scale) = line.split_once('\t').context("a word lacks its scale")?;
+            let scale: f32 = scale.parse()?;
+            vector.iter_mut().for_each(|x| *x *= scale);
+            words.insert(word.to_owned(), words.len());
+        }
+        Ok(Self {
+            base: Entries::read("base.i8bin", data!("base.i8bin"), data!("base.tsv.gz"))?,
+            held_out: Entries::read("query.i8bin", data!("query.i8bin"), data!("query.tsv.gz"))?,
+            dimension,
+            words,
+            word_vectors,
+        })
+    }
+
+    /// The vector of a text: the sum of its distinct words' vectors, at unit length; none if no word is known.
+    pub fn embed(&self, text: &str) -> Option<Vec<f32>> {
+        let mut sum = vec![0.0; self.dimension];
+        let known = tokens(text).into_iter().filter_map(|word| self.words.get(&word));
+        for row in known.collect::<BTreeSet<_>>() {
+            let vector = &self.word_vectors[row * self.dimension..][..self.dimension];
+            sum.iter_mut().zip(vector).for_each(|(sum, x)| *sum += x);
+        }
+        unit(&mut sum).then_some(sum)
+    }
+}
+
+impl Entries {
+    fn read(name: &str, vectors: &[u8], texts: &[u8]) -> Result<Self> {
+        let (dimension, mut vectors) = rows(name, vectors)?;
+        vectors.chunks_exact_mut(dimension).for_each(|row| {
+            unit(row);
+        });
+        let text = unpack(texts)?;
+        let texts: Option<Vec<Entry>> = text.lines().map(Entry::parse).collect();
+        let texts = texts.context("an entry lacks its definition")?;
+        ensure!(texts.len() * dimension == vectors.len(), "{name}: not one row for each text");
+        Ok(Self { vectors, texts })
+    }
+
+    /// The rows as a matrix.
+    pub fn view(&self) -> MatrixView<'_, f32> {
+        let dimension = self.vectors.len() / self.texts.len();
+        MatrixView::new(&self.vectors, dimension).expect("one row for each text was checked")
+    }
+}
+
+impl Entry {
+    /// From a line of sense, words and definition; examples, which follow the definition, are left out.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(3, '\t').skip(1);
+        let (words, gloss) = (fields.next()?, fields.next()?);
+        let definition = gloss.split("; \"").next().unwrap_or(gloss);
+        Some(Self { words: words.to_owned(), definition: definition.to_owned() })
+    }
+}
+
+/// Dimension and values of a file of bytes, as they are.
+fn rows(name: &str, bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
+    let file = VectorFile::from_bytes(name, bytes)?;
+    let rows = file.load_as::<f32>()?;
+    Ok((file.dimension(), rows.view().rows().flatten().copied().collect()))
+}
+
+fn unpack(packed: &[u8]) -> Result<String> {
+    let mut text = String::new();
+    GzDecoder::new(packed).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Scales a row to unit length; false if it has none.
+fn unit(row: &mut [f32]) -> bool {
+    let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+    if norm > 1e-12 {
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
+    }
+    norm > 1e-12
+}
+
+/// Words that say nothing about the meaning of a text.
+const SILENT: &str = "a an the of or and to in for with by on as at is are be that which who whom it its from this these \
+    those such into one s not you he she they his her their was were has have had been some any but no so if than then \
+    can will would may also very used especially usually often eg ie etc i";
+
+/// The words of a text as the word vectors know them: lower case, in the singular.
+fn tokens(text: &str) -> Vec<String> {
+    let lower = text.to_lowercase();
+    let pieces = lower.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit());
+    let words = pieces.map(|piece| piece.trim_start_matches(|c: char| c.is_ascii_digit()));
+    words
+        .filter(|word| word.len() > 1 && !SILENT.split_ascii_whitespace().any(|silent| silent == *word))
+        .map(singular)
+        .collect()
+}
+
+fn singular(word: &str) -> String {
+    let ends = |ending: &[&str]| ending.iter().any(|ending| word.ends_with(ending));
+    let shorter = |by: usize| &word[..word.len() - by];
+    if word.len() > 4 && ends(&["ies"]) {
+        format!("{}y", shorter(3))
+    } else if word.len() > 4 && ends(&["sses", "shes", "ches", "xes"]) {
+        shorter(2).to_owned()
+    } else if word.len() > 3 && ends(&["s"]) && !ends(&["ss", "us", "is"]) {
+        shorter(1).to_owned()
+    } else {
+        word.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper::{Metric, silent};
+    use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
+
+    #[test]
+    fn texts_become_words() {
+        assert_eq!(tokens("A knife, used by surgeons"), ["knife", "surgeon"]);
+        assert_eq!(
+            tokens("Boxes of 2nd-hand BERRIES; glasses, a bus's gas"),
+            ["box", "nd", "hand", "berry", "glass", "bus", "gas"]
+        );
+        assert!(tokens("it is, of the, x 12").is_empty());
+    }
+
+    #[test]
+    fn the_dictionary_is_the_one_its_truth_was_made_from() {
+        let dictionary = Dictionary::read().unwrap();
+        let (base, queries) = (dictionary.base.view(), dictionary.held_out.view());
+        assert_eq!((base.len(), queries.len(), dictionary.words.len()), (30_000, 500, 12_000));
+        let known = GroundTruth::from_bytes("gt.ibin", data!("gt.ibin")).unwrap();
+        let pool = ThreadPoolBuilder::new().build().unwrap();
+        let truth = exact_knn(base, queries, 10, Metric::Cosine, &pool, &mut silent).unwrap();
+        // Distances of the two differ by how rows were rounded to unit length, so near ties may change places.
+        let same = truth.ids().iter().zip(known.ids()).filter(|(a, b)| a == b).count();
+        assert!(same >= 4_990, "{same}");
+    }
+
+    #[test]
+    fn phrases_meet_the_entries_they_describe() {
+        let dictionary = Dictionary::read().unwrap();
+        let nearest = |phrase: &str| {
+            let query = dictionary.embed(phrase).unwrap();
+            let dot = |row: &[f32]| row.iter().zip(&query).map(|(a, b)| a * b).sum::<f32>();
+            let best = dictionary
+                .base
+                .view()
+                .rows()
+                .map(dot)
+                .enumerate()
+                .max_by(|a, b| a.1.total_cmp(&b.1))
+                .unwrap();
+            (dictionary.base.texts[best.0].words.clone(), (best.1 * 100.0).round())
+        };
+        let (words, similarity) = nearest("a storm with strong wind and rain");
+        assert!(words.starts_with("storm"), "{words}");
+        assert_eq!(similarity, 88.0);
+        assert_eq!(nearest("a knife used by surgeons"), ("lancet, lance".to_owned(), 72.0));
+        assert!(dictionary.embed("xyzzy").is_none());
+    }
+}

@@ -1,0 +1,88 @@
+//! The index of the demonstration beside what is true of it at the moment.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use anyhow::Result;
+use jasper::synthetic::permutation;
+use jasper::{Hit, Index, Key, MatrixView, Metric, SearchParams, silent};
+use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
+
+use super::dictionary::Entries;
+use crate::curve::{self, Point};
+
+/// Neighbours asked for.
+pub const K: usize = 10;
+
+/// An index, and the rows that should be in it.
+pub struct Moment {
+    /// What is shown.
+    pub index: Index<f32>,
+    vectors: Vec<f32>,
+    keys: Vec<Key>,
+    pool: ThreadPool,
+}
+
+impl Moment {
+    /// An index just built over `entries`, whose keys are row numbers.
+    pub fn new(index: Index<f32>, entries: &Entries) -> Result<Self> {
+        let keys = (0..entries.texts.len() as Key).collect();
+        Ok(Self { index, vectors: entries.vectors.clone(), keys, pool: ThreadPoolBuilder::new().build()? })
+    }
+
+    /// The true neighbours of `queries` among the rows of this moment, by looking at all, and the seconds it took. Ids
+    /// are keys.
+    pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
+        let base = MatrixView::new(&self.vectors, self.index.dimension())?;
+        let begun = Instant::now();
+        let rows = exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut silent)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let keys = rows.ids().iter().map(|&row| self.keys[row as usize] as u32).collect();
+        Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))
+    }
+
+    /// Recall and speed at one beam width.
+    pub fn measure(
+        &self,
+        queries: MatrixView<'_, f32>,
+        truth: &GroundTruth,
+        beam_width: usize,
+    ) -> Result<Point> {
+        curve::measure(
+            &self.index,
+            queries,
+            |query| truth.truth(query),
+            SearchParams::new(K).beam_width(beam_width),
+        )
+    }
+
+    /// Recall against the truth of this moment.
+    pub fn recall(&self, queries: MatrixView<'_, f32>, beam_width: usize) -> Result<f64> {
+        let (truth, _) = self.truth(queries, K)?;
+        let params = SearchParams::new(K).beam_width(beam_width);
+        let hits: Vec<Hit> = self.index.search_batch(queries, params)?;
+        Ok(curve::mean_recall(&hits, K, |query| truth.truth(query)))
+    }
+
+    /// Inserts entries under the keys that follow.
+    pub fn insert(&mut self, entries: &Entries) -> Result<()> {
+        let first = self.index.insert_next(&entries.view())?;
+        self.vectors.extend_from_slice(&entries.vectors);
+        self.keys.extend((first..).take(entries.texts.len()));
+        Ok(())
+    }
+
+    /// Deletes a seeded tenth of all keys.
+    pub fn delete_tenth(&mut self) -> Result<()> {
+        let chosen = permutation(self.keys.len(), 1);
+        let gone: Vec<Key> = chosen[..chosen.len() / 10].iter().map(|&row| self.keys[row as usize]).collect();
+        self.index.delete(&gone)?;
+        let gone: HashSet<Key> = gone.into_iter().collect();
+        let dimension = self.index.dimension();
+        let kept: Vec<usize> = (0..self.keys.len()).filter(|&row| !gone.contains(&self.keys[row])).collect();
+        self.vectors =
+            kept.iter().flat_map(|row| &self.vectors[row * dimension..][..dimension]).copied().collect();
+        self.keys.retain(|key| !gone.contains(key));
+        Ok(())
+    }
+}
