@@ -14,7 +14,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", default="peers.jsonl", metavar="FILE", help="one JSON object a (set, system, setting) is added")
+    parser.add_argument("--out", default=os.path.join(ROOT, "local/peers.jsonl"), metavar="FILE", help="one JSON object a (set, system, setting) is added")
     parser.add_argument("--environments", default=os.path.join(ROOT, "local/peers"), metavar="FOLDER", help="where the peers are installed")
     parser.add_argument("--python", action="append", default=[], metavar="ENVIRONMENT=INTERPRETER", help="use this instead of installing")
     return parser.parse_args()
@@ -118,6 +118,7 @@ def main():
     unknown = set(names) - {"jasper", *SYSTEMS}
     if unknown:
         sys.exit(f"--systems {' '.join(sorted(unknown))}: known are jasper {' '.join(SYSTEMS)}")
+    os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     lines = []
     for folder in args.sets:
         measured = measure(Set(folder, args.queries), names, pythons, args)

@@ -31,9 +31,8 @@ class Jasper:
         measured = []
         for width, line in zip(WIDTHS, lines, strict=True):
             assert line["beam_width"] == width, line
-            queries = len(self.data.queries)
-            cpu = line["cpu_seconds_per_query"]
-            measured.append(dict(seconds=queries / line["queries_per_second"], cpu_seconds=cpu and cpu * queries))
+            seconds = len(self.data.queries) / line["queries_per_second"]
+            measured.append(dict(seconds=seconds, cpu_seconds=line["cpu_seconds"]))
             if first:
                 measured[-1]["ids"] = self.answers(width)
         return measured
