@@ -76,7 +76,8 @@ fn extend<T: Element>(graph: &Graph<T>, from: &[VectorId], reached: &mut BitSet)
 fn force_edge<T: Element>(graph: &mut Graph<T>, lost: VectorId, reached: &BitSet) {
     let max_degree = graph.params().max_degree();
     let near = graph.neighbors(lost).iter().copied().filter(|slot| reached.contains(slot.index()));
-    let near: Vec<VectorId> = near.chain(graph.start_points().iter().copied()).filter(|&slot| slot != lost).collect();
+    let near: Vec<VectorId> =
+        near.chain(graph.start_points().iter().copied()).filter(|&slot| slot != lost).collect();
     if let Some(&roomy) = near.iter().find(|&&slot| graph.neighbors(slot).len() < max_degree) {
         graph.append_neighbors(roomy, &[lost]);
         return;

@@ -61,7 +61,8 @@ fn repair_rows<T: Element, E: Executor<T>>(
     let vertices: Vec<VectorId> = cell.read(|graph| graph.live_slots().collect());
     let mut work = Work::default();
     for (i, rows) in vertices.chunks(ROWS_AT_ONCE).enumerate() {
-        Progress { stage: Stage::Consolidating, done: i * ROWS_AT_ONCE, total: vertices.len() }.report(progress)?;
+        Progress { stage: Stage::Consolidating, done: i * ROWS_AT_ONCE, total: vertices.len() }
+            .report(progress)?;
         let updates = cell.read(|graph| executor.bypass_hidden(graph, rows));
         work += cell.write(|graph| executor.publish(graph, updates));
     }

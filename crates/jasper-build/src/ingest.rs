@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hasher;
 use std::io;
 
+use crate::insert::Existing;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, KeyError, RowError};
-use crate::insert::Existing;
 use rustc_hash::{FxBuildHasher, FxHasher};
 
 /// Rows could not be taken into an index; the index is as it was.

@@ -16,5 +16,9 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
     let count = graph.live() as f64;
     let mean: Vec<T> = sums.iter().map(|sum| T::from_f32((sum / count) as f32)).collect();
     let distance = T::kernels().squared_l2;
-    graph.live_slots().map(|slot| Neighbor::new(distance(&mean, graph.padded_vector(slot)), slot)).min().map(Neighbor::id)
+    graph
+        .live_slots()
+        .map(|slot| Neighbor::new(distance(&mean, graph.padded_vector(slot)), slot))
+        .min()
+        .map(Neighbor::id)
 }

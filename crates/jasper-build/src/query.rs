@@ -4,7 +4,7 @@ use jasper_core::{BitSet, Element, Key, MatrixView, NO_KEY, Neighbor, VectorId};
 use jasper_graph::{Graph, RowError, Scorer};
 use rayon::prelude::*;
 
-use crate::cpu::{GRAIN, Scratch, order_by_nearness};
+use crate::cpu::{Beam, Scratch, TOGETHER, order_by_nearness};
 use crate::{CpuExecutor, Work};
 
 /// What is asked of a search.
@@ -114,7 +114,9 @@ pub enum SearchError {
         k: usize,
     },
     /// There is no memory for so many answers.
-    #[error("no memory for the answers of {queries} queries of k ({k}); lower k, or ask fewer queries at once")]
+    #[error(
+        "no memory for the answers of {queries} queries of k ({k}); lower k, or ask fewer queries at once"
+    )]
     Memory {
         /// Queries asked.
         queries: usize,
@@ -171,28 +173,22 @@ impl CpuExecutor {
             return Err(SearchError::Buffer { given: hits.len(), queries: queries.len(), k: params.k });
         }
         let plan = params.plan(graph);
-        if queries.len() == 1 {
-            return self.with_scratch(|scratch| scratch.answer(graph, queries.row(0), 0, params, plan, hits));
-        }
         let rows: Vec<_> = queries.rows().collect();
         let order = order_by_nearness(&rows);
         let mut places: Vec<Option<&mut [Hit]>> = hits.chunks_mut(params.k).map(Some).collect();
-        let mut tasks: Vec<(usize, &mut [Hit])> = order
+        let mut tasks: Vec<Task<'_, T>> = order
             .into_iter()
-            .filter_map(|query| Some((query as usize, places[query as usize].take()?)))
+            .map(|row| row as usize)
+            .filter_map(|row| Some(Task { row, vector: rows[row], hits: places[row].take()? }))
             .collect();
+        if let [task] = &mut tasks[..] {
+            return self
+                .with_scratch(|scratch| scratch.answer(graph, std::slice::from_mut(task), params, plan));
+        }
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
             tasks
-                .par_chunks_mut(GRAIN)
-                .map(|tasks| {
-                    self.with_scratch(|scratch| {
-                        let mut report = SearchReport::default();
-                        for (query, hits) in tasks {
-                            report += scratch.answer(graph, rows[*query], *query, params, plan, hits)?;
-                        }
-                        Ok(report)
-                    })
-                })
+                .par_chunks_mut(TOGETHER)
+                .map(|tasks| self.with_scratch(|scratch| scratch.answer(graph, tasks, params, plan)))
                 .collect()
         });
         Ok(reports?.into_iter().fold(SearchReport::default(), |mut sum, report| {
@@ -214,7 +210,8 @@ impl CpuExecutor {
         params.check()?;
         let mut hits = vec![Hit::NONE; params.k.min(graph.keys())];
         let plan = params.plan(graph);
-        self.with_scratch(|scratch| scratch.answer(graph, query, 0, params, plan, &mut hits))?;
+        let mut task = [Task { row: 0, vector: query, hits: &mut hits }];
+        self.with_scratch(|scratch| scratch.answer(graph, &mut task, params, plan))?;
         hits.retain(|hit| *hit != Hit::NONE);
         Ok(hits)
     }
@@ -270,7 +267,8 @@ impl SearchParams<'_> {
 /// The share of keys that a filter lets through, from an even sample of the live slots.
 fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     let step = graph.slots().div_ceil(FILTER_SAMPLE).max(1);
-    let sample = (0..graph.slots()).step_by(step).map(VectorId::from_index).filter(|&slot| graph.is_live(slot));
+    let sample =
+        (0..graph.slots()).step_by(step).map(VectorId::from_index).filter(|&slot| graph.is_live(slot));
     let (mut asked, mut passed) = (0, 0);
     for slot in sample {
         asked += 1;
@@ -279,39 +277,60 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     if asked == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(asked as u32) }
 }
 
+/// A query and the places for its answers.
+struct Task<'a, T> {
+    row: usize,
+    vector: &'a [T],
+    hits: &'a mut [Hit],
+}
+
 impl Scratch {
+    /// Answers a few queries, at most [`TOGETHER`].
     fn answer<T: Element>(
         &mut self,
         graph: &Graph<T>,
-        vector: &[T],
-        row: usize,
+        tasks: &mut [Task<'_, T>],
         params: SearchParams<'_>,
         plan: Plan,
-        hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        let mut prepared = Vec::new();
-        graph.prepare(row, vector, &mut prepared)?;
-        let scorer = graph.scorer(&prepared);
-        let mut report = SearchReport::default();
-        let mut filled = 0;
+        let mut prepared: [Vec<T>; TOGETHER] = Default::default();
+        for (prepared, task) in prepared.iter_mut().zip(&*tasks) {
+            graph.prepare(task.row, task.vector, prepared)?;
+        }
+        let scorers: Vec<_> = prepared[..tasks.len()].iter().map(|prepared| graph.scorer(prepared)).collect();
         if let Plan::Beam(width) = plan {
-            report.work += self.beam.search(graph, &scorer, width);
-            filled = fill(graph, self.beam.found(), params, hits);
+            Beam::search(&mut self.beams, &scorers, graph, width);
         }
         let all_there_is = graph.keys().min(params.k);
-        if filled < all_there_is && (plan == Plan::Scan || params.filter.is_some() || graph.hidden() > 0) {
-            let found = scan(graph, &scorer, params, &mut report.work);
-            filled = fill(graph, &found, params, hits);
-            report.scanned = 1;
+        let mut report = SearchReport::default();
+        for ((task, scorer), beam) in tasks.iter_mut().zip(&scorers).zip(&self.beams) {
+            let mut filled = 0;
+            if plan != Plan::Scan {
+                report.work += beam.work();
+                filled = fill(graph, beam.found(), params, task.hits);
+            }
+            if filled < all_there_is && (plan == Plan::Scan || params.filter.is_some() || graph.hidden() > 0)
+            {
+                let found = scan(graph, scorer, params, &mut report.work);
+                filled = fill(graph, &found, params, task.hits);
+                report.scanned += 1;
+            }
+            task.hits[filled..].fill(Hit::NONE);
         }
-        hits[filled..].fill(Hit::NONE);
         Ok(report)
     }
 }
 
 /// Writes the keys of `found` that may be returned; gives how many.
-fn fill<T: Element>(graph: &Graph<T>, found: &[Neighbor], params: SearchParams<'_>, hits: &mut [Hit]) -> usize {
-    let keys = found.iter().flat_map(|near| graph.keys_of(near.id()).map(|key| Hit { key, distance: near.distance() }));
+fn fill<T: Element>(
+    graph: &Graph<T>,
+    found: &[Neighbor],
+    params: SearchParams<'_>,
+    hits: &mut [Hit],
+) -> usize {
+    let keys = found
+        .iter()
+        .flat_map(|near| graph.keys_of(near.id()).map(|key| Hit { key, distance: near.distance() }));
     let mut filled = 0;
     for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| params.accepts(hit.key))) {
         *place = hit;
@@ -321,7 +340,12 @@ fn fill<T: Element>(graph: &Graph<T>, found: &[Neighbor], params: SearchParams<'
 }
 
 /// The nearest `k` vertices with a key that may be returned, by looking at all.
-fn scan<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, params: SearchParams<'_>, work: &mut Work) -> Vec<Neighbor> {
+fn scan<T: Element>(
+    graph: &Graph<T>,
+    scorer: &Scorer<'_, T>,
+    params: SearchParams<'_>,
+    work: &mut Work,
+) -> Vec<Neighbor> {
     let matching: Vec<VectorId> =
         graph.live_slots().filter(|&slot| graph.keys_of(slot).any(|key| params.accepts(key))).collect();
     let mut distances = vec![0.0; matching.len()];

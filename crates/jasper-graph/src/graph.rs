@@ -9,6 +9,7 @@ use jasper_core::{
 
 use crate::journal::Journal;
 use crate::keys::{KeyError, KeyTable};
+use crate::sketch::Sketches;
 use crate::space::{Scorer, Space, needs_norms};
 use crate::{RowError, Segments};
 
@@ -52,6 +53,7 @@ impl<T: Element> Graph<T> {
                 vectors: Segments::new(padded_len::<T>(dimension)),
                 squared_norms: needs_norms(metric, T::EXACT).then(|| Segments::new(1)),
                 largest_squared_norm: 0.0,
+                sketches: None,
             },
             adjacency: Segments::new(params.max_degree()),
             degrees: Segments::new(1),
@@ -235,6 +237,9 @@ impl<T: Element> Graph<T> {
         self.tombstones.insert(slot.index());
         self.degrees.set(slot.index(), 0);
         self.space.vectors.row_mut(slot.index()).copy_from_slice(prepared);
+        if let Some(sketches) = &mut self.space.sketches {
+            sketches.set(slot.index(), prepared);
+        }
         if let Some(norms) = &mut self.space.squared_norms {
             norms.set(slot.index(), squared_norm);
             self.space.largest_squared_norm = self.space.largest_squared_norm.max(squared_norm);
@@ -457,6 +462,20 @@ impl<T: Element> Graph<T> {
         self.keys.load()
     }
 
+    /// Takes sketches of all rows, and keeps them in step from then on: searches rule rows out by them without reading
+    /// the rows. Answers stay the same. For f32, at a quarter of the vectors' memory; other elements take none.
+    ///
+    /// # Errors
+    /// What the operating system says when it has no more memory.
+    pub fn sketch(&mut self) -> io::Result<()> {
+        self.space.sketch()
+    }
+
+    /// Bytes of sketches; 0 where there are none.
+    pub fn sketch_bytes(&self) -> usize {
+        self.space.sketches.as_ref().map_or(0, Sketches::bytes)
+    }
+
     /// Bytes of vectors, with padding and, where the metric needs them, squared lengths.
     pub fn vector_bytes(&self) -> usize {
         self.space.vectors.bytes() + self.space.squared_norms.as_ref().map_or(0, Segments::bytes)
@@ -470,6 +489,9 @@ impl<T: Element> Graph<T> {
     fn copy_slot(&mut self, from: VectorId, to: VectorId) {
         let row = self.space.vectors.row(from.index()).to_vec();
         self.space.vectors.row_mut(to.index()).copy_from_slice(&row);
+        if let Some(sketches) = &mut self.space.sketches {
+            sketches.set(to.index(), &row);
+        }
         if let Some(norms) = &mut self.space.squared_norms {
             norms.set(to.index(), norms.at(from.index()));
         }
@@ -481,6 +503,9 @@ impl<T: Element> Graph<T> {
         self.space.vectors.resize(slots)?;
         if let Some(norms) = &mut self.space.squared_norms {
             norms.resize(slots)?;
+        }
+        if let Some(sketches) = &mut self.space.sketches {
+            sketches.resize(slots)?;
         }
         self.adjacency.resize(slots)?;
         self.keys.resize(slots)?;

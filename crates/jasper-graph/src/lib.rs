@@ -26,6 +26,7 @@
 //! | [`row`](RowError) | how a user's vector becomes a stored row, and which are refused |
 //! | [`space`](Scorer) | distances of stored rows, by metric |
 //! | [`keys`](KeyError) | which key means which slot |
+//! | `sketch` | rows of f32 at a quarter of their bytes, to rule rows out unread |
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | whether edges, rows and keys are as they must be |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
@@ -41,6 +42,7 @@ mod journal;
 mod keys;
 mod row;
 mod segments;
+mod sketch;
 mod space;
 mod structure;
 

@@ -1,9 +1,12 @@
 //! Distances of stored rows: to a query in the user's metric, and to each other in the space the graph is built in.
 
+use std::io;
+
 use jasper_core::distance::prefetch;
-use jasper_core::{Element, Metric, VectorId};
+use jasper_core::{Element, ElementKind, Metric, VectorId};
 
 use crate::Segments;
+use crate::sketch::{Bounds, SketchedVector, Sketches};
 
 /// Rows with all that their metric needs.
 ///
@@ -18,6 +21,8 @@ pub(crate) struct Space<T> {
     pub(crate) squared_norms: Option<Segments<f32>>,
     /// M^2 of the augmented form for inner products: no row is longer.
     pub(crate) largest_squared_norm: f32,
+    /// Made on demand, kept in step with the rows, never saved.
+    pub(crate) sketches: Option<Sketches>,
 }
 
 /// Whether a metric needs the rows' squared lengths.
@@ -32,6 +37,8 @@ pub struct Scorer<'a, T: 'static> {
     vector: &'a [T],
     squared_norm: f32,
     form: Form,
+    /// The vector's own sketch, where rows have theirs.
+    sketched: Option<SketchedVector<'a>>,
 }
 
 /// What is done with the kernel's sum.
@@ -53,29 +60,53 @@ enum Form {
 
 /// Rows scored by one call of a kernel: their slices stay in registers and L1.
 const ROWS_AT_ONCE: usize = 64;
+/// Bytes of rows that are asked for before they are scored: the kernel asks for the later ones itself.
+const PREFETCHED_BYTES: usize = 8192;
 
 impl<T: Element> Space<T> {
     /// Scores in the user's metric. `vector` is padded, and of unit length where the metric is cosine on floats.
     pub(crate) fn query_scorer<'a>(&'a self, vector: &'a [T]) -> Scorer<'a, T> {
-        let form = match (self.metric, T::EXACT) {
-            (Metric::L2, _) => Form::Plain,
-            (Metric::InnerProduct, _) => Form::Negated,
-            (Metric::Cosine, false) => Form::Half,
-            (Metric::Cosine, true) => Form::Angle,
-        };
+        let form = self.form();
         let squared_norm = if matches!(form, Form::Angle) { (T::kernels().dot)(vector, vector) } else { 0.0 };
-        Scorer { space: self, vector, squared_norm, form }
+        let sketched = self.sketches.as_ref().map(|sketches| sketches.of_vector(vector));
+        Scorer { space: self, vector, squared_norm, form, sketched }
     }
 
     /// Scores a stored row against others in the space the graph is built in.
     pub(crate) fn row_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
         let vector = self.vectors.row(slot.index());
-        match (&self.squared_norms, self.metric) {
-            (Some(norms), Metric::InnerProduct) => {
-                Scorer { space: self, vector, squared_norm: norms.at(slot.index()), form: Form::Augmented }
-            }
-            _ => self.query_scorer(vector),
+        let form = self.form();
+        let (form, squared_norm) = match form {
+            Form::Negated => (Form::Augmented, self.norm_of(slot)),
+            Form::Angle => (form, self.norm_of(slot)),
+            _ => (form, 0.0),
+        };
+        let sketched = self.sketches.as_ref().map(|sketches| sketches.of_row(slot.index()));
+        Scorer { space: self, vector, squared_norm, form, sketched }
+    }
+
+    /// How queries are scored.
+    fn form(&self) -> Form {
+        match (self.metric, T::EXACT) {
+            (Metric::L2, _) => Form::Plain,
+            (Metric::InnerProduct, _) => Form::Negated,
+            (Metric::Cosine, false) => Form::Half,
+            (Metric::Cosine, true) => Form::Angle,
         }
+    }
+
+    /// Takes the sketches of all rows, if the element is long enough to be worth it and there are none.
+    pub(crate) fn sketch(&mut self) -> io::Result<()> {
+        if T::KIND != ElementKind::F32 || self.sketches.is_some() {
+            return Ok(());
+        }
+        let mut sketches = Sketches::new(self.dimension);
+        sketches.resize(self.vectors.len())?;
+        for row in 0..self.vectors.len() {
+            sketches.set(row, self.vectors.row(row));
+        }
+        self.sketches = Some(sketches);
+        Ok(())
     }
 
     fn norm_of(&self, slot: VectorId) -> f32 {
@@ -106,17 +137,60 @@ impl<T: Element> Scorer<'_, T> {
         }
     }
 
+    /// Takes those of `ids` out whose distance is more than `limit` by their sketches alone, which is all that is read.
+    /// Without sketches, nothing happens.
+    pub fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
+        let (Some(vector), Some(sketches)) = (&self.sketched, &self.space.sketches) else { return };
+        if limit == f32::INFINITY {
+            return;
+        }
+        let mut likely = [false; ROWS_AT_ONCE];
+        let mut kept = 0;
+        for start in (0..ids.len()).step_by(ROWS_AT_ONCE) {
+            let chunk = start..ids.len().min(start + ROWS_AT_ONCE);
+            let mut dots = [0.0; ROWS_AT_ONCE];
+            let bounds = sketches.bounds(vector, &ids[chunk.clone()], &mut dots);
+            likely.iter_mut().zip(bounds).for_each(|(likely, bounds)| *likely = self.least(bounds) <= limit);
+            for (i, likely) in chunk.zip(likely) {
+                ids[kept] = ids[i];
+                kept += usize::from(likely);
+            }
+        }
+        ids.truncate(kept);
+    }
+
+    /// Asks the memory system for what [`Self::sift`] and, where there are no sketches, [`Self::score`] will read first.
+    #[inline]
+    pub fn prefetch_sift(&self, ids: &[VectorId]) {
+        match &self.space.sketches {
+            Some(sketches) => ids.iter().for_each(|id| sketches.prefetch(id.index())),
+            None => self.prefetch_score(ids),
+        }
+    }
+
+    /// Asks the memory system for the rows that [`Self::score`] will read first, as many as a cache may hold for a
+    /// few searches at once.
+    #[inline]
+    pub fn prefetch_score(&self, ids: &[VectorId]) {
+        let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
+        ids.iter().take(rows).for_each(|id| prefetch(self.space.vectors.row(id.index())));
+    }
+
+    /// The least distance that the bounds of a row allow.
+    fn least(&self, bounds: Bounds) -> f32 {
+        match self.form {
+            Form::Plain | Form::Augmented => bounds.squared_l2,
+            Form::Half => 0.5 * bounds.squared_l2,
+            Form::Negated => -bounds.dot,
+            Form::Angle => f32::NEG_INFINITY,
+        }
+    }
+
     /// Distance to the row `id`.
     pub fn score_one(&self, id: VectorId) -> f32 {
         let mut out = [0.0];
         self.score(&[id], &mut out);
         out[0]
-    }
-
-    /// Asks the memory system for a row that will be scored soon.
-    #[inline]
-    pub fn prefetch(&self, id: VectorId) {
-        prefetch(self.space.vectors.row(id.index()));
     }
 
     fn finish(&self, ids: &[VectorId], out: &mut [f32]) {

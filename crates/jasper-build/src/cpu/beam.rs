@@ -7,6 +7,10 @@ use super::frontier::Frontier;
 use super::seen::SeenSet;
 use crate::Work;
 
+/// Searches that a thread takes forward together: while one waits for memory, the next one works. Two hide half of the
+/// waiting, more than four crowd each other out of the first cache.
+pub(crate) const TOGETHER: usize = 4;
+
 /// What a search needs and a thread keeps.
 #[derive(Debug)]
 pub(crate) struct Beam {
@@ -14,8 +18,10 @@ pub(crate) struct Beam {
     seen: SeenSet,
     /// Vertices expanded, in order.
     visited: Vec<Neighbor>,
-    ids: Vec<VectorId>,
+    /// Vertices met in this hop.
+    met: Vec<VectorId>,
     distances: Vec<f32>,
+    work: Work,
 }
 
 impl Beam {
@@ -24,29 +30,38 @@ impl Beam {
             frontier: Frontier::new(),
             seen: SeenSet::new(),
             visited: Vec::new(),
-            ids: Vec::new(),
+            met: Vec::new(),
             distances: Vec::new(),
+            work: Work { hops: 0, distances: 0, prune_distances: 0 },
         }
     }
 
-    /// Searches from the start points until every entry of the frontier is visited.
-    pub(crate) fn search<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Work {
-        self.frontier.reset(beam_width);
-        self.seen.reset(beam_width);
-        self.visited.clear();
-        let mut work = Work::default();
-        self.meet(graph.start_points());
-        self.score(scorer, &mut work);
-        while let Some(nearest) = self.frontier.visit_next() {
-            self.visited.push(nearest);
-            work.hops += 1;
-            self.meet(graph.neighbors(nearest.id()));
-            if let Some(next) = self.frontier.next() {
-                graph.prefetch_neighbors(next.id());
-            }
-            self.score(scorer, &mut work);
+    /// Searches from the start points until every entry of the frontier is visited, in each of `beams` for what its
+    /// scorer scores. Every search goes its own way; only its steps alternate with those of the others.
+    pub(crate) fn search<T: Element>(
+        beams: &mut [Self],
+        scorers: &[Scorer<'_, T>],
+        graph: &Graph<T>,
+        beam_width: usize,
+    ) {
+        for (beam, scorer) in beams.iter_mut().zip(scorers) {
+            beam.begin(graph, scorer, beam_width);
         }
-        work
+        let mut active: [usize; TOGETHER] = std::array::from_fn(|i| i);
+        let mut count = beams.len().min(scorers.len());
+        while count > 0 {
+            active[..count].iter().for_each(|&i| beams[i].sift(&scorers[i]));
+            active[..count].iter().for_each(|&i| beams[i].score(graph, &scorers[i]));
+            let mut left = 0;
+            for at in 0..count {
+                let i = active[at];
+                if beams[i].expand(graph, &scorers[i]) {
+                    active[left] = i;
+                    left += 1;
+                }
+            }
+            count = left;
+        }
     }
 
     /// The nearest vertices found, rising.
@@ -59,19 +74,51 @@ impl Beam {
         &self.visited
     }
 
-    /// Collects the vertices that this search has not seen.
-    fn meet(&mut self, vertices: &[VectorId]) {
-        self.ids.clear();
-        self.ids.extend(vertices.iter().copied().filter(|&id| self.seen.insert(id)));
+    /// What the search cost.
+    pub(crate) fn work(&self) -> Work {
+        self.work
     }
 
-    /// Scores what was met and offers it to the frontier.
-    fn score<T: Element>(&mut self, scorer: &Scorer<'_, T>, work: &mut Work) {
-        self.distances.resize(self.ids.len(), 0.0);
-        scorer.score(&self.ids, &mut self.distances);
-        work.distances += self.ids.len() as u64;
-        for (&id, &distance) in self.ids.iter().zip(&self.distances) {
+    fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) {
+        self.frontier.reset(beam_width);
+        self.seen.reset(beam_width);
+        self.visited.clear();
+        self.work = Work::default();
+        self.meet(graph.start_points(), scorer);
+    }
+
+    /// Visits the nearest entry that is not visited, and meets its neighbours; false if there is none.
+    fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>) -> bool {
+        let Some(nearest) = self.frontier.visit_next() else { return false };
+        self.visited.push(nearest);
+        self.work.hops += 1;
+        self.meet(graph.neighbors(nearest.id()), scorer);
+        true
+    }
+
+    /// Collects the vertices that this search has not seen.
+    fn meet<T: Element>(&mut self, vertices: &[VectorId], scorer: &Scorer<'_, T>) {
+        self.met.clear();
+        self.met.extend(vertices.iter().copied().filter(|&id| self.seen.insert(id)));
+        self.work.distances += self.met.len() as u64;
+        scorer.prefetch_sift(&self.met);
+    }
+
+    /// Drops what the frontier would not take.
+    fn sift<T: Element>(&mut self, scorer: &Scorer<'_, T>) {
+        scorer.sift(self.frontier.worst(), &mut self.met);
+        scorer.prefetch_score(&self.met);
+    }
+
+    /// Scores what is left and offers it to the frontier.
+    fn score<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>) {
+        self.distances.resize(self.met.len(), 0.0);
+        scorer.score(&self.met, &mut self.distances);
+        for (&id, &distance) in self.met.iter().zip(&self.distances) {
             self.frontier.insert(Neighbor::new(distance, id));
+        }
+        if let Some(next) = self.frontier.next() {
+            graph.prefetch_neighbors(next.id());
         }
     }
 }

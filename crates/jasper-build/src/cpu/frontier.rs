@@ -30,6 +30,13 @@ impl Frontier {
         &self.entries
     }
 
+    /// No entry beyond this distance would be kept; infinity while there is room.
+    #[inline]
+    pub(crate) fn worst(&self) -> f32 {
+        let full = self.entries.len() == self.beam_width;
+        if full { self.entries[self.beam_width - 1].distance() } else { f32::INFINITY }
+    }
+
     /// The nearest entry that is not visited.
     #[inline]
     pub(crate) fn next(&self) -> Option<Neighbor> {

@@ -81,7 +81,10 @@ mod tests {
         sorted.sort_unstable();
         assert_eq!(sorted, (0..1000).collect::<Vec<_>>(), "a permutation");
         let step = |order: &[u32]| -> f64 {
-            order.windows(2).map(|w| f64::from((f32::kernels().squared_l2)(rows[w[0] as usize], rows[w[1] as usize]))).sum()
+            order
+                .windows(2)
+                .map(|w| f64::from((f32::kernels().squared_l2)(rows[w[0] as usize], rows[w[1] as usize])))
+                .sum()
         };
         assert!(step(&order) * 3.0 < step(&(0..1000).collect::<Vec<_>>()));
     }

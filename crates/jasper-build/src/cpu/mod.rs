@@ -16,8 +16,8 @@ use rayon::prelude::*;
 
 use crate::{Executor, Work};
 use back_edges::BackEdges;
+pub(crate) use beam::{Beam, TOGETHER};
 pub(crate) use locality::order_by_nearness;
-pub(crate) use beam::Beam;
 use prune::Prune;
 use updates::{NeighborLists, Updates};
 
@@ -31,7 +31,8 @@ pub struct CpuExecutor {
 
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    pub(crate) beam: Beam,
+    /// Searches that go on together.
+    pub(crate) beams: [Beam; TOGETHER],
     prune: Prune,
     candidates: Vec<Neighbor>,
     ids: Vec<VectorId>,
@@ -84,7 +85,11 @@ impl CpuExecutor {
     }
 
     /// `work` on every chunk of `items`, in parallel; results in order.
-    fn for_chunks<I: Sync, R: Send>(&self, items: &[I], work: impl Fn(&mut Scratch, &[I]) -> R + Sync) -> Vec<R> {
+    fn for_chunks<I: Sync, R: Send>(
+        &self,
+        items: &[I],
+        work: impl Fn(&mut Scratch, &[I]) -> R + Sync,
+    ) -> Vec<R> {
         self.pool.install(|| {
             items.par_chunks(GRAIN).map(|chunk| self.with_scratch(|scratch| work(scratch, chunk))).collect()
         })
@@ -101,8 +106,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
         let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
         NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
             let mut candidates = NeighborLists::default();
-            for &vertex in vertices {
-                scratch.search(graph, vertex, &mut candidates);
+            for vertices in vertices.chunks(TOGETHER) {
+                scratch.search(graph, vertices, &mut candidates);
             }
             candidates
         }))
@@ -157,7 +162,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
 impl Scratch {
     fn new() -> Self {
         Self {
-            beam: Beam::new(),
+            beams: std::array::from_fn(|_| Beam::new()),
             prune: Prune::default(),
             candidates: Vec::new(),
             ids: Vec::new(),
@@ -165,16 +170,24 @@ impl Scratch {
         }
     }
 
-    /// What a search for the row of `vertex` expands, unless it has that very row.
-    fn search<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, candidates: &mut NeighborLists) {
-        let beam_width = graph.params().build_beam_width();
-        candidates.work += self.beam.search(graph, &graph.row_scorer(vertex), beam_width);
-        self.candidates.clear();
-        self.candidates.extend(self.beam.visited().iter().filter(|found| found.id() != vertex));
-        self.candidates.sort_unstable();
-        match identical(graph, vertex, &self.candidates) {
-            Some(other) => candidates.identical.push((vertex, other)),
-            None => candidates.push(vertex, &self.candidates),
+    /// What searches for the rows of `vertices`, at most [`TOGETHER`], expand; but for those that have that very row.
+    fn search<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        vertices: &[VectorId],
+        candidates: &mut NeighborLists,
+    ) {
+        let scorers: Vec<_> = vertices.iter().map(|&vertex| graph.row_scorer(vertex)).collect();
+        Beam::search(&mut self.beams, &scorers, graph, graph.params().build_beam_width());
+        for (beam, &vertex) in self.beams.iter().zip(vertices) {
+            candidates.work += beam.work();
+            self.candidates.clear();
+            self.candidates.extend(beam.visited().iter().filter(|found| found.id() != vertex));
+            self.candidates.sort_unstable();
+            match identical(graph, vertex, &self.candidates) {
+                Some(other) => candidates.identical.push((vertex, other)),
+                None => candidates.push(vertex, &self.candidates),
+            }
         }
     }
 
@@ -201,7 +214,13 @@ impl Scratch {
     }
 
     /// The row of `target` with edges to `sources`.
-    fn merge<T: Element>(&mut self, graph: &Graph<T>, target: VectorId, sources: &[Neighbor], updates: &mut Updates) {
+    fn merge<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        target: VectorId,
+        sources: &[Neighbor],
+        updates: &mut Updates,
+    ) {
         let (params, old) = (graph.params(), graph.neighbors(target));
         self.candidates.clear();
         self.candidates.extend(sources.iter().filter(|source| !old.contains(&source.id())));
@@ -216,7 +235,8 @@ impl Scratch {
         let settled = head.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
         head[..settled.min(old.len())].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
         self.order_candidates();
-        updates.replace(target, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
+        updates
+            .replace(target, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
         updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
 
@@ -238,7 +258,10 @@ impl Scratch {
         if self.candidates.len() <= params.max_degree() {
             updates.replace(vertex, &self.candidates);
         } else {
-            updates.replace(vertex, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
+            updates.replace(
+                vertex,
+                self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()),
+            );
         }
         updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }

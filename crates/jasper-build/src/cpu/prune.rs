@@ -45,7 +45,8 @@ impl Prune {
                 jasper_core::distance::prefetch(graph.padded_vector(next.id()));
             }
             let settled = !candidate.is_unvisited();
-            let compared: &[&[VectorId]] = if settled { &[&self.others] } else { &[&self.settled, &self.others] };
+            let compared: &[&[VectorId]] =
+                if settled { &[&self.others] } else { &[&self.settled, &self.others] };
             if !is_led_to(graph, candidate, compared, alpha, &mut self.distances) {
                 self.kept.push(candidate);
                 if settled { &mut self.settled } else { &mut self.others }.push(candidate.id());
@@ -113,7 +114,8 @@ mod tests {
                     .collect();
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
-                let kept: Vec<_> = prune.keep(&graph, &candidates, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let kept: Vec<_> =
+                    prune.keep(&graph, &candidates, max_degree, alpha).iter().map(|n| n.id()).collect();
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
@@ -124,9 +126,11 @@ mod tests {
                 again.sort_unstable();
                 let plain: Vec<_> = again.iter().map(|n| Neighbor::new(n.distance(), n.id())).collect();
                 prune.take_distances();
-                let settled: Vec<_> = prune.keep(&graph, &again, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let settled: Vec<_> =
+                    prune.keep(&graph, &again, max_degree, alpha).iter().map(|n| n.id()).collect();
                 let settled_work = prune.take_distances();
-                let unsettled: Vec<_> = prune.keep(&graph, &plain, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let unsettled: Vec<_> =
+                    prune.keep(&graph, &plain, max_degree, alpha).iter().map(|n| n.id()).collect();
                 assert_eq!(settled, unsettled);
                 assert!(settled_work <= prune.take_distances());
             }

@@ -36,7 +36,9 @@ impl NeighborLists {
     /// Every vertex with its list.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (VectorId, &[Neighbor])> {
         let mut start = 0;
-        self.rows.iter().map(move |&(vertex, end)| (vertex, &self.neighbors[std::mem::replace(&mut start, end)..end]))
+        self.rows
+            .iter()
+            .map(move |&(vertex, end)| (vertex, &self.neighbors[std::mem::replace(&mut start, end)..end]))
     }
 
     /// Makes each list the out-edges of its vertex.

@@ -151,6 +151,7 @@ impl<T: Element> Columns<T> {
                 vectors: self.vectors,
                 squared_norms: self.squared_norms,
                 largest_squared_norm: info.largest_squared_norm,
+                sketches: None,
             },
             adjacency: self.adjacency,
             degrees: self.degrees,

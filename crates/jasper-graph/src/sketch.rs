@@ -1,0 +1,180 @@
+//! Rows of f32 at a quarter of their bytes, to rule rows out without reading them.
+//!
+//! A search reads hundreds of rows and keeps a fifth of them: on rows longer than a cache holds, it waits for memory
+//! most of its time. A sketch is a row rounded to steps of its own, one byte a coordinate, and how far the rounding
+//! moved it. By the triangle inequality, the row is at least as far as its sketch less both roundings, the query's and
+//! its own; where that is too far already, the row is not read. Answers are those without sketches, bit for bit.
+
+use std::borrow::Cow;
+use std::io;
+
+use jasper_core::distance::prefetch;
+use jasper_core::{Element, VectorId, padded_len};
+
+use crate::Segments;
+
+/// Sketches of all rows. A row of the table is a [`Header`], then one code a coordinate.
+#[derive(Debug)]
+pub(crate) struct Sketches {
+    table: Segments<i8>,
+}
+
+/// What stands before the codes of a row.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Header {
+    /// Coordinate of a code of 1.
+    step: f32,
+    /// Length of what the rounding took away; rounded up.
+    error: f32,
+    /// Length of the rounded row.
+    norm: f32,
+    unused: f32,
+}
+
+const HEADER_BYTES: usize = size_of::<Header>();
+/// Codes run from minus this to this.
+const LARGEST_CODE: f32 = 127.0;
+/// What rounding in f32 may take from a bound, as a share of the squares that it is the difference of: a thousand times
+/// the error of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
+const SLACK: f32 = 1e-4;
+
+/// A vector to compare sketches with.
+#[derive(Debug)]
+pub(crate) struct SketchedVector<'a> {
+    codes: Cow<'a, [i8]>,
+    header: Header,
+}
+
+impl Sketches {
+    pub(crate) fn new(dimension: usize) -> Self {
+        Self { table: Segments::new(HEADER_BYTES + padded_len::<i8>(dimension)) }
+    }
+
+    pub(crate) fn resize(&mut self, rows: usize) -> io::Result<()> {
+        self.table.resize(rows)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// Takes the sketch of a row.
+    pub(crate) fn set<T: Element>(&mut self, row: usize, vector: &[T]) {
+        let (head, codes) = self.table.row_mut(row).split_at_mut(HEADER_BYTES);
+        head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, codes)]));
+    }
+
+    pub(crate) fn of_row(&self, row: usize) -> SketchedVector<'_> {
+        SketchedVector { codes: Cow::Borrowed(self.codes(row)), header: self.header(row) }
+    }
+
+    pub(crate) fn of_vector<T: Element>(&self, vector: &[T]) -> SketchedVector<'static> {
+        let mut codes = vec![0; self.table.width() - HEADER_BYTES];
+        let header = sketch(vector, &mut codes);
+        SketchedVector { codes: Cow::Owned(codes), header }
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, row: usize) {
+        prefetch(self.table.row(row));
+    }
+
+    /// For each of `ids`, a number that the dot product of its row with the vector is not above, and one that their
+    /// squared distance is not below. `dots` and the result are as long as `ids`, 64 at most.
+    pub(crate) fn bounds<'a>(
+        &'a self,
+        vector: &'a SketchedVector<'_>,
+        ids: &'a [VectorId],
+        dots: &'a mut [f32; 64],
+    ) -> impl Iterator<Item = Bounds> + 'a {
+        let mut rows: [&[i8]; 64] = [&[]; 64];
+        for (row, id) in rows.iter_mut().zip(ids) {
+            *row = self.codes(id.index());
+        }
+        (i8::kernels().dot_many)(&vector.codes, &rows[..ids.len()], &mut dots[..ids.len()]);
+        ids.iter().zip(&*dots).map(|(id, &dot)| Bounds::of(&vector.header, &self.header(id.index()), dot))
+    }
+
+    fn codes(&self, row: usize) -> &[i8] {
+        &self.table.row(row)[HEADER_BYTES..]
+    }
+
+    fn header(&self, row: usize) -> Header {
+        bytemuck::pod_read_unaligned(bytemuck::cast_slice(&self.table.row(row)[..HEADER_BYTES]))
+    }
+}
+
+/// What two sketches say of their vectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Their squared distance is at least this.
+    pub(crate) squared_l2: f32,
+    /// Their dot product is at most this.
+    pub(crate) dot: f32,
+}
+
+impl Bounds {
+    fn of(a: &Header, b: &Header, dot_of_codes: f32) -> Self {
+        let dot = dot_of_codes * (a.step * b.step);
+        let squares = a.norm * a.norm + b.norm * b.norm;
+        let between_sketches = ((squares - 2.0 * dot) - SLACK * squares).max(0.0).sqrt();
+        let apart = (between_sketches - (a.error + b.error)).max(0.0);
+        // <x, y> - <x', y'> = <x - x', y'> + <x, y - y'>, and |x| <= |x'| + |x - x'|.
+        let moved = a.error * b.norm + (a.norm + a.error) * b.error;
+        Self { squared_l2: apart * apart * (1.0 - SLACK), dot: dot + moved + SLACK * squares }
+    }
+}
+
+/// Rounds a vector to `codes`, which may be longer.
+fn sketch<T: Element>(vector: &[T], codes: &mut [i8]) -> Header {
+    let largest = vector.iter().fold(0.0_f32, |largest, x| largest.max(x.to_f32().abs()));
+    let step = largest / LARGEST_CODE;
+    let scale = if step > 0.0 { step.recip() } else { 0.0 };
+    let (mut lost, mut kept) = (0.0_f64, 0.0_f64);
+    codes.fill(0);
+    for (code, x) in codes.iter_mut().zip(vector) {
+        *code = i8::from_f32(x.to_f32() * scale);
+        let rounded = f64::from(*code) * f64::from(step);
+        lost += (f64::from(x.to_f32()) - rounded).powi(2);
+        kept += rounded * rounded;
+    }
+    Header { step, error: lost.sqrt() as f32 * (1.0 + 1e-6), norm: kept.sqrt() as f32, unused: 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bounds_hold(
+            d in 1_usize..200,
+            seed in any::<u64>(),
+            scale in prop::sample::select(vec![1e-15_f32, 1e-3, 1.0, 1e6, 1e15]),
+            near in prop::sample::select(vec![0.0_f32, 1e-4, 0.1, 1.0]),
+        ) {
+            let a: Vec<f32> = jasper_core::synthetic::Clusters::new(d, seed).rows(1, 0);
+            let b: Vec<f32> = jasper_core::synthetic::Clusters::new(d, seed ^ 1).rows(1, 1);
+            let a: Vec<f32> = a.iter().map(|x| x * scale * 0.01).collect();
+            // From equal over close to unrelated.
+            let b: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a * (1.0 - near) + b * scale * 0.01 * near).collect();
+            let mut sketches = Sketches::new(d);
+            sketches.resize(1).unwrap();
+            sketches.set(0, &b);
+            let mut dots = [0.0; 64];
+            let bounds = sketches.bounds(&sketches.of_vector(&a), &[VectorId::new(0)], &mut dots).next().unwrap();
+            let kernels = f32::kernels();
+            prop_assert!(bounds.squared_l2 <= (kernels.squared_l2)(&a, &b), "{bounds:?}");
+            prop_assert!(bounds.dot >= (kernels.dot)(&a, &b), "{bounds:?}");
+            // And they are worth having: within a few hundredths of vectors that lie apart.
+            let (exact, length) = ((kernels.squared_l2)(&a, &b), (kernels.dot)(&a, &a));
+            if exact > length && d > 8 {
+                prop_assert!(bounds.squared_l2 > 0.9 * exact, "{bounds:?} {exact}");
+            }
+            let own = sketches.of_row(0);
+            prop_assert_eq!(own.header.step, sketches.of_vector(&b).header.step);
+        }
+    }
+}
