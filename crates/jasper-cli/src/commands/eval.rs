@@ -76,7 +76,11 @@ impl Args {
         let (keys, dimension) = (human::count(index.len()), index.dimension());
         let name = self.index.file_stem().unwrap_or_default().display();
         let plot = Plot {
-            title: format!("{name}: {keys} vectors of {dimension} {}, {}", T::KIND, index.metric()),
+            title: format!(
+                "{name}: {keys} vectors, {dimension} dimensions of {}, {}",
+                T::KIND,
+                index.metric()
+            ),
             subtitle: curve::conditions(queries.len(), self.threads),
             points: &points,
             exact: None,

@@ -64,9 +64,9 @@ impl Plot<'_> {
     {
         let Some(first) = self.points.first() else { return Ok(()) };
         area.fill(&PAPER)?;
-        area.draw(&Text::new(self.title.clone(), (28, 22), font(19).style(FontStyle::Bold).color(&INK)))?;
-        area.draw(&Text::new(self.subtitle.clone(), (28, 50), font(13).color(&FAINT)))?;
-        area.draw(&Text::new("queries per second", (28, 84), font(13).color(&INK)))?;
+        area.draw(&Text::new(self.title.clone(), (28, 22), font(23).style(FontStyle::Bold).color(&INK)))?;
+        area.draw(&Text::new(self.subtitle.clone(), (28, 50), font(16).color(&FAINT)))?;
+        area.draw(&Text::new("queries per second", (28, 84), font(16).color(&INK)))?;
 
         let recalls = Axis::of_recall(self.points.iter().map(|point| point.recall));
         let rates = Axis::of_rate(self.points.iter().map(|point| point.queries_per_second).chain(self.exact));
@@ -83,8 +83,8 @@ impl Plot<'_> {
             .axis_style(GRID)
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
-            .label_style(font(13).color(&FAINT))
-            .axis_desc_style(font(13).color(&INK))
+            .label_style(font(16).color(&FAINT))
+            .axis_desc_style(font(16).color(&INK))
             .x_desc(format!("recall@{}", first.k))
             .x_label_formatter(&Axis::recall_label)
             .y_label_formatter(&Axis::rate_label)
@@ -95,7 +95,7 @@ impl Plot<'_> {
             let line = [(ends.start, exact), (ends.end, exact)];
             chart.draw_series(DashedLineSeries::new(line, 5, 5, FAINT.stroke_width(1)))?;
             let label = format!("looking at every vector: {}", human::rate(exact));
-            let style = font(13).color(&FAINT).pos(Pos::new(HPos::Left, VPos::Bottom));
+            let style = font(16).color(&FAINT).pos(Pos::new(HPos::Left, VPos::Bottom));
             chart.draw_series([EmptyElement::at((ends.start, exact)) + Text::new(label, (8, -6), style)])?;
         }
         let curve: Vec<_> =
@@ -104,7 +104,7 @@ impl Plot<'_> {
         for (i, point) in self.points.iter().enumerate() {
             let name = if i == 0 { "beam width " } else { "" };
             let label = format!("{name}{}", point.beam_width);
-            let style = font(13).color(&INK).pos(Pos::new(HPos::Left, VPos::Bottom));
+            let style = font(16).color(&INK).pos(Pos::new(HPos::Left, VPos::Bottom));
             let at = EmptyElement::at((point.recall, point.queries_per_second));
             chart.draw_series([at
                 + Circle::new((0, 0), 4, CURVE.filled())

@@ -62,7 +62,7 @@ impl Found {
 }
 
 /// Columns of the words of an entry, and of its definition.
-const COLUMNS: (usize, usize) = (26, 48);
+const COLUMNS: (usize, usize) = (26, 47);
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,8 +87,8 @@ impl fmt::Display for Event {
             }
             Self::Recall(point) => write!(f, "           {point}"),
             Self::Change { what, points, recall, seconds, .. } => {
-                let took = seconds.map(human::seconds).unwrap_or_default();
-                write!(f, "           {what:36}{:>8}  {recall:>9.4}  {took:>8}", human::count(*points))
+                write!(f, "           {what:36}{:>8}  {recall:>9.4}", human::count(*points))?;
+                seconds.map_or(Ok(()), |seconds| write!(f, "  {:>8}", human::seconds(seconds)))
             }
             Self::Plot { path } => write!(f, "\nPlot       {}", path.display()),
         }

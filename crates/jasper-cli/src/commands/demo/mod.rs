@@ -81,7 +81,7 @@ impl Args {
         }
         let plot = Plot {
             title: format!(
-                "{} dictionary entries, {} f32, cosine",
+                "{} dictionary entries, {} dimensions of f32, cosine",
                 human::count(moment.index.len()),
                 moment.index.dimension()
             ),

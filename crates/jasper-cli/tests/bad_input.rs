@@ -1,0 +1,327 @@
+//! Input that cannot be used: told on standard error, with the exit code of the contract, and no file changed.
+
+mod common;
+
+use std::fs;
+
+use common::Sandbox;
+use jasper::MatrixView;
+use jasper_data::write_vectors;
+
+/// Runs each line of arguments; its error must hold each of the texts.
+fn all_fail(sandbox: &Sandbox, code: i32, cases: &[(&str, &[&str])]) {
+    for (line, texts) in cases {
+        let error = sandbox.fails(code, &line.split_whitespace().collect::<Vec<_>>());
+        for text in *texts {
+            assert!(error.contains(text), "`{line}` says: {error}");
+        }
+    }
+}
+
+#[test]
+fn bad_usage() {
+    all_fail(
+        &Sandbox::with_index(),
+        2,
+        &[
+            ("dance", &["unrecognized subcommand"]),
+            ("build --base base.fbin --metric l2", &["--output"]),
+            ("build --base base.fbin --metric hamming --output x", &["use l2, ip or cosine"]),
+            (
+                "build --base base.fbin --metric l2 --device gpu --output x",
+                &["use auto, cpu, cuda or cuda:N"],
+            ),
+            (
+                "build --base base.fbin --metric l2 --alpha 0.5 --output x",
+                &["alpha (0.5) must be between 1 and 4"],
+            ),
+            (
+                "build --base base.fbin --metric l2 --max-degree 0 --output x",
+                &["max_degree (0) must be between"],
+            ),
+            ("search vectors.jasper --queries query.fbin -k 0", &["k (0) must be at least 1"]),
+            (
+                "search vectors.jasper --queries query.fbin -k 10 --beam-width 9",
+                &["beam_width (9) must be at least k (10)"],
+            ),
+            ("eval vectors.jasper --queries query.fbin --truth gt.ibin -k 0", &["k (0) must be at least 1"]),
+            (
+                "eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths 64,8",
+                &["beam_width (8)"],
+            ),
+            ("eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths wide", &["invalid"]),
+            ("insert vectors.jasper --base query.fbin --upsert", &["--keys"]),
+            ("convert base.fbin x.ibin", &["fbin cannot become truth"]),
+            ("convert base.fbin x.jasper --from diskann", &["a diskann graph needs --base"]),
+            ("convert base.fbin x.fbin --from csv", &["format `csv` is not known"]),
+        ],
+    );
+}
+
+#[test]
+fn files_that_are_not_there() {
+    all_fail(
+        &Sandbox::with_index(),
+        1,
+        &[
+            ("build --base none.fbin --metric l2 --output x", &["none.fbin", "No such file"]),
+            ("build --base base.fbin --metric l2 --output none/x", &["none/x", "folder does not exist"]),
+            ("build --base base.fbin --metric l2 --keys none.txt --output x", &["none.txt", "No such file"]),
+            ("info none.jasper", &["none.jasper", "No such file"]),
+            ("check none.jasper", &["none.jasper", "No such file"]),
+            ("search none.jasper --queries query.fbin", &["none.jasper", "No such file"]),
+            ("search vectors.jasper --queries none.fbin", &["none.fbin", "No such file"]),
+            ("insert none.jasper --base base.fbin", &["none.jasper", "No such file"]),
+            ("delete vectors.jasper --keys none.txt", &["none.txt", "No such file"]),
+            ("consolidate none.jasper", &["none.jasper", "No such file"]),
+            ("compact none.jasper", &["none.jasper", "No such file"]),
+            ("eval vectors.jasper --queries query.fbin --truth none.ibin", &["none.ibin", "No such file"]),
+            ("groundtruth --base none.fbin --queries query.fbin --metric l2 --output x.ibin", &["none.fbin"]),
+            ("convert none.fbin x.npy", &["none.fbin", "No such file"]),
+            ("convert none.jasper x --to hnswlib", &["none.jasper", "No such file"]),
+        ],
+    );
+}
+
+#[test]
+fn files_that_hold_something_else() {
+    let sandbox = Sandbox::with_index();
+    sandbox.vectors::<u8>("bytes.u8bin", 20, 1);
+    let wide: Vec<f32> = vec![0.5; 17 * 20];
+    write_vectors(sandbox.path("wide.fbin"), MatrixView::new(&wide, 17).unwrap()).unwrap();
+    sandbox.write("short.fbin", &sandbox.read("base.fbin")[..500]);
+    sandbox.write("short.jasper", &sandbox.read("vectors.jasper")[..9000]);
+    sandbox.write("base.data", sandbox.read("base.fbin"));
+    sandbox.write("none.fbin", [0, 0, 0, 0, 16, 0, 0, 0]);
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("build --base short.fbin --metric l2 --output x", &["short.fbin", "header says 400 rows"]),
+            (
+                "build --base base.data --metric l2 --output x",
+                &["base.data", "does not end in a known format"],
+            ),
+            ("info base.fbin", &["base.fbin", "is not a Jasper index"]),
+            ("search base.fbin --queries query.fbin", &["is not a Jasper index"]),
+            ("info short.jasper", &["short.jasper", "9000 bytes"]),
+            ("check short.jasper", &["9000 bytes"]),
+            ("search short.jasper --queries query.fbin", &["9000 bytes"]),
+            ("insert short.jasper --base query.fbin", &["9000 bytes"]),
+            ("consolidate short.jasper", &["9000 bytes"]),
+            (
+                "search vectors.jasper --queries bytes.u8bin",
+                &["holds u8 values where f32 is needed", "jasper convert"],
+            ),
+            ("insert vectors.jasper --base bytes.u8bin", &["holds u8 values where f32 is needed"]),
+            ("search vectors.jasper --queries wide.fbin", &["dimension 17 where 16 is needed"]),
+            ("search vectors.jasper --queries none.fbin", &["none.fbin: holds no queries"]),
+            ("insert vectors.jasper --base wide.fbin", &["dimension 17 where 16 is needed"]),
+            (
+                "groundtruth --base base.fbin --queries wide.fbin --metric l2 --output x.ibin",
+                &["dimension 17"],
+            ),
+            (
+                "groundtruth --base none.fbin --queries query.fbin --metric l2 --output x.ibin",
+                &["there are no base rows"],
+            ),
+            (
+                "groundtruth --base query.fbin --queries base.fbin --metric l2 -k 21 --output x.ibin",
+                &["k (21)", "(20)"],
+            ),
+            (
+                "groundtruth --base base.fbin --queries query.fbin --metric l2 --output x.txt",
+                &["x.txt", "ibin, ivecs"],
+            ),
+            (
+                "eval vectors.jasper --queries base.fbin --truth gt.ibin",
+                &["truth of 20 queries, there are 400"],
+            ),
+            (
+                "eval vectors.jasper --queries query.fbin --truth gt.ibin -k 21 --beam-widths 64",
+                &["20 neighbours", "k is 21"],
+            ),
+            ("convert gt.ibin x.jasper --from diskann --base base.fbin --metric l2", &["gt.ibin", "bytes"]),
+        ],
+    );
+}
+
+#[test]
+fn vectors_that_cannot_be_stored() {
+    let sandbox = Sandbox::with_index();
+    let write = |name: &str, at: usize, value: f32| {
+        let mut rows = vec![1.0_f32; 16 * 20];
+        rows[at] = value;
+        if value == 0.0 {
+            rows[48..64].fill(0.0);
+        }
+        write_vectors(sandbox.path(name), MatrixView::new(&rows, 16).unwrap()).unwrap();
+    };
+    write("nan.fbin", 50, f32::NAN);
+    write("inf.fbin", 50, f32::INFINITY);
+    write("zero.fbin", 50, 0.0);
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            (
+                "build --base nan.fbin --metric l2 --output x",
+                &["row 3 holds a value that is not finite (NaN) at coordinate 2"],
+            ),
+            ("build --base inf.fbin --metric ip --output x", &["row 3", "(inf)"]),
+            ("build --base zero.fbin --metric cosine --output x", &["row 3 is a zero vector"]),
+            ("insert vectors.jasper --base nan.fbin", &["row 3", "(NaN)"]),
+            ("search vectors.jasper --queries nan.fbin", &["query: row 3", "(NaN)"]),
+            (
+                "groundtruth --base nan.fbin --queries query.fbin --metric l2 -k 5 --output x.ibin",
+                &["row 3", "NaN"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn keys_that_are_not_there() {
+    let sandbox = Sandbox::with_index();
+    for (name, text) in [
+        ("words.txt", "1\ntwo\n"),
+        ("blank.txt", "1\n\n2\n"),
+        ("large.txt", "1\n18446744073709551616\n"),
+        ("negative.txt", "-1\n"),
+        ("unknown.txt", "1\n400\n"),
+        ("twice.txt", "1\n2\n1\n"),
+        ("some.txt", "1\n2\n"),
+    ] {
+        sandbox.write(name, text);
+    }
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("delete vectors.jasper --keys words.txt", &["words.txt: line 2: a byte is no digit"]),
+            ("delete vectors.jasper --keys blank.txt", &["line 2: the line is empty"]),
+            ("delete vectors.jasper --keys large.txt", &["line 2: the number is too large"]),
+            ("delete vectors.jasper --keys negative.txt", &["line 1"]),
+            ("delete vectors.jasper --keys unknown.txt", &["key 400 is not in the index"]),
+            ("delete vectors.jasper --keys twice.txt", &["key 1 is given twice"]),
+            ("delete vectors.jasper --keys some.txt --undo", &["key 1 is not deleted"]),
+            ("search vectors.jasper --queries query.fbin --allow words.txt", &["words.txt: line 2"]),
+            ("build --base query.fbin --metric l2 --keys some.txt --output x", &["2 keys for 20 rows"]),
+            ("insert vectors.jasper --base query.fbin --keys some.txt", &["2 keys for 20 rows"]),
+        ],
+    );
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "some.txt"]);
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("delete vectors.jasper --keys some.txt", &["key 1 is deleted already"]),
+            ("convert vectors.jasper x --to hnswlib", &["2 deleted vectors", "consolidate first"]),
+        ],
+    );
+    sandbox.ok(&["consolidate", "vectors.jasper"]);
+    all_fail(
+        &sandbox,
+        1,
+        &[("delete vectors.jasper --keys some.txt --undo", &["key 1 is not in the index"])],
+    );
+}
+
+#[test]
+fn a_damaged_index_is_found_out() {
+    let sandbox = Sandbox::with_index();
+    let mut bytes = sandbox.read("vectors.jasper");
+    bytes[8192 + 100] ^= 1;
+    sandbox.write("vectors.jasper", bytes);
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("search vectors.jasper --queries query.fbin", &["section `vectors` is damaged"]),
+            ("insert vectors.jasper --base query.fbin", &["section `vectors` is damaged"]),
+        ],
+    );
+    let check = sandbox.jasper(&["check", "vectors.jasper", "--json"]);
+    assert_eq!(check.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!(report["sound"], false);
+    let damaged: Vec<_> =
+        report["sections"].as_array().unwrap().iter().filter(|part| part["intact"] == false).collect();
+    assert_eq!(damaged.len(), 1);
+    assert_eq!(damaged[0]["name"], "vectors");
+    assert!(String::from_utf8(check.stderr).unwrap().contains("is not sound"));
+}
+
+#[test]
+fn cuda_is_refused_with_a_way_out() {
+    all_fail(
+        &Sandbox::with_index(),
+        1,
+        &[
+            (
+                "build --base base.fbin --metric l2 --device cuda --output x",
+                &["cuda:0 cannot be used", "use cpu or auto"],
+            ),
+            ("search vectors.jasper --queries query.fbin --device cuda:1", &["cuda:1 cannot be used"]),
+            (
+                "eval vectors.jasper --queries query.fbin --truth gt.ibin --device cuda",
+                &["cuda:0 cannot be used"],
+            ),
+        ],
+    );
+}
+
+/// A folder that takes no files. Permissions do not stop every user, but nobody makes files in `/proc`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_takes_no_files() {
+    let sandbox = Sandbox::with_index();
+    fs::write(sandbox.path("gone.txt"), "1\n").unwrap();
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("build --base base.fbin --metric l2 --output /proc/x", &["cannot write /proc/x"]),
+            ("insert vectors.jasper --base query.fbin --output /proc/x", &["cannot write /proc/x"]),
+            ("delete vectors.jasper --keys gone.txt --output /proc/x", &["cannot write /proc/x"]),
+            ("consolidate vectors.jasper --output /proc/x", &["cannot write /proc/x"]),
+            ("convert base.fbin /proc/x.npy", &["/proc/x.npy"]),
+            ("search vectors.jasper --queries query.fbin --output /proc/x.ibin", &["/proc/x.ibin"]),
+            (
+                "groundtruth --base base.fbin --queries query.fbin --metric l2 --output /proc/x.ibin",
+                &["/proc/x.ibin"],
+            ),
+        ],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_read_only_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::with_index();
+    let allow = |mode| fs::set_permissions(sandbox.folder(), PermissionsExt::from_mode(mode)).unwrap();
+    allow(0o555);
+    // Some users, such as root, may write all the same; they are asked for nothing here.
+    if fs::write(sandbox.path("probe"), "").is_err() {
+        all_fail(
+            &sandbox,
+            1,
+            &[("insert vectors.jasper --base query.fbin", &["vectors.jasper", "untouched"])],
+        );
+    }
+    allow(0o755);
+}
+
+#[test]
+fn an_empty_set_is_an_index_without_vectors() {
+    let sandbox = Sandbox::with_index();
+    sandbox.write("none.fbin", [0, 0, 0, 0, 16, 0, 0, 0]);
+    let built = sandbox.one(&["build", "--base", "none.fbin", "--metric", "l2", "--output", "empty.jasper"]);
+    assert_eq!(built["points"], 0);
+    let answers = sandbox.ok(&["search", "empty.jasper", "--queries", "query.fbin"]);
+    assert!(answers.iter().all(|line| line["keys"].as_array().unwrap().is_empty()));
+    assert_eq!(sandbox.one(&["check", "empty.jasper"])["sound"], true);
+    assert_eq!(sandbox.one(&["insert", "empty.jasper", "--base", "base.fbin"])["first_key"], 0);
+    assert_eq!(sandbox.one(&["info", "empty.jasper"])["points"], 400);
+}

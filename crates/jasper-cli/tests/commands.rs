@@ -1,0 +1,314 @@
+//! Every command, on files small enough to know the answers.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{DIMENSION, Sandbox};
+use jasper::{f16, recall::recall_at};
+use jasper_data::{GroundTruth, VectorFile};
+use serde_json::{Value, json};
+
+const COMMANDS: [&str; 12] = [
+    "demo",
+    "build",
+    "search",
+    "insert",
+    "delete",
+    "consolidate",
+    "compact",
+    "check",
+    "info",
+    "groundtruth",
+    "eval",
+    "convert",
+];
+
+fn has_fields(object: &Value, fields: &[&str]) {
+    let missing: Vec<_> = fields.iter().filter(|field| object.get(field).is_none()).collect();
+    assert!(missing.is_empty(), "{object} lacks {missing:?}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let sandbox = Sandbox::new();
+    for command in COMMANDS {
+        let output = sandbox.jasper(&[command, "--help"]);
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && help.contains(&format!("\n  jasper {command} ")), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+}
+
+#[test]
+fn build_tells_what_it_built() {
+    let sandbox = Sandbox::with_index();
+    let build =
+        ["build", "--base", "base.fbin", "--metric", "l2", "--max-degree", "24", "--build-beam-width", "48"];
+    let rest = ["--alpha", "1.1", "--seed", "5", "--device", "cpu", "--output", "other.jasper"];
+    let report = sandbox.one(&[&build[..], &rest, &["--threads", "1"]].concat());
+    for (field, value) in [
+        ("points", json!(400)),
+        ("dimension", json!(16)),
+        ("element", json!("f32")),
+        ("metric", json!("l2")),
+        ("max_degree", json!(24)),
+        ("build_beam_width", json!(48)),
+        ("seed", json!(5)),
+        ("identical", json!(0)),
+        ("threads", json!(1)),
+        ("bytes", json!(sandbox.read("other.jasper").len())),
+    ] {
+        assert_eq!(report[field], value, "{field}");
+    }
+    let positive = ["seconds", "vectors_per_second", "mean_degree", "hops", "distances", "estimated_bytes"];
+    assert!(positive.iter().all(|field| report[field].as_f64().unwrap() > 0.0), "{report}");
+    assert!(!cfg!(target_os = "linux") || report["peak_bytes"].as_u64().unwrap() > 1_000_000);
+
+    let first = sandbox.read("other.jasper");
+    sandbox.ok(&[&build[..], &rest, &["--threads", "3"]].concat());
+    assert!(sandbox.read("other.jasper") == first, "the number of threads shows in the index");
+}
+
+#[test]
+fn info_agrees_with_build() {
+    let sandbox = Sandbox::with_index();
+    let info = sandbox.one(&["info", "vectors.jasper"]);
+    has_fields(
+        &info,
+        &["points", "deleted", "dimension", "element", "metric", "max_degree", "mean_degree", "bytes"],
+    );
+    assert_eq!(info["points"], 400);
+    assert_eq!(info["bytes"], sandbox.read("vectors.jasper").len());
+    let sections: u64 =
+        info["sections"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum();
+    assert!(sections < info["bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn every_element_and_metric_goes_all_the_way() {
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<f32>("base.fbin", 300, 0);
+    sandbox.vectors::<f16>("base.f16bin", 300, 0);
+    sandbox.vectors::<u8>("base.u8bin", 300, 0);
+    sandbox.vectors::<i8>("base.i8bin", 300, 0);
+    sandbox.vectors::<f32>("base.fvecs", 300, 0);
+    sandbox.vectors::<u8>("base.bvecs", 300, 0);
+    sandbox.vectors::<i8>("base.npy", 300, 0);
+    for file in
+        ["base.fbin", "base.f16bin", "base.u8bin", "base.i8bin", "base.fvecs", "base.bvecs", "base.npy"]
+    {
+        for metric in ["l2", "cosine", "ip"] {
+            let set = ["--base", file, "--metric", metric];
+            sandbox.ok(&[&["build"], &set[..], &["--output", "x.jasper"]].concat());
+            let truth =
+                [&["groundtruth"], &set[..], &["--queries", file, "-k", "15", "--output", "x.ibin"]].concat();
+            assert_eq!(sandbox.one(&truth)["queries"], 300);
+            let search =
+                ["search", "x.jasper", "--queries", file, "--beam-width", "40", "--output", "found.ibin"];
+            sandbox.ok(&search);
+            let read = |name| GroundTruth::read(sandbox.path(name)).unwrap();
+            let (truth, found) = (read("x.ibin"), read("found.ibin"));
+            let keys = |query| found.truth(query).ids.iter().copied().map(u64::from).collect::<Vec<_>>();
+            let recall =
+                (0..300).map(|query| recall_at(10, &keys(query), truth.truth(query))).sum::<f64>() / 300.0;
+            assert!(recall > 0.98, "{file} {metric}: {recall}");
+        }
+    }
+}
+
+#[test]
+fn eval_gives_a_line_for_each_width() {
+    let sandbox = Sandbox::with_index();
+    let eval = ["eval", "vectors.jasper", "--queries", "query.fbin", "--truth", "gt.ibin", "-k", "5"];
+    let lines = sandbox
+        .ok(&[&eval[..], &["--beam-widths", "5,20,100", "--threads", "1", "--plot", "x.svg"]].concat());
+    assert_eq!(
+        lines.iter().map(|line| line["beam_width"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [5, 20, 100]
+    );
+    for line in &lines {
+        has_fields(line, &["beam_width", "k", "recall", "queries_per_second", "mean_hops", "mean_distances"]);
+        assert_eq!(line["k"], 5);
+        assert!(line["rounds"].as_u64().unwrap() >= 3);
+    }
+    let of = |field: &str| lines.iter().map(|line| line[field].as_f64().unwrap()).collect::<Vec<_>>();
+    assert!(of("mean_distances").is_sorted() && of("mean_hops").is_sorted());
+    assert!(of("recall")[2] > 0.99, "{lines:?}");
+    let svg = String::from_utf8(sandbox.read("x.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("recall@5") && svg.contains("vectors: 400 vectors"));
+}
+
+#[test]
+fn search_answers_to_a_file_or_in_json() {
+    let sandbox = Sandbox::with_index();
+    let search = ["search", "vectors.jasper", "--queries", "query.fbin", "-k", "10", "--beam-width", "64"];
+    let report = sandbox.one(&[&search[..], &["--output", "answers.ibin"]].concat());
+    has_fields(&report, &["seconds", "queries_per_second", "mean_hops", "mean_distances"]);
+    assert_eq!([&report["queries"], &report["k"], &report["beam_width"]], [20, 10, 64]);
+    let answers = GroundTruth::read(sandbox.path("answers.ibin")).unwrap();
+    let truth = GroundTruth::read(sandbox.path("gt.ibin")).unwrap();
+    let lines = sandbox.ok(&search);
+    assert_eq!((answers.len(), lines.len()), (20, 20));
+    for (query, line) in lines.iter().enumerate() {
+        let keys: Vec<u64> = serde_json::from_value(line["keys"].clone()).unwrap();
+        assert_eq!(line["query"], query);
+        assert!(keys.iter().zip(answers.truth(query).ids).all(|(&a, &b)| a == u64::from(b)));
+        assert!(recall_at(10, &keys, truth.truth(query)) > 0.8);
+    }
+    // Without --json the answers are lines of JSON all the same.
+    assert!(sandbox.jasper(&search).stdout.starts_with(b"{\"query\":0,\"keys\":["));
+}
+
+#[test]
+fn places_without_an_answer_are_marked() {
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<u8>("base.u8bin", 3, 0);
+    sandbox.ok(&["build", "--base", "base.u8bin", "--metric", "l2", "--output", "x.jasper"]);
+    let search = ["search", "x.jasper", "--queries", "base.u8bin", "-k", "5"];
+    assert_eq!(sandbox.ok(&search)[1]["keys"].as_array().unwrap().len(), 3);
+    sandbox.ok(&[&search[..], &["--output", "x.ibin"]].concat());
+    let answers = GroundTruth::read(sandbox.path("x.ibin")).unwrap();
+    assert_eq!(answers.truth(2).ids[3..], [u32::MAX; 2]);
+    assert_eq!(answers.truth(2).ids[0], 2);
+}
+
+#[test]
+fn allow_answers_with_those_keys_only() {
+    let sandbox = Sandbox::with_index();
+    let search = ["search", "vectors.jasper", "--queries", "query.fbin", "-k", "3"];
+    sandbox.write("few.txt", "7\n300\n11\n999999\n");
+    for line in sandbox.ok(&[&search[..], &["--allow", "few.txt"]].concat()) {
+        let keys: BTreeSet<u64> = serde_json::from_value(line["keys"].clone()).unwrap();
+        assert_eq!(keys, BTreeSet::from([7, 11, 300]));
+    }
+    sandbox.write("all.txt", (0..400).map(|key| format!("{key}\n")).collect::<String>());
+    assert_eq!(sandbox.ok(&search), sandbox.ok(&[&search[..], &["--allow", "all.txt"]].concat()));
+}
+
+#[test]
+fn an_index_lives_through_all_changes() {
+    let sandbox = Sandbox::with_index();
+    sandbox.vectors::<f32>("more.fbin", 40, 2);
+    sandbox.write("gone.txt", (0..50).map(|key| format!("{key}\n")).collect::<String>());
+    let points = |sandbox: &Sandbox| {
+        let info = sandbox.one(&["info", "vectors.jasper"]);
+        [&info["points"], &info["deleted"], &info["free"]].map(|number| number.as_u64().unwrap())
+    };
+
+    let insert = sandbox.one(&["insert", "vectors.jasper", "--base", "more.fbin"]);
+    assert_eq!([&insert["inserted"], &insert["first_key"], &insert["points"]], [40, 400, 440]);
+    let delete = sandbox.one(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
+    assert_eq!([&delete["keys"], &delete["points"], &delete["deleted"]], [50, 390, 50]);
+    assert_eq!(points(&sandbox), [390, 50, 0]);
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt", "--undo"]);
+    assert_eq!(points(&sandbox), [440, 0, 0]);
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
+    assert_eq!(sandbox.one(&["consolidate", "vectors.jasper"])["freed"], 50);
+    assert_eq!(points(&sandbox), [390, 0, 50]);
+    let compact = sandbox.one(&["compact", "vectors.jasper", "--output", "small.jasper"]);
+    assert_eq!([&compact["freed"], &compact["points"]], [50, 390]);
+    assert_eq!(points(&sandbox), [390, 0, 50], "--output leaves the index as it is");
+    assert!(sandbox.read("small.jasper").len() < sandbox.read("vectors.jasper").len());
+
+    for index in ["vectors.jasper", "small.jasper"] {
+        let check = sandbox.one(&["check", index]);
+        assert_eq!(
+            [&check["sound"], &check["graph"]["keys"], &check["graph"]["faults"]],
+            [&json!(true), &json!(390), &json!(0)]
+        );
+        let nearest = sandbox.ok(&["search", index, "--queries", "more.fbin", "-k", "1"]);
+        let keys: Vec<u64> = nearest.iter().map(|line| line["keys"][0].as_u64().unwrap()).collect();
+        assert_eq!(keys, (400..440).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn keys_are_the_users() {
+    let sandbox = Sandbox::with_index();
+    sandbox.vectors::<f32>("two.fbin", 2, 3);
+    sandbox.write("keys.txt", "5\n18446744073709551614\n");
+    let insert = ["insert", "vectors.jasper", "--base", "two.fbin", "--keys", "keys.txt"];
+    assert!(sandbox.fails(1, &insert).contains("key 5 is in the index already; use upsert"));
+    let report = sandbox.one(&[&insert[..], &["--upsert"]].concat());
+    assert_eq!([&report["points"], &report["first_key"]], [&json!(401), &Value::Null]);
+    let search = ["search", "vectors.jasper", "--queries", "two.fbin", "-k", "1"];
+    let keys: Vec<_> = sandbox.ok(&search).iter().map(|line| line["keys"][0].as_u64().unwrap()).collect();
+    assert_eq!(keys, [5, 18446744073709551614]);
+    let error = sandbox.fails(1, &[&search[..], &["--output", "x.ibin"]].concat());
+    assert!(error.contains("key 18446744073709551614 does not fit"), "{error}");
+}
+
+#[test]
+fn vectors_and_truth_change_format() {
+    let sandbox = Sandbox::with_index();
+    for (from, to, rounded) in [
+        ("base.fbin", "a.fvecs", false),
+        ("a.fvecs", "b.npy", false),
+        ("b.npy", "c.fbin", false),
+        ("c.fbin", "d.i8bin", true),
+    ] {
+        let report = sandbox.one(&["convert", from, to]);
+        assert_eq!(report["rows"], 400);
+        assert_eq!(report["rounded"].as_u64().unwrap() > 0, rounded, "{from} to {to}");
+    }
+    assert!(sandbox.read("c.fbin") == sandbox.read("base.fbin"));
+    let bytes = VectorFile::open(sandbox.path("d.i8bin")).unwrap();
+    assert_eq!((bytes.len(), bytes.dimension()), (400, DIMENSION));
+    assert_eq!(sandbox.one(&["convert", "gt.ibin", "gt.ivecs"])["rows"], 20);
+    let truth = GroundTruth::read(sandbox.path("gt.ibin")).unwrap();
+    assert_eq!(GroundTruth::read(sandbox.path("gt.ivecs")).unwrap().ids(), truth.ids());
+}
+
+#[test]
+fn graphs_go_out_and_come_back() {
+    let sandbox = Sandbox::with_index();
+    let out = ["convert", "vectors.jasper", "graph.bin", "--to", "diskann", "--keys", "rows.txt"];
+    assert_eq!(sandbox.one(&out)["rows"], 400);
+    assert_eq!(
+        sandbox.read("rows.txt"),
+        (0..400).map(|key| format!("{key}\n")).collect::<String>().as_bytes()
+    );
+    assert_eq!(sandbox.read("graph.bin.data").len(), 8 + 400 * DIMENSION * 4);
+    let back =
+        ["convert", "graph.bin", "back.jasper", "--from", "diskann", "--base", "base.fbin", "--metric", "l2"];
+    assert_eq!(sandbox.one(&back)["rows"], 400);
+    let search = |index| sandbox.ok(&["search", index, "--queries", "query.fbin"]);
+    assert_eq!(search("back.jasper"), search("vectors.jasper"));
+    assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.bin", "--to", "hnswlib"])["rows"], 400);
+
+    // ParlayANN's layout by hand: three vertices in a ring.
+    sandbox.vectors::<u8>("three.u8bin", 3, 0);
+    let words: Vec<u8> = [3_u32, 1, 1, 1, 1, 1, 2, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    sandbox.write("ring.graph", words);
+    let ring = [
+        "convert",
+        "ring.graph",
+        "ring.jasper",
+        "--from",
+        "parlayann",
+        "--base",
+        "three.u8bin",
+        "--metric",
+        "l2",
+    ];
+    sandbox.ok(&ring);
+    assert_eq!(sandbox.one(&["check", "ring.jasper"])["graph"]["edges"], 3);
+}
+
+#[test]
+fn text_is_for_people() {
+    let sandbox = Sandbox::with_index();
+    for command in [
+        &["build", "--base", "base.fbin", "--metric", "l2", "--output", "x.jasper"][..],
+        &["info", "vectors.jasper"],
+        &["check", "vectors.jasper"],
+        &["compact", "vectors.jasper"],
+        &["eval", "vectors.jasper", "--queries", "query.fbin", "--truth", "gt.ibin"],
+    ] {
+        let output = sandbox.jasper(command);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && output.stderr.is_empty() && !text.contains('{'), "{text}");
+        assert!(text.lines().count() > 1 && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! A folder of small files, and the program run on them.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use jasper::synthetic::Clusters;
+use jasper::{Element, MatrixView};
+use jasper_data::write_vectors;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Coordinates of the vectors.
+pub const DIMENSION: usize = 16;
+
+/// A folder that goes when the test ends.
+pub struct Sandbox(TempDir);
+
+impl Sandbox {
+    /// An empty folder.
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A folder with `base.fbin` (400 rows), `query.fbin` (20 rows), `gt.ibin` (k = 20) and `vectors.jasper`.
+    pub fn with_index() -> Self {
+        let sandbox = Self::new();
+        sandbox.vectors::<f32>("base.fbin", 400, 0);
+        sandbox.vectors::<f32>("query.fbin", 20, 1);
+        sandbox.ok(&["build", "--base", "base.fbin", "--metric", "l2", "--output", "vectors.jasper"]);
+        let truth = ["groundtruth", "--base", "base.fbin", "--queries", "query.fbin"];
+        sandbox.ok(&[&truth[..], &["--metric", "l2", "-k", "20", "--output", "gt.ibin"]].concat());
+        sandbox
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    /// Writes seeded rows; other streams are other rows of the same set.
+    pub fn vectors<T: Element>(&self, name: &str, rows: usize, stream: u64) {
+        let rows: Vec<T> = Clusters::new(DIMENSION, 7).rows(rows, stream);
+        write_vectors(self.path(name), MatrixView::new(&rows, DIMENSION).unwrap()).unwrap();
+    }
+
+    /// Every file of the folder and what it holds.
+    pub fn content(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let entries = fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        files.sort();
+        files
+    }
+
+    /// Runs the program in the folder.
+    pub fn jasper(&self, arguments: &[&str]) -> Output {
+        Command::cargo_bin("jasper").unwrap().current_dir(self.folder()).args(arguments).output().unwrap()
+    }
+
+    /// Runs it with `--json`; it must succeed and say nothing on standard error. Gives its objects.
+    pub fn ok(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.jasper(&[arguments, &["--json"]].concat());
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && stderr.is_empty(), "{arguments:?}: {stderr}");
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// As [`Self::ok`], for commands that report one object.
+    pub fn one(&self, arguments: &[&str]) -> Value {
+        let mut objects = self.ok(arguments);
+        assert_eq!(objects.len(), 1, "{arguments:?}");
+        objects.remove(0)
+    }
+
+    /// Runs it; it must fail with `code`, print nothing on standard output, and leave every file as it was. Gives
+    /// what it says.
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let before = self.content();
+        let output = self.jasper(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{arguments:?}: {}", text(&output.stdout));
+        assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
+        assert!(self.content() == before, "{arguments:?} changed a file");
+        stderr
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
