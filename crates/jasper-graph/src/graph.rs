@@ -33,6 +33,8 @@ pub struct Graph<T: 'static> {
     pub(crate) start_points: Vec<VectorId>,
     /// Vertices linked since it was last known that all live ones can be reached.
     pub(crate) unchecked: usize,
+    /// The key after the largest there ever was.
+    pub(crate) next_key: Key,
     pub(crate) journal: Option<Journal>,
 }
 
@@ -62,6 +64,7 @@ impl<T: Element> Graph<T> {
             free: BitSet::new(),
             start_points: Vec::new(),
             unchecked: 0,
+            next_key: 0,
             journal: None,
         })
     }
@@ -323,15 +326,13 @@ impl<T: Element> Graph<T> {
     pub fn assign_unused_key(&mut self, key: Key, slot: VectorId) {
         let alone = !self.is_live(slot);
         self.keys.assign(key, slot, alone);
+        self.next_key = self.next_key.max(key.saturating_add(1));
         self.tombstones.remove(slot.index());
     }
 
-    /// The key that follows the largest in the index, deleted keys that can be restored included.
-    ///
-    /// Cost: one pass over the keys.
+    /// The key after the largest that was ever in the index, and so one that names no other vector in anybody's books.
     pub fn next_key(&self) -> Key {
-        let live = self.live_slots().flat_map(|slot| self.keys.of(slot));
-        live.chain(self.deleted_keys()).max().map_or(0, |largest| largest + 1)
+        self.next_key
     }
 
     /// Whether the key is live.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jasper_build::{
-    CompactReport, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError, InsertReport, PoolError,
-    SearchError, SearchParams, SearchReport,
+    CompactReport, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError, InsertReport,
+    PoolError, SearchError, SearchParams, SearchReport,
 };
 use jasper_core::{BuildParams, Cancelled, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
@@ -68,6 +68,16 @@ impl<T: Element> Index<T> {
     /// [`PoolError`] when `threads` threads (0: one for each processor) cannot be started.
     pub fn of_graph(graph: Graph<T>, threads: usize) -> Result<Self, PoolError> {
         Ok(Self { graph, executor: Arc::new(CpuExecutor::new(threads)?) })
+    }
+
+    /// Makes searches on long rows faster, with the same answers: keeps each row of f32 a second time at a byte a
+    /// coordinate, by which most rows are ruled out without being read. Takes a quarter of the vectors' memory, and is
+    /// kept in step with changes; other elements are small enough and take nothing. Not saved.
+    ///
+    /// # Errors
+    /// [`RowError::Memory`].
+    pub fn sketch(&mut self) -> Result<(), RowError> {
+        Ok(self.graph.sketch()?)
     }
 
     /// The graph beneath: vertices, edges, keys.
@@ -215,7 +225,10 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`Cancelled`].
-    pub fn consolidate_with(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, Cancelled> {
+    pub fn consolidate_with(
+        &mut self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<ConsolidateReport, Cancelled> {
         self.updater().consolidate(progress)
     }
 

@@ -26,6 +26,8 @@ pub struct IndexStats {
     pub mean_degree: f64,
     /// Bytes of vectors.
     pub vector_bytes: usize,
+    /// Bytes of sketches; 0 without [`crate::Index::sketch`].
+    pub sketch_bytes: usize,
     /// Bytes of adjacency at full degree.
     pub graph_bytes: usize,
 }
@@ -46,6 +48,7 @@ impl IndexStats {
             max_degree: graph.params().max_degree(),
             mean_degree: edges as f64 / vertices.max(1) as f64,
             vector_bytes: graph.vector_bytes(),
+            sketch_bytes: graph.sketch_bytes(),
             graph_bytes: graph.graph_bytes(),
         }
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BuildParams, Element, ElementKind, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES};
+use jasper_core::{BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES};
 
 use super::rule::item;
 use super::small::KeyAt;
@@ -43,6 +43,7 @@ pub struct IndexInfo {
     pub file_bytes: u64,
     pub(super) largest_squared_norm: f32,
     pub(super) unchecked: usize,
+    pub(super) next_key: Key,
 }
 
 /// The section as it is in the file.
@@ -68,6 +69,8 @@ struct Record {
     edges: u64,
     /// Vertices linked since every live one was last known to be reached.
     unchecked: u64,
+    /// The key after the largest there ever was.
+    next_key: u64,
 }
 
 impl IndexInfo {
@@ -216,6 +219,7 @@ impl Record {
             file_bytes: 0,
             largest_squared_norm: self.largest_squared_norm,
             unchecked: self.unchecked.min(self.slots) as usize,
+            next_key: self.next_key,
         };
         if self.row_stride as usize != info.row_stride() {
             return Err(format!("row stride {} in place of {}", self.row_stride, info.row_stride()));
@@ -244,6 +248,7 @@ pub(super) fn params_bytes<T: Element>(graph: &Graph<T>) -> Vec<u8> {
         free: graph.free() as u64,
         edges: graph.edges(),
         unchecked: graph.unchecked() as u64,
+        next_key: graph.next_key(),
     };
     bytemuck::bytes_of(&record).to_vec()
 }

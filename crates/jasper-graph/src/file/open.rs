@@ -160,6 +160,7 @@ impl<T: Element> Columns<T> {
             free: small.free,
             start_points: small.start_points,
             unchecked: info.unchecked,
+            next_key: info.next_key,
             journal: None,
         }
     }
