@@ -76,14 +76,19 @@ pub use stats::IndexStats;
 pub use update::DeleteError;
 
 pub use jasper_build::{
-    BuildReport, CompactReport, ConsolidateReport, Filter, Hit, InsertError, InsertReport, SearchError, SearchParams,
-    SearchReport, Work,
+    BuildReport, CompactReport, ConsolidateReport, Filter, Hit, InsertError, InsertReport, SearchError,
+    SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
-    BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY, ParamError,
-    Progress, ProgressFn, RowSource, Stage, f16, recall, silent, synthetic,
+    BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,
+    ParamError, Progress, ProgressFn, RowSource, Stage, f16, recall, silent, synthetic,
 };
 pub use jasper_data as data;
 pub use jasper_graph::{
     FileReport, IndexInfo, KeyError, OpenError, RowError, SaveError, SaveStats, check_file, interop,
 };
+
+/// The examples of the README run with those of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

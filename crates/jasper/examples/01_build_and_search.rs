@@ -1,0 +1,41 @@
+//! Builds an index and asks it for the nearest vectors, one query and many at once.
+
+use std::error::Error;
+
+use jasper::data::{ThreadPoolBuilder, exact_knn};
+use jasper::recall::recall_at;
+use jasper::{Index, MatrixView, Metric, SearchParams, silent, synthetic::Clusters};
+
+#[doc(hidden)]
+pub fn main() -> Result<(), Box<dyn Error>> {
+    // 5,000 vectors of 32 coordinates, one after another, and 100 to ask for.
+    let set = Clusters::new(32, 1);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(5_000, 0), set.rows(100, 1));
+    let (rows, queries) = (MatrixView::new(&rows, 32)?, MatrixView::new(&queries, 32)?);
+
+    let index = Index::builder(Metric::L2).max_degree(32).build(&rows)?;
+    let stats = index.stats();
+    println!("{} vectors with {:.1} edges each", stats.keys, stats.mean_degree);
+
+    // One query. Keys are row numbers, unless you give your own.
+    let hits = index.search(queries.row(0), SearchParams::new(3))?;
+    for hit in &hits {
+        println!("row {} at squared distance {:.0}", hit.key, hit.distance);
+    }
+    assert!(hits.is_sorted_by(|a, b| a.distance <= b.distance));
+
+    // Many at once, on all threads. A wider beam finds more and takes longer.
+    let k = 10;
+    let hits = index.search_batch(queries, SearchParams::new(k).beam_width(100))?;
+
+    // How many of the true neighbours is that?
+    let truth = exact_knn(rows, queries, k, Metric::L2, &ThreadPoolBuilder::new().build()?, &mut silent)?;
+    let recalls = hits.chunks(k).enumerate().map(|(query, hits)| {
+        let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
+        recall_at(k, &keys, truth.truth(query))
+    });
+    let recall = recalls.sum::<f64>() / queries.len() as f64;
+    println!("recall@{k} {recall:.4}");
+    assert!(recall > 0.99);
+    Ok(())
+}

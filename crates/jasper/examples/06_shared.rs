@@ -1,0 +1,48 @@
+//! Many threads search while one changes the index.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use jasper::{Index, MatrixView, Metric, SearchParams, SharedIndex, synthetic::Clusters};
+
+#[doc(hidden)]
+pub fn main() -> Result<(), Box<dyn Error>> {
+    let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);
+    let part = |from: usize, to: usize| MatrixView::new(&rows[from * 16..to * 16], 16);
+    let index = SharedIndex::new(Index::builder(Metric::L2).build(&part(0, 2_000)?)?);
+    let done = AtomicBool::new(false);
+
+    let searches = thread::scope(|scope| {
+        // Row 100 stays in the index all the time, so every search finds it, whatever is changed meanwhile.
+        let search = || {
+            let mut searches = 0;
+            while !done.load(Ordering::Relaxed) || searches == 0 {
+                let hits =
+                    index.search(&rows[100 * 16..][..16], SearchParams::new(3)).expect("a query as rows are");
+                assert_eq!(hits[0].key, 100);
+                searches += 1;
+            }
+            searches
+        };
+        let searchers = [scope.spawn(search), scope.spawn(search)];
+
+        let change = || -> Result<(), Box<dyn Error>> {
+            index.insert_next(&part(2_000, 4_000)?)?;
+            index.delete(&(500..1_500).collect::<Vec<_>>())?;
+            index.consolidate()?;
+            Ok(())
+        };
+        let changed = change();
+        done.store(true, Ordering::Relaxed);
+        let searches: usize =
+            searchers.into_iter().map(|thread| thread.join().expect("no search fails")).sum();
+        changed.map(|()| searches)
+    })?;
+    println!("{searches} searches during an insert of 2,000, a delete of 1,000 and a consolidation");
+
+    let index = index.into_inner();
+    assert_eq!(index.len(), 3_000);
+    assert!(index.check().is_sound());
+    Ok(())
+}

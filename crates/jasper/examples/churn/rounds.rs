@@ -1,0 +1,129 @@
+//! Rounds of replacing some vectors of an index with others, and what they do to recall.
+
+use std::error::Error;
+
+use jasper::data::{ThreadPoolBuilder, exact_knn};
+use jasper::recall::{Truth, recall_at};
+use jasper::synthetic::permutation;
+use jasper::{Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, silent};
+
+/// What is done, and how it is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Churn {
+    /// How near two vectors are.
+    pub metric: Metric,
+    /// Vectors in the index, of those there are; the others come in their place.
+    pub live: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// Share of the vectors that a round replaces.
+    pub share: f64,
+    /// Share of deleted vertices from which on a round ends with a consolidation; 0 is every round.
+    pub consolidate_at: f64,
+    /// Recall is measured at this many answers.
+    pub k: usize,
+    /// And with this frontier.
+    pub beam_width: usize,
+}
+
+/// What a round left.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Rounds done; the build is round 0.
+    pub number: usize,
+    /// Recall of the index as it is now, among the vectors it holds now.
+    pub recall: f64,
+    /// Deleted vertices that are walked through yet.
+    pub deleted: usize,
+    /// Vectors that no search can find.
+    pub unreachable: usize,
+}
+
+impl Churn {
+    /// Plays all rounds, telling `report` of each. Gives the recall of a fresh build over the last round's vectors.
+    ///
+    /// `rows` are the vectors that come and go, under their row numbers as keys: those that were out for the longest
+    /// come first, and any may go.
+    pub fn play<T: Element>(
+        &self,
+        builder: IndexBuilder<'_>,
+        rows: MatrixView<'_, T>,
+        queries: MatrixView<'_, T>,
+        mut report: impl FnMut(Round),
+    ) -> Result<f64, Box<dyn Error>> {
+        let replaced = (self.live as f64 * self.share) as usize;
+        let mut inside: Vec<Key> = (0..self.live as Key).collect();
+        let mut outside: Vec<Key> = (self.live as Key..rows.len() as Key).collect();
+        if outside.len() < replaced {
+            return Err(format!("{} rows are too few to replace {replaced} of {}", rows.len(), self.live).into());
+        }
+        let mut index = builder.build(&view(&gather(rows, &inside), rows))?;
+        report(self.measure(&index, 0, rows, queries, &inside)?);
+        for number in 1..=self.rounds {
+            let order = permutation(inside.len(), number as u64);
+            let gone: Vec<Key> = order[..replaced].iter().map(|&i| inside[i as usize]).collect();
+            let come: Vec<Key> = outside.drain(..replaced).collect();
+            index.delete(&gone)?;
+            index.insert(&view(&gather(rows, &come), rows), &come)?;
+            order[..replaced].iter().zip(&come).for_each(|(&i, &key)| inside[i as usize] = key);
+            outside.extend(gone);
+            let stats = index.stats();
+            if stats.deleted as f64 >= self.consolidate_at * stats.vertices as f64 || number == self.rounds {
+                index.consolidate()?;
+            }
+            report(self.measure(&index, number, rows, queries, &inside)?);
+        }
+        let fresh = builder.keys(&inside).build(&view(&gather(rows, &inside), rows))?;
+        recall(&fresh, rows, &inside, queries, self.search())
+    }
+
+    fn measure<T: Element>(
+        &self,
+        index: &Index<T>,
+        number: usize,
+        rows: MatrixView<'_, T>,
+        queries: MatrixView<'_, T>,
+        inside: &[Key],
+    ) -> Result<Round, Box<dyn Error>> {
+        let recall = recall(index, rows, inside, queries, self.search())?;
+        Ok(Round { number, recall, deleted: index.stats().deleted, unreachable: index.check().unreachable.len() })
+    }
+
+    fn search(&self) -> SearchParams<'static> {
+        SearchParams::new(self.k).beam_width(self.beam_width)
+    }
+}
+
+/// Mean recall over the queries of an index that holds the rows `inside` under their numbers, against the exact
+/// neighbours among these.
+pub fn recall<T: Element>(
+    index: &Index<T>,
+    rows: MatrixView<'_, T>,
+    inside: &[Key],
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<f64, Box<dyn Error>> {
+    let held = gather(rows, inside);
+    let pool = ThreadPoolBuilder::new().build()?;
+    // Deeper than k, so that ties with the k-th are seen.
+    let depth = (2 * params.k).min(inside.len());
+    let truth = exact_knn(view(&held, rows), queries, depth, index.metric(), &pool, &mut silent)?;
+    let hits = index.search_batch(queries, params)?;
+    let recalls = hits.chunks_exact(params.k).enumerate().map(|(query, hits)| {
+        let Truth { ids, distances } = truth.truth(query);
+        let ids: Vec<u32> = ids.iter().map(|&id| inside[id as usize] as u32).collect();
+        let answers: Vec<Key> = hits.iter().map(|hit| hit.key).collect();
+        recall_at(params.k, &answers, Truth { ids: &ids, distances })
+    });
+    Ok(recalls.sum::<f64>() / queries.len() as f64)
+}
+
+/// The rows of some numbers, one behind the other.
+fn gather<T: Element>(rows: MatrixView<'_, T>, keys: &[Key]) -> Vec<T> {
+    keys.iter().flat_map(|&key| rows.row(key as usize)).copied().collect()
+}
+
+/// Gathered rows, of the shape of those they were gathered from.
+fn view<'a, T: Element>(gathered: &'a [T], from: MatrixView<'_, T>) -> MatrixView<'a, T> {
+    MatrixView::new(gathered, from.dimension()).expect("whole rows of a valid dimension")
+}
