@@ -7,7 +7,7 @@ use jasper::{Device, Element, IndexInfo, SearchError, SearchParams};
 
 use crate::curve::{self, Point};
 use crate::element::with_element;
-use crate::files::{open_index, read_queries, read_truth};
+use crate::files::{open_to_search, read_queries, read_truth};
 use crate::human;
 use crate::plot::Plot;
 use crate::screen::Screen;
@@ -60,7 +60,7 @@ impl Args {
     }
 
     fn eval<T: Element>(self, screen: Screen) -> Result<()> {
-        let index = open_index::<T>(&self.index, self.threads, screen)?;
+        let index = open_to_search::<T>(&self.index, self.threads, screen)?;
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let truth = read_truth(&self.truth, queries.len(), self.k)?;

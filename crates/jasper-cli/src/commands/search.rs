@@ -11,7 +11,7 @@ use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 
 use crate::element::with_element;
-use crate::files::{open_index, read_queries};
+use crate::files::{open_to_search, read_queries};
 use crate::human;
 use crate::screen::Screen;
 
@@ -94,7 +94,7 @@ impl Args {
         let is_allowed = |key| allowed.as_ref().is_none_or(|keys| keys.contains(&key));
         let params = if allowed.is_some() { params.filter(Filter::Matching(&is_allowed)) } else { params };
 
-        let index = open_index::<T>(&self.index, self.threads, screen)?;
+        let index = open_to_search::<T>(&self.index, self.threads, screen)?;
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let mut hits = vec![Hit::NONE; queries.len() * params.k];

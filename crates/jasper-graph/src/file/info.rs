@@ -4,7 +4,9 @@ use std::fs::File;
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES};
+use jasper_core::{
+    BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
+};
 
 use super::rule::item;
 use super::small::KeyAt;
