@@ -67,7 +67,11 @@ impl Sandbox {
 
     /// Runs the program in the folder.
     pub fn jasper(&self, arguments: &[&str]) -> Output {
-        Command::cargo_bin("jasper").unwrap().current_dir(self.folder()).args(arguments).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_jasper"))
+            .current_dir(self.folder())
+            .args(arguments)
+            .output()
+            .unwrap()
     }
 
     /// Runs it with `--json`; it must succeed and say nothing on standard error. Gives its objects.

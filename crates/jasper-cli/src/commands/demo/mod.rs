@@ -126,7 +126,7 @@ fn build(entries: &Entries, threads: usize, screen: Screen) -> Result<Moment> {
         mean_degree: stats.mean_degree,
         bytes: stats.vector_bytes + stats.graph_bytes,
     })?;
-    Moment::new(index, entries)
+    Moment::new(index, entries, threads)
 }
 
 fn answer(moment: &Moment, entries: &Entries, phrase: String, query: &[f32]) -> Result<Answer> {

@@ -24,10 +24,15 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// An index just built over `entries`, whose keys are row numbers.
-    pub fn new(index: Index<f32>, entries: &Entries) -> Result<Self> {
+    /// An index just built over `entries`, whose keys are row numbers; exact scans run on `threads` threads.
+    pub fn new(index: Index<f32>, entries: &Entries, threads: usize) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
-        Ok(Self { index, vectors: entries.vectors.clone(), keys, pool: ThreadPoolBuilder::new().build()? })
+        Ok(Self {
+            index,
+            vectors: entries.vectors.clone(),
+            keys,
+            pool: ThreadPoolBuilder::new().num_threads(threads).build()?,
+        })
     }
 
     /// The true neighbours of `queries` among the rows of this moment, by looking at all, and the seconds it took. Ids
