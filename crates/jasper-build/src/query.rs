@@ -264,11 +264,18 @@ impl SearchParams<'_> {
     }
 }
 
-/// The share of keys that a filter lets through, from an even sample of the live slots.
+/// The share of keys that a filter lets through: of all live slots, or of a sample.
+///
+/// The sample follows multiples of the golden ratio, which spread evenly and beat in time with nothing: every fifth
+/// slot would make a filter of every fifth key look like none at all.
 fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
-    let step = graph.slots().div_ceil(FILTER_SAMPLE).max(1);
-    let sample =
-        (0..graph.slots()).step_by(step).map(VectorId::from_index).filter(|&slot| graph.is_live(slot));
+    let slots = graph.slots();
+    let place = |i: usize| {
+        let share = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        if slots <= FILTER_SAMPLE { i } else { ((u128::from(share) * slots as u128) >> 64) as usize }
+    };
+    let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| VectorId::from_index(place(i)));
+    let sample = sample.filter(|&slot| graph.is_live(slot));
     let (mut asked, mut passed) = (0, 0);
     for slot in sample {
         asked += 1;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use jasper_build::{BuildReport, CpuExecutor, InsertError, PoolError, bulk_build};
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource, silent,
+    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
+    silent,
 };
 use jasper_graph::Graph;
 
@@ -142,7 +143,11 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// # Errors
     /// [`BuildError`] for parameters out of bounds.
-    pub fn estimate_memory<T: Element>(self, rows: usize, dimension: usize) -> Result<MemoryEstimate, BuildError> {
+    pub fn estimate_memory<T: Element>(
+        self,
+        rows: usize,
+        dimension: usize,
+    ) -> Result<MemoryEstimate, BuildError> {
         Ok(MemoryEstimate::of_build::<T>(rows, dimension, self.metric, &self.params.build()?))
     }
 }

@@ -164,8 +164,7 @@ impl<T: Element> Index<T> {
         self.updater().insert(rows, keys, Existing::Refuse, progress)
     }
 
-    /// Adds `rows` under keys of its own choosing, which go on from the largest in the index, deleted ones that can be
-    /// restored included; gives the first.
+    /// Adds `rows` under keys of its own choosing, which go on from the largest ever used; gives the first.
     ///
     /// # Errors
     /// [`InsertError`].

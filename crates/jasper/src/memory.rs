@@ -30,7 +30,12 @@ impl MemoryEstimate {
         let batch = batch * (candidates + params.max_degree() * BATCH_BYTES_PER_EDGE);
         // Slots of rows, and the table from content to slot, which is gone before adjacency pages are touched.
         let identical = (rows * (4 + 17 * 3 / 2)).saturating_sub(rows * edges);
-        Self { vectors: rows * row, graph: rows * edges, keys: rows * size_of::<Key>(), scratch: batch.max(identical) }
+        Self {
+            vectors: rows * row,
+            graph: rows * edges,
+            keys: rows * size_of::<Key>(),
+            scratch: batch.max(identical),
+        }
     }
 
     /// All parts together.

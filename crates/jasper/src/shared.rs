@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jasper_build::{
-    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, Hit, InsertError, InsertReport, SearchError,
-    SearchParams, SearchReport,
+    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, Hit, InsertError, InsertReport,
+    SearchError, SearchParams, SearchReport,
 };
 use jasper_core::{Cancelled, Element, Key, MatrixView, RowSource, silent};
 use jasper_graph::{Graph, RowError, SaveError, SaveStats};

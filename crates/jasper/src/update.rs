@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use jasper_build::{
-    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, InsertError, InsertReport, compact, consolidate,
-    insert,
+    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, InsertError, InsertReport, compact,
+    consolidate, insert,
 };
 use jasper_core::{Cancelled, Element, Key, ProgressFn, RowSource};
 use jasper_graph::{Graph, KeyError, RowError};
@@ -98,5 +98,6 @@ impl<C> Updater<'_, C> {
 
 fn check_distinct(keys: &[Key]) -> Result<(), DeleteError> {
     let mut seen = HashSet::with_capacity(keys.len());
-    keys.iter().try_for_each(|&key| if seen.insert(key) { Ok(()) } else { Err(DeleteError::RepeatedKey(key)) })
+    keys.iter()
+        .try_for_each(|&key| if seen.insert(key) { Ok(()) } else { Err(DeleteError::RepeatedKey(key)) })
 }

@@ -12,7 +12,7 @@ mod rounds;
 use std::error::Error;
 
 use jasper::data::VectorFile;
-use jasper::{Element, ElementKind, Index, f16};
+use jasper::{Element, ElementKind, Index, IndexBuilder, f16};
 use rounds::Churn;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +23,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |i: usize, default: usize| rest.get(i).map_or(Ok(default), |number| number.parse());
     let file = VectorFile::open(vectors)?;
     let churn = Churn {
-        metric: metric.parse()?,
         live: file.len() / 3 * 2,
         rounds: number(0, 100)?,
         share: 0.02,
@@ -31,20 +30,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         k: 10,
         beam_width: number(1, 32)?,
     };
+    let builder = Index::builder(metric.parse()?);
     match file.element() {
-        ElementKind::F32 => run::<f32>(churn, &file),
-        ElementKind::F16 => run::<f16>(churn, &file),
-        ElementKind::U8 => run::<u8>(churn, &file),
-        ElementKind::I8 => run::<i8>(churn, &file),
+        ElementKind::F32 => run::<f32>(churn, builder, &file),
+        ElementKind::F16 => run::<f16>(churn, builder, &file),
+        ElementKind::U8 => run::<u8>(churn, builder, &file),
+        ElementKind::I8 => run::<i8>(churn, builder, &file),
     }
 }
 
-fn run<T: Element>(churn: Churn, file: &VectorFile) -> Result<(), Box<dyn Error>> {
+fn run<T: Element>(churn: Churn, builder: IndexBuilder<'_>, file: &VectorFile) -> Result<(), Box<dyn Error>> {
     let rows = file.load::<T>()?;
     let queries = rows.view().slice(0..rows.view().len().min(1000));
     println!("round  recall@{}  deleted  unreachable", churn.k);
     let mut last = 0.0;
-    let fresh = churn.play(Index::builder(churn.metric), rows.view(), queries, |round| {
+    let fresh = churn.play(builder, rows.view(), queries, |round| {
         last = round.recall;
         println!("{:5}  {:9.4}  {:7}  {:11}", round.number, round.recall, round.deleted, round.unreachable);
     })?;

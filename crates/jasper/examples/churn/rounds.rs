@@ -5,13 +5,11 @@ use std::error::Error;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::recall::{Truth, recall_at};
 use jasper::synthetic::permutation;
-use jasper::{Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, silent};
+use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, silent};
 
 /// What is done, and how it is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Churn {
-    /// How near two vectors are.
-    pub metric: Metric,
     /// Vectors in the index, of those there are; the others come in their place.
     pub live: usize,
     /// Rounds.
@@ -55,7 +53,9 @@ impl Churn {
         let mut inside: Vec<Key> = (0..self.live as Key).collect();
         let mut outside: Vec<Key> = (self.live as Key..rows.len() as Key).collect();
         if outside.len() < replaced {
-            return Err(format!("{} rows are too few to replace {replaced} of {}", rows.len(), self.live).into());
+            return Err(
+                format!("{} rows are too few to replace {replaced} of {}", rows.len(), self.live).into()
+            );
         }
         let mut index = builder.build(&view(&gather(rows, &inside), rows))?;
         report(self.measure(&index, 0, rows, queries, &inside)?);
@@ -86,7 +86,12 @@ impl Churn {
         inside: &[Key],
     ) -> Result<Round, Box<dyn Error>> {
         let recall = recall(index, rows, inside, queries, self.search())?;
-        Ok(Round { number, recall, deleted: index.stats().deleted, unreachable: index.check().unreachable.len() })
+        Ok(Round {
+            number,
+            recall,
+            deleted: index.stats().deleted,
+            unreachable: index.check().unreachable.len(),
+        })
     }
 
     fn search(&self) -> SearchParams<'static> {

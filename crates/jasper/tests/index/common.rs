@@ -72,7 +72,11 @@ pub fn assert_exact<'a, T: Element>(
     for hit in hits {
         let row = rows.get(&hit.key).unwrap_or_else(|| panic!("{hit:?} cannot be an answer"));
         let (given, exact) = (f64::from(hit.distance), distance(metric, query, row));
-        assert!((given - exact).abs() <= tolerance(metric, query, row), "{} {metric}: {hit:?}, {exact}", T::KIND);
+        assert!(
+            (given - exact).abs() <= tolerance(metric, query, row),
+            "{} {metric}: {hit:?}, {exact}",
+            T::KIND
+        );
     }
     let all = exact(metric, query, rows.iter().map(|(&key, &row)| (key, row)));
     for (hit, (key, exact)) in hits.iter().zip(&all) {

@@ -1,8 +1,8 @@
 //! Sets that are odd, and input that is wrong.
 
 use jasper::{
-    BuildError, DeleteError, Element, Filter, Index, InsertError, Key, KeyError, MatrixError, MatrixView, Metric, NO_KEY,
-    RowError, SearchError, SearchParams, f16, synthetic::Clusters,
+    BuildError, DeleteError, Element, Filter, Index, InsertError, Key, KeyError, MatrixError, MatrixView,
+    Metric, NO_KEY, RowError, SearchError, SearchParams, f16, synthetic::Clusters,
 };
 
 use crate::common::{assert_exact, bytes_of, everything, for_each_element, keys, small, view};
@@ -67,7 +67,8 @@ fn one_dimension_and_the_most_there_are() {
         check_all(&small(metric).build(&view(&line, 1)).unwrap(), &line, 1);
     }
     let most = 1 << 15;
-    let bytes: Vec<u8> = (0..12 * most).map(|i| if i % most < most / 2 { 255 } else { (i / most * 20) as u8 }).collect();
+    let bytes: Vec<u8> =
+        (0..12 * most).map(|i| if i % most < most / 2 { 255 } else { (i / most * 20) as u8 }).collect();
     let floats: Vec<f32> = bytes.iter().map(|&x| f32::from(x) - 100.0).collect();
     for metric in Metric::ALL {
         check_all(&small(metric).build(&view(&bytes, most)).unwrap(), &bytes, most);
@@ -155,9 +156,7 @@ fn refuse_not_finite<T: Element>(bad: T) {
         let good: Vec<T> = Clusters::new(4, 5).rows(40, 0);
         let mut rows = good.clone();
         rows[4 * 7 + 2] = bad;
-        let is_named = |error: &RowError, row| {
-            matches!(error, RowError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row)
-        };
+        let is_named = |error: &RowError, row| matches!(error, RowError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row);
         let error = small(metric).build(&view(&rows, 4)).unwrap_err();
         assert!(matches!(&error, BuildError::Rows(InsertError::Row(error)) if is_named(error, 7)), "{error}");
         let mut index = small(metric).build(&view(&good, 4)).unwrap();
@@ -215,13 +214,22 @@ fn asking_for_more_than_there_is_gives_all() {
     for k in [usize::MAX / 16, usize::MAX] {
         let params = SearchParams::new(k).beam_width(usize::MAX);
         assert_eq!(index.search(&rows[..4], params).unwrap().len(), 30, "k = {k}");
-        assert!(matches!(index.search_batch(view(&rows, 4), params), Err(SearchError::Memory { queries: 30, .. })), "k = {k}");
+        assert!(
+            matches!(
+                index.search_batch(view(&rows, 4), params),
+                Err(SearchError::Memory { queries: 30, .. })
+            ),
+            "k = {k}"
+        );
     }
     let wide = index.search(&rows[..4], SearchParams::new(3).beam_width(4096)).unwrap();
     assert_eq!(wide, index.search(&rows[..4], SearchParams::new(3).beam_width(30)).unwrap());
     let hits = index.search_batch(view(&rows, 4), SearchParams::new(40)).unwrap();
     for hits in hits.chunks_exact(40) {
-        assert!(hits[..30].iter().all(|hit| hit.key < 30) && hits[30..].iter().all(|hit| *hit == jasper::Hit::NONE));
+        assert!(
+            hits[..30].iter().all(|hit| hit.key < 30)
+                && hits[30..].iter().all(|hit| *hit == jasper::Hit::NONE)
+        );
     }
     assert_eq!(index.search_batch(view::<f32>(&[], 4), SearchParams::new(3)).unwrap(), []);
 }
@@ -229,7 +237,8 @@ fn asking_for_more_than_there_is_gives_all() {
 #[test]
 fn a_build_with_the_widest_frontier_is_a_build() {
     let rows: Vec<u8> = Clusters::new(4, 7).rows(400, 0);
-    let index = Index::builder(Metric::L2).build_beam_width(4096).max_degree(20).build(&view(&rows, 4)).unwrap();
+    let index =
+        Index::builder(Metric::L2).build_beam_width(4096).max_degree(20).build(&view(&rows, 4)).unwrap();
     check_all(&index, &rows, 4);
 }
 
@@ -307,15 +316,17 @@ fn empty_and_back<T: Element>() {
         assert!(index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
         assert!(matches!(index.undelete(&[3]), Err(DeleteError::Key(KeyError::Unknown(3)))));
         assert_eq!(index.consolidate().unwrap().freed, 0);
-        assert_eq!(index.insert_next(&view(&rows, 4)).unwrap(), 0);
+        let keys: Vec<Key> = (0..120).collect();
+        index.insert(&view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
         assert_eq!((index.stats().free, index.stats().deleted), (0, 0));
-        index.delete(&(0..120).collect::<Vec<_>>()).unwrap();
+        index.delete(&keys).unwrap();
         index.consolidate().unwrap();
         index.compact().unwrap();
         assert_eq!((index.stats().free, index.graph().slots()), (0, 0));
-        index.insert_next(&view(&rows, 4)).unwrap();
+        index.insert(&view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
+        assert_eq!(index.insert_next(&view::<T>(&[], 4)).unwrap(), 120, "a key is never given out again");
     }
 }
 
@@ -333,7 +344,8 @@ fn the_start_point_may_go() {
         let start = index.graph().start_points()[0];
         let key = index.graph().keys_of(start).next().unwrap();
         // With what lies around it, so that no neighbour can take its place.
-        let around = index.search(&rows[4 * key as usize..][..4], SearchParams::new(live.len() / 4 + 1)).unwrap();
+        let around =
+            index.search(&rows[4 * key as usize..][..4], SearchParams::new(live.len() / 4 + 1)).unwrap();
         let gone = keys(&around);
         assert!(gone.contains(&key));
         index.delete(&gone).unwrap();

@@ -4,9 +4,17 @@
 //! | --- | --- |
 //! | [`model`] | any order of changes leaves an index that answers like a map of keys to vectors |
 //! | [`degenerate`] | odd sets and bad input get right answers or typed errors |
+//! | [`same_bytes`] | the same calls give the same file, on any number of threads |
+//! | [`atomic`] | a call that fails or is stopped has done nothing |
+//! | [`filter`] | only what matches, all of it where little does |
+//! | [`recall`] | how many of the true neighbours are found, after a build and after changes |
 
 #![forbid(unsafe_code)]
 
+mod atomic;
 mod common;
 mod degenerate;
+mod filter;
 mod model;
+mod recall;
+mod same_bytes;

@@ -1,0 +1,260 @@
+//! A call that fails or is stopped leaves nothing behind: the index is the same file as before, and goes on as if the
+//! call had never been.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::{ControlFlow, Range};
+
+use jasper::{
+    BuildError, Element, Index, InsertError, Key, Metric, Progress, RowSource, Stage, f16,
+    synthetic::Clusters,
+};
+
+use crate::common::{bytes_of, everything, view};
+
+const DIMENSION: usize = 6;
+
+/// Stops a call at its `stop`-th report, and remembers what was being done then.
+struct Stopper {
+    stop: usize,
+    reports: usize,
+    stopped: Option<Stage>,
+}
+
+impl Stopper {
+    fn at(stop: usize) -> Self {
+        Self { stop, reports: 0, stopped: None }
+    }
+
+    fn report(&mut self, progress: Progress) -> ControlFlow<()> {
+        assert!(progress.done <= progress.total, "{progress:?}");
+        self.reports += 1;
+        if self.reports <= self.stop {
+            return ControlFlow::Continue(());
+        }
+        assert!(self.stopped.is_none(), "asked again after it was stopped");
+        self.stopped = Some(progress.stage);
+        ControlFlow::Break(())
+    }
+}
+
+/// An index with all that a change may disturb: free slots, hidden vertices, restorable keys, shared vertices.
+fn used<T: Element>(metric: Metric) -> Index<T> {
+    let rows: Vec<T> = Clusters::new(DIMENSION, 31).rows(900, 0);
+    let builder = Index::builder(metric).max_degree(6).build_beam_width(8).threads(2);
+    let mut index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    index.delete(&(100..400).collect::<Vec<_>>()).unwrap();
+    index.consolidate().unwrap();
+    index.insert(&view(&rows[..3 * DIMENSION], DIMENSION), &[5000, 5001, 5002]).unwrap();
+    index.delete(&(500..600).collect::<Vec<_>>()).unwrap();
+    index.delete(&[5001, 2]).unwrap();
+    index
+}
+
+/// Rows cluster by cluster, some of them there already, the last ones longer than any before.
+fn fresh<T: Element>() -> (Vec<T>, Vec<Key>) {
+    let set = Clusters::new(DIMENSION, 31);
+    let labels: Vec<usize> = (0..1100).map(|i| i / 55).collect();
+    let mut rows: Vec<T> = set.rows_of(&labels, 1);
+    let known: Vec<T> = set.rows(520, 0);
+    rows[..20 * DIMENSION].copy_from_slice(&known[500 * DIMENSION..]);
+    rows[1090 * DIMENSION..].fill(T::from_f32(127.0));
+    // A key that was deleted, and may be restored until it is given away.
+    let keys = (0..1100).map(|i| if i == 7 { 510 } else { 10_000 + i }).collect();
+    (rows, keys)
+}
+
+/// Stops `call` at every report it makes, and lets it through at last. Gives the stages it was stopped in.
+fn stop_everywhere<T: Element, E: std::fmt::Debug>(
+    index: &mut Index<T>,
+    mut call: impl FnMut(&mut Index<T>, &mut Stopper) -> Result<(), E>,
+    is_cancel: impl Fn(&E) -> bool,
+) -> BTreeSet<String> {
+    let before = bytes_of(index);
+    let mut stages = BTreeSet::new();
+    for stop in 0.. {
+        let mut stopper = Stopper::at(stop);
+        match call(index, &mut stopper) {
+            Ok(()) => {
+                assert_eq!((stopper.reports, stopper.stopped), (stop, None), "a stop was not heard");
+                return stages;
+            }
+            Err(error) => {
+                assert!(is_cancel(&error), "{error:?}");
+                stages.insert(stopper.stopped.expect("nobody else cancels").to_string());
+            }
+        }
+        assert!(bytes_of(index) == before, "stopped at report {stop}: something is left behind");
+        assert!(index.check().is_sound());
+    }
+    unreachable!("a call makes an end of reports")
+}
+
+fn stops<T: Element>(metric: Metric) {
+    let mut index = used::<T>(metric);
+    let mut untouched = used::<T>(metric);
+    let (rows, keys) = fresh::<T>();
+    let rows = view(&rows, DIMENSION);
+
+    let inserted = stop_everywhere(
+        &mut index,
+        |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
+        |error| matches!(error, InsertError::Cancelled(_)),
+    );
+    assert_eq!(inserted, ["linking", "reading", "repairing"].map(String::from).into());
+    untouched.insert(&rows, &keys).unwrap();
+    assert!(
+        bytes_of(&index) == bytes_of(&untouched),
+        "{} {metric}: an insert remembers what it was stopped in",
+        T::KIND
+    );
+
+    let gone: Vec<Key> = (600..800).collect();
+    index.delete(&gone).unwrap();
+    untouched.delete(&gone).unwrap();
+    let consolidated = stop_everywhere(
+        &mut index,
+        |index, stopper| index.consolidate_with(&mut |p| stopper.report(p)).map(|_| ()),
+        |_| true,
+    );
+    assert_eq!(consolidated, ["consolidating", "repairing"].map(String::from).into());
+    untouched.consolidate().unwrap();
+    assert!(bytes_of(&index) == bytes_of(&untouched), "{} {metric}: consolidation", T::KIND);
+    assert_eq!(everything(&index, &[T::from_f32(1.0); DIMENSION]).len(), index.len());
+}
+
+#[test]
+fn a_call_stopped_at_any_report_has_done_nothing() {
+    stops::<f32>(Metric::InnerProduct);
+    stops::<f16>(Metric::L2);
+    stops::<u8>(Metric::Cosine);
+    stops::<i8>(Metric::InnerProduct);
+}
+
+#[test]
+fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
+    let rows: Vec<f32> = Clusters::new(DIMENSION, 32).rows(1500, 0);
+    let rows = view(&rows, DIMENSION);
+    let keys: Vec<Key> = (0..1500).collect();
+    let mut index = Index::builder(Metric::L2).threads(2).empty::<f32>(DIMENSION).unwrap();
+    let stages = stop_everywhere(
+        &mut index,
+        |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
+        |error| matches!(error, InsertError::Cancelled(_)),
+    );
+    assert!(stages.contains("reading") && stages.contains("linking"));
+    assert_eq!(index.len(), 1500);
+}
+
+#[test]
+fn a_build_can_be_stopped_at_any_report() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 33).rows(1500, 0);
+    let rows = view(&rows, DIMENSION);
+    let builder = Index::builder(Metric::L2).max_degree(4).build_beam_width(6).threads(2);
+    let expected = bytes_of(&builder.build(&rows).unwrap());
+    let mut stages = BTreeSet::new();
+    for stop in 0.. {
+        let mut stopper = Stopper::at(stop);
+        match builder.build_with(&rows, &mut |p| stopper.report(p)) {
+            Ok((index, report)) => {
+                assert!(report.repaired > 0, "the set is such that some vertices are lost");
+                assert!(bytes_of(&index) == expected);
+                break;
+            }
+            Err(BuildError::Rows(InsertError::Cancelled(cancelled))) => {
+                assert_eq!(Some(cancelled.stage), stopper.stopped);
+                stages.insert(cancelled.stage.to_string());
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(stages, ["linking", "reading", "repairing"].map(String::from).into());
+}
+
+/// Rows of which those from `bad` on cannot be read, or make the reader panic.
+struct Broken<'a, T> {
+    rows: &'a [T],
+    bad: usize,
+    panics: bool,
+}
+
+impl<T: Element> RowSource<T> for Broken<'_, T> {
+    fn len(&self) -> usize {
+        self.rows.len() / DIMENSION
+    }
+
+    fn dimension(&self) -> usize {
+        DIMENSION
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+        if range.end > self.bad {
+            assert!(!self.panics, "a reader that panics");
+            return Err(io::Error::other("the disk is gone"));
+        }
+        out.copy_from_slice(&self.rows[range.start * DIMENSION..range.end * DIMENSION]);
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_that_cannot_be_read_leave_no_trace() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 34).rows(3000, 1);
+    let keys: Vec<Key> = (20_000..23_000).collect();
+    let mut index = used::<u8>(Metric::L2);
+    let before = bytes_of(&index);
+    for bad in [0, 1023, 1024, 2999] {
+        let broken = Broken { rows: &rows, bad, panics: false };
+        for result in [index.insert(&broken, &keys), index.upsert(&broken, &keys)] {
+            let error = result.unwrap_err();
+            assert!(
+                matches!(&error, InsertError::Read(cause) if cause.to_string() == "the disk is gone"),
+                "{error}"
+            );
+        }
+        assert!(matches!(index.insert_next(&broken), Err(InsertError::Read(_))));
+        let error = Index::builder(Metric::L2).build(&broken).unwrap_err();
+        assert!(matches!(error, BuildError::Rows(InsertError::Read(_))), "{error}");
+        assert!(bytes_of(&index) == before, "rows from {bad} on");
+    }
+    // A row that is refused, far behind others that are not.
+    let rows: Vec<f32> = Clusters::new(DIMENSION, 34).rows(3000, 1);
+    let mut bad = rows.clone();
+    bad[2500 * DIMENSION + 1] = f32::NAN;
+    let mut index = used::<f32>(Metric::InnerProduct);
+    let before = bytes_of(&index);
+    assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(InsertError::Row(_))));
+    assert!(bytes_of(&index) == before);
+    index.insert(&view(&rows, DIMENSION), &keys).unwrap();
+    let mut untouched = used::<f32>(Metric::InnerProduct);
+    untouched.insert(&view(&rows, DIMENSION), &keys).unwrap();
+    assert!(bytes_of(&index) == bytes_of(&untouched));
+}
+
+#[test]
+fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 35).rows(3000, 1);
+    let keys: Vec<Key> = (20_000..23_000).collect();
+    let mut index = used::<u8>(Metric::L2);
+    let query = &rows[..DIMENSION];
+    let before = everything(&index, query);
+    let shared = jasper::SharedIndex::new(index);
+    let broken = Broken { rows: &rows, bad: 2000, panics: true };
+    let panicked = |call: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err();
+    assert!(panicked(&|| drop(shared.insert(&broken, &keys))));
+    let never = |_| panic!("a filter that panics");
+    let filtered = jasper::SearchParams::new(5).filter(jasper::Filter::Matching(&never));
+    assert!(panicked(&|| drop(shared.search(query, filtered))));
+    assert!(panicked(&|| drop(shared.search_into(
+        view(&rows, DIMENSION),
+        filtered,
+        &mut [jasper::Hit::NONE; 15_000]
+    ))));
+    index = shared.into_inner();
+    assert_eq!(everything(&index, query), before);
+    assert!(index.check().is_sound());
+    index.insert(&view(&rows, DIMENSION), &keys).unwrap();
+    index.consolidate().unwrap();
+    assert!(index.check().is_sound(), "{:?}", index.check());
+    assert_eq!(everything(&index, query).len(), before.len() + 3000);
+}

@@ -1,0 +1,130 @@
+//! Filters: only what matches, all of it where little does, and no change where everything does.
+
+use jasper::{BitSet, Filter, Hit, Index, Key, Metric, SearchParams, synthetic::Clusters};
+
+use crate::common::{assert_exact, everything, exact, keys, view};
+
+const DIMENSION: usize = 10;
+const ROWS: usize = 5000;
+
+/// A set with copies, so that some vertices have several keys; and queries.
+fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
+    let set = Clusters::new(DIMENSION, 41);
+    let mut rows: Vec<i8> = set.rows(ROWS, 0);
+    for copy in 0..300 {
+        rows.copy_within(copy * DIMENSION..(copy + 1) * DIMENSION, (ROWS - 1 - copy) * DIMENSION);
+    }
+    let index =
+        Index::builder(metric).max_degree(24).build_beam_width(48).threads(2).build(&view(&rows, DIMENSION));
+    (index.unwrap(), rows, set.rows(100, 1))
+}
+
+/// Answers and report for all queries.
+fn answers(index: &Index<i8>, queries: &[i8], params: SearchParams<'_>) -> (Vec<Hit>, jasper::SearchReport) {
+    let mut hits = vec![Hit::NONE; queries.len() / DIMENSION * params.k];
+    let report = index.search_into(view(queries, DIMENSION), params, &mut hits).unwrap();
+    (hits, report)
+}
+
+#[test]
+fn a_filter_that_all_pass_is_no_filter() {
+    for metric in Metric::ALL {
+        let (mut index, _, queries) = set(metric);
+        let everybody: BitSet = (0..ROWS).collect();
+        for round in 0..3 {
+            let plain = SearchParams::new(10).beam_width(20);
+            let (expected, cost) = answers(&index, &queries, plain);
+            let all = |_| true;
+            for filter in [Filter::Matching(&all), Filter::Keys(&everybody)] {
+                let (hits, report) = answers(&index, &queries, plain.filter(filter));
+                assert_eq!(hits, expected, "{metric}, round {round}");
+                assert_eq!(report, cost, "{metric}, round {round}: not even the work differs");
+            }
+            index.delete(&(round * 400..round * 400 + 400).collect::<Vec<_>>()).unwrap();
+            if round == 1 {
+                index.consolidate().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_that_few_pass_is_answered_exactly() {
+    for metric in Metric::ALL {
+        let (mut index, rows, queries) = set(metric);
+        for _ in 0..2 {
+            for modulus in [100, 250, 1000, 4000] {
+                let matches = |key: Key| key % modulus == 3;
+                let chosen: BitSet = (0..ROWS).filter(|&key| matches(key as Key)).collect();
+                let params = SearchParams::new(20).beam_width(40);
+                let (hits, report) = answers(&index, &queries, params.filter(Filter::Matching(&matches)));
+                assert_eq!(
+                    (&hits, report),
+                    (&answers(&index, &queries, params.filter(Filter::Keys(&chosen))).0, report)
+                );
+                assert_eq!(report.scanned, queries.len() / DIMENSION);
+                for (query, hits) in queries.chunks_exact(DIMENSION).zip(hits.chunks_exact(20)) {
+                    let found: Vec<Hit> = hits.iter().copied().filter(|hit| *hit != Hit::NONE).collect();
+                    let passing = (0..).zip(rows.chunks_exact(DIMENSION));
+                    let passing: Vec<_> =
+                        passing.filter(|(key, _)| matches(*key) && index.contains(*key)).collect();
+                    assert_eq!(found.len(), passing.len().min(20));
+                    assert_exact(metric, query, &found, passing);
+                }
+            }
+            let gone: Vec<Key> = (0..1500).filter(|&key| index.contains(key)).collect();
+            index.delete(&gone).unwrap();
+        }
+    }
+}
+
+/// How many pass is told from a sample, which must not beat in time with what keys have in common.
+#[test]
+fn a_filter_by_residues_is_seen_for_what_it_is() {
+    let (index, rows, queries) = set(Metric::L2);
+    let beam_width = 6;
+    for modulus in 2..=6 {
+        for residue in 0..modulus {
+            let matches = |key: Key| key % modulus == residue;
+            let params = SearchParams::new(1).beam_width(beam_width).filter(Filter::Matching(&matches));
+            let (hits, report) = answers(&index, &queries, params);
+            let name = format!("keys that leave {residue} divided by {modulus}");
+            assert_eq!(report.scanned, 0, "{name}: so many pass that the graph is cheaper");
+            let expected = hits.len() as u64 * beam_width as u64 * modulus;
+            assert!(report.work.hops * 10 > expected * 8, "{name}: {} hops of {expected}", report.work.hops);
+            let is_right = |(query, hit): (&[i8], &Hit)| {
+                let passing = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| matches(*key));
+                matches(hit.key) && f64::from(hit.distance) == exact(Metric::L2, query, passing)[0].1
+            };
+            let right = queries.chunks_exact(DIMENSION).zip(&hits).filter(|&pair| is_right(pair)).count();
+            assert!(right >= 95, "{name}: {right} of {}", hits.len());
+        }
+    }
+}
+
+#[test]
+fn a_filter_chooses_among_the_keys_of_one_vertex() {
+    let (mut index, rows, _) = set(Metric::L2);
+    // Key 7 and key 4992 have the same row.
+    let query = &rows[7 * DIMENSION..8 * DIMENSION];
+    assert_eq!(query, &rows[4992 * DIMENSION..4993 * DIMENSION]);
+    let late = |key| key >= 4000;
+    let params = SearchParams::new(1).filter(Filter::Matching(&late));
+    assert_eq!(keys(&index.search(query, params).unwrap()), [4992]);
+    index.delete(&[4992]).unwrap();
+    assert_ne!(keys(&index.search(query, params).unwrap()), [4992]);
+    assert_eq!(keys(&index.search(query, SearchParams::new(1)).unwrap()), [7]);
+}
+
+#[test]
+fn a_filter_that_none_pass_has_no_answers() {
+    let (index, _, queries) = set(Metric::Cosine);
+    let nobody = |_| false;
+    let strangers: BitSet = (ROWS..ROWS + 100).collect();
+    for filter in [Filter::Matching(&nobody), Filter::Keys(&BitSet::new()), Filter::Keys(&strangers)] {
+        let params = SearchParams::new(3).filter(filter);
+        assert_eq!(index.search(&queries[..DIMENSION], params).unwrap(), []);
+        assert!(answers(&index, &queries, params).0.iter().all(|hit| *hit == Hit::NONE));
+    }
+    assert_eq!(everything(&index, &queries[..DIMENSION]).len(), ROWS);
+}

@@ -1,0 +1,163 @@
+//! How many of the true neighbours are found: after a build, after changes, in every metric.
+
+use jasper::{Element, Hit, Index, Key, Metric, SearchParams, f16, synthetic::Clusters};
+
+use crate::common::view;
+
+#[path = "../../examples/churn/rounds.rs"]
+mod rounds;
+
+use rounds::{Churn, Round};
+
+const DIMENSION: usize = 24;
+const K: usize = 10;
+
+/// Mean recall of an index that holds the rows `inside` under their numbers.
+fn recall<T: Element>(index: &Index<T>, rows: &[T], inside: &[Key], queries: &[T], beam_width: usize) -> f64 {
+    let params = SearchParams::new(K).beam_width(beam_width);
+    rounds::recall(index, view(rows, DIMENSION), inside, view(queries, DIMENSION), params).unwrap()
+}
+
+fn numbers<T>(rows: &[T]) -> Vec<Key> {
+    (0..(rows.len() / DIMENSION) as Key).collect()
+}
+
+fn builder<'a>(metric: Metric) -> jasper::IndexBuilder<'a> {
+    Index::builder(metric).max_degree(32).build_beam_width(64).threads(2)
+}
+
+#[test]
+fn a_sorted_stream_is_as_good_as_a_build() {
+    let set = Clusters::new(DIMENSION, 51);
+    let labels: Vec<usize> = (0..9000).map(|i| i / 450).collect();
+    let rows: Vec<f32> = set.rows_of(&labels, 0);
+    let queries: Vec<f32> = set.rows(300, 1);
+    let built = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let mut at_once = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
+    at_once.insert_next(&view(&rows, DIMENSION)).unwrap();
+    let mut by_and_by = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
+    for rows in rows.chunks(100 * DIMENSION) {
+        by_and_by.insert_next(&view(rows, DIMENSION)).unwrap();
+    }
+    for beam_width in [12, 24, 48] {
+        let [built, at_once, by_and_by] = [&built, &at_once, &by_and_by]
+            .map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
+        println!(
+            "sorted, beam {beam_width}: built {built:.4}, at once {at_once:.4}, by and by {by_and_by:.4}"
+        );
+        assert!(at_once >= built - 0.01 && by_and_by >= built - 0.01, "beam {beam_width}");
+    }
+    assert!(at_once.check().is_sound() && by_and_by.check().is_sound());
+}
+
+#[test]
+fn a_consolidated_index_has_lost_nothing() {
+    let set = Clusters::new(DIMENSION, 52);
+    let rows: Vec<u8> = set.rows(12_000, 0);
+    let queries: Vec<u8> = set.rows(300, 1);
+    let mut index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let all = numbers(&rows);
+    let widths = [16, 24, 48];
+    let before = widths.map(|width| recall(&index, &rows, &all, &queries, width));
+    let gone: Vec<Key> = (0..1200).map(|i| i * 10 + i % 7).collect();
+    index.delete(&gone).unwrap();
+    let held: Vec<Key> = all.iter().copied().filter(|key| !gone.contains(key)).collect();
+    let marked = widths.map(|width| recall(&index, &rows, &held, &queries, width));
+    index.consolidate().unwrap();
+    let after = widths.map(|width| recall(&index, &rows, &held, &queries, width));
+    println!("consolidated: before {before:.4?}, marked {marked:.4?}, after {after:.4?}");
+    for ((before, marked), after) in before.into_iter().zip(marked).zip(after) {
+        assert!(marked >= before - 0.005 && after >= before - 0.005);
+    }
+    assert!(index.check().is_sound());
+}
+
+/// `examples/churn` does the same with a hundred rounds over a file.
+#[test]
+fn recall_stays_when_vectors_come_and_go() {
+    let set = Clusters::new(DIMENSION, 53);
+    let rows: Vec<f32> = set.rows(9000, 0);
+    let queries: Vec<f32> = set.rows(200, 1);
+    for consolidate_at in [0.0, 0.1] {
+        let churn = Churn { live: 6000, rounds: 25, share: 0.02, consolidate_at, k: K, beam_width: 16 };
+        let mut seen: Vec<Round> = Vec::new();
+        let rows = view(&rows, DIMENSION);
+        let fresh = churn
+            .play(builder(Metric::L2), rows, view(&queries, DIMENSION), |round| seen.push(round))
+            .unwrap();
+        let recalls: Vec<f64> = seen.iter().map(|round| round.recall).collect();
+        println!("churn, consolidated at {consolidate_at}: {recalls:.4?}, fresh {fresh:.4}");
+        for Round { number, recall, unreachable, deleted } in seen {
+            assert_eq!(unreachable, 0, "round {number}");
+            assert!(deleted as f64 <= consolidate_at * 6000.0, "round {number}: {deleted} deleted");
+            assert!(recall >= fresh - 0.01, "round {number}: {recall:.4}, fresh {fresh:.4}");
+        }
+    }
+}
+
+/// Rows of one direction each, at lengths that differ by a factor of up to some fifty.
+fn uneven(rows: &[f32], factor: impl Fn(usize) -> f32) -> Vec<f32> {
+    rows.iter().enumerate().map(|(i, x)| x * factor(i / DIMENSION)).collect()
+}
+
+#[test]
+fn inner_products_of_uneven_rows_are_found() {
+    let set = Clusters::new(DIMENSION, 54);
+    let queries: Vec<f32> = set.rows(300, 1);
+    let rows = uneven(&set.rows::<f32>(8000, 0), |row| ((row * 7919 % 1000) as f32 / 250.0 - 2.0).exp());
+    let mut index = builder(Metric::InnerProduct).build(&view(&rows, DIMENSION)).unwrap();
+    let built = recall(&index, &rows, &numbers(&rows), &queries, 64);
+    // Three times as long as any before: every edge was chosen for another largest length.
+    let long = uneven(&set.rows::<f32>(400, 2), |row| 20.0 + row as f32 / 100.0);
+    index.insert_next(&view(&long, DIMENSION)).unwrap();
+    let all = [rows, long].concat();
+    let grown = recall(&index, &all, &numbers(&all), &queries, 64);
+    println!("inner product of uneven rows: {built:.4}, with longer ones {grown:.4}");
+    assert!(built >= 0.95 && grown >= 0.95);
+    assert!(index.check().is_sound());
+}
+
+fn quantised<T: Element>(metric: Metric, floor: f64) {
+    let set = Clusters::new(DIMENSION, 55);
+    let queries: Vec<T> = set.rows(300, 1);
+    let rows: Vec<f32> = set.rows::<T>(6000, 0).iter().map(|x| x.to_f32()).collect();
+    let rows: Vec<T> = uneven(&rows, |row| (row % 5 + 4) as f32 / 8.0).into_iter().map(T::from_f32).collect();
+    let index = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+    let found = recall(&index, &rows, &numbers(&rows), &queries, 32);
+    println!("{} {metric}: {found:.4}", T::KIND);
+    assert!(found >= floor, "{} {metric}: {found}", T::KIND);
+}
+
+#[test]
+fn every_element_finds_its_neighbours() {
+    for metric in Metric::ALL {
+        quantised::<f32>(metric, 0.97);
+        quantised::<u8>(metric, 0.97);
+        quantised::<i8>(metric, 0.97);
+    }
+    // Rows at unit length in ten bits of mantissa: neighbours closer than that are not told apart.
+    quantised::<f16>(Metric::L2, 0.97);
+    quantised::<f16>(Metric::InnerProduct, 0.97);
+    quantised::<f16>(Metric::Cosine, 0.95);
+}
+
+#[test]
+fn answers_do_not_depend_on_how_many_are_asked() {
+    let set = Clusters::new(DIMENSION, 56);
+    let rows: Vec<f32> = set.rows(3000, 0);
+    let queries: Vec<f32> = set.rows(257, 1);
+    let mut index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    for deleted in [0, 300] {
+        index.delete(&(0..deleted).collect::<Vec<_>>()).unwrap();
+        let params = SearchParams::new(7).beam_width(20);
+        let one_by_one: Vec<Hit> =
+            queries.chunks_exact(DIMENSION).flat_map(|query| index.search(query, params).unwrap()).collect();
+        for size in [1, 2, 8, 9, 100, 257] {
+            let batches = queries.chunks(size * DIMENSION);
+            let hits: Vec<Hit> = batches
+                .flat_map(|batch| index.search_batch(view(batch, DIMENSION), params).unwrap())
+                .collect();
+            assert_eq!(hits, one_by_one, "batches of {size}");
+        }
+    }
+}
