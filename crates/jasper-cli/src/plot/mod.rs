@@ -76,7 +76,7 @@ impl Plot<'_> {
             .margin_top(112)
             .margin_bottom(14)
             .x_label_area_size(46)
-            .y_label_area_size(58)
+            .y_label_area_size(66)
             .build_cartesian_2d(recalls, rates)?;
         chart
             .configure_mesh()
