@@ -1,14 +1,16 @@
 //! What goes to the terminal: reports to standard output, as text or as JSON, and everything else to standard error.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use jasper::{Progress, Stage};
 use serde::Serialize;
+
+use crate::human;
 
 /// How the user wants to be told.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -87,9 +89,14 @@ impl Drop for Bars {
 }
 
 fn new_bar(stage: Stage) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("{msg:13} [{bar:40}] {human_pos} of {human_len}, {per_sec}, {eta} left")
-            .unwrap_or_else(|_| ProgressStyle::default_bar())
-            .progress_chars("=> ");
+    let style = ProgressStyle::with_template(
+        "{msg:13} [{bar:40}] {human_pos} of {human_len}, {rate} a second, {eta} left",
+    )
+    .unwrap_or_else(|_| ProgressStyle::default_bar())
+    .with_key("rate", |bar: &ProgressState, out: &mut dyn fmt::Write| {
+        // A bar that cannot be written is no reason to stop the work.
+        let _ = out.write_str(&human::rate(bar.per_sec()));
+    })
+    .progress_chars("=> ");
     ProgressBar::new(0).with_style(style).with_message(stage.to_string())
 }
