@@ -49,54 +49,68 @@ impl Screen {
 
     /// Shows the progress of long calls, one bar a stage; nothing if standard error is no terminal.
     pub fn progress(self) -> impl FnMut(Progress) -> ControlFlow<()> {
-        let mut bars = Bars { begun: Instant::now(), bar: None };
+        let mut bar: Option<Bar> = None;
         move |progress| {
-            if !self.quiet && bars.begun.elapsed() > PATIENCE {
-                bars.show(progress);
+            if !self.quiet {
+                // A bar of another stage goes before the new one is made.
+                bar.take_if(|bar| bar.stage != progress.stage);
+                bar.get_or_insert_with(|| Bar::new(progress.stage)).show(progress);
             }
             ControlFlow::Continue(())
         }
     }
 }
 
-struct Bars {
+/// The bar of a stage; on the screen once the stage has tried our patience, and until it is dropped.
+struct Bar {
+    stage: Stage,
     begun: Instant,
-    bar: Option<(Stage, ProgressBar)>,
+    shown: Option<ProgressBar>,
 }
 
-impl Bars {
-    fn show(&mut self, progress: Progress) {
-        let same = self.bar.as_ref().is_some_and(|(stage, _)| *stage == progress.stage);
-        if !same {
-            self.clear();
-        }
-        let (_, bar) = self.bar.get_or_insert_with(|| (progress.stage, new_bar(progress.stage)));
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
+impl Bar {
+    fn new(stage: Stage) -> Self {
+        Self { stage, begun: Instant::now(), shown: None }
     }
 
-    fn clear(&mut self) {
-        if let Some((_, bar)) = self.bar.take() {
+    fn show(&mut self, progress: Progress) {
+        let elapsed = self.begun.elapsed();
+        if elapsed > PATIENCE {
+            let bar = self.shown.get_or_insert_with(|| styled(self.stage).with_elapsed(elapsed));
+            bar.set_length(progress.total as u64);
+            bar.set_position(progress.done as u64);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.shown {
             bar.finish_and_clear();
         }
     }
 }
 
-impl Drop for Bars {
-    fn drop(&mut self) {
-        self.clear();
-    }
+fn styled(stage: Stage) -> ProgressBar {
+    let template = "{msg:13} [{bar:40}] {human_pos} of {human_len}, {rate} a second, {left} left";
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", |bar: &ProgressState, out: &mut dyn fmt::Write| tell(out, &human::rate(rate(bar))))
+        .with_key("left", |bar: &ProgressState, out: &mut dyn fmt::Write| {
+            let rows = bar.len().unwrap_or(0).saturating_sub(bar.pos());
+            let seconds = rows as f64 / rate(bar);
+            tell(out, &if seconds.is_finite() { format!("{seconds:.0} s") } else { "?".into() });
+        })
+        .progress_chars("=> ");
+    ProgressBar::new(0).with_style(style).with_message(stage.to_string())
 }
 
-fn new_bar(stage: Stage) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{msg:13} [{bar:40}] {human_pos} of {human_len}, {rate} a second, {eta} left",
-    )
-    .unwrap_or_else(|_| ProgressStyle::default_bar())
-    .with_key("rate", |bar: &ProgressState, out: &mut dyn fmt::Write| {
-        // A bar that cannot be written is no reason to stop the work.
-        let _ = out.write_str(&human::rate(bar.per_sec()));
-    })
-    .progress_chars("=> ");
-    ProgressBar::new(0).with_style(style).with_message(stage.to_string())
+/// Rows a second since the stage began: bars of our stages rise evenly enough.
+fn rate(bar: &ProgressState) -> f64 {
+    bar.pos() as f64 / bar.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+/// A bar that cannot be written is no reason to stop the work.
+fn tell(out: &mut dyn fmt::Write, text: &str) {
+    let _ = out.write_str(text);
 }
