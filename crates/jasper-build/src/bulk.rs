@@ -6,7 +6,7 @@ use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, link_all};
-use crate::{Executor, Existing, InsertError, Work, connectivity, medoid};
+use crate::{Executor, Existing, InsertError, Work, connectivity, start};
 
 /// What a bulk build was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,14 +64,15 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
     drop(slots);
     let mut report =
         BuildReport { keys: graph.keys(), identical: graph.shared_keys(), ..BuildReport::default() };
-    let Some(start) = medoid::medoid(&graph) else { return Ok((graph, report)) };
-    graph.set_start_points(vec![start]);
+    let Some(medoid) = start::medoid(&graph) else { return Ok((graph, report)) };
+    graph.set_start_points(vec![medoid]);
     let mut order: Vec<VectorId> =
         permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
-    order.retain(|&slot| slot != start);
+    order.retain(|&slot| slot != medoid);
     let size = |linked| batch_after(linked, &params);
     let (_, work) = link_all(executor, &mut Exclusive(&mut graph), &order, false, size, progress)?;
     report.work = work;
+    start::spread(&mut graph, &order);
     report.repaired = connectivity::repair(executor, &mut Exclusive(&mut graph), Graph::is_live, progress)?;
     Ok((graph, report))
 }

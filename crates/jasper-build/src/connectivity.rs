@@ -1,4 +1,4 @@
-//! Every live vertex can be reached from a start point: counted, and repaired where it does not hold.
+//! Every live vertex can be reached from the first start point: counted, and repaired where it does not hold.
 //!
 //! Pruning keeps no promise about reachability, and neither does a delete; a vertex that no path leads to is stored and
 //! never found. So bulk builds, larger inserts and consolidations end with [`repair`].
@@ -9,10 +9,13 @@ use jasper_graph::Graph;
 use crate::Executor;
 use crate::pipeline::{GraphCell, link_batch};
 
-/// Slots that a path from the start points leads to, hidden ones included. Reads every such row once.
+/// Slots that a path from the first start point leads to, hidden ones included; the other start points are short cuts,
+/// and not needed. Reads every such row once.
 pub fn reachable<T: Element>(graph: &Graph<T>) -> BitSet {
     let mut reached = BitSet::new();
-    extend(graph, graph.start_points(), &mut reached);
+    if let Some(&start) = graph.start_points().first() {
+        extend(graph, &[start], &mut reached);
+    }
     reached
 }
 
@@ -77,7 +80,7 @@ fn force_edge<T: Element>(graph: &mut Graph<T>, lost: VectorId, reached: &BitSet
     let max_degree = graph.params().max_degree();
     let near = graph.neighbors(lost).iter().copied().filter(|slot| reached.contains(slot.index()));
     let near: Vec<VectorId> =
-        near.chain(graph.start_points().iter().copied()).filter(|&slot| slot != lost).collect();
+        near.chain(graph.start_points().first().copied()).filter(|&slot| slot != lost).collect();
     if let Some(&roomy) = near.iter().find(|&&slot| graph.neighbors(slot).len() < max_degree) {
         graph.append_neighbors(roomy, &[lost]);
         return;

@@ -4,6 +4,7 @@ use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
 
 use crate::pipeline::GraphCell;
+use crate::start::live_start_points;
 use crate::{Executor, Work, connectivity};
 
 /// What a consolidation was.
@@ -69,21 +70,4 @@ fn repair_rows<T: Element, E: Executor<T>>(
     cell.write(|graph| graph.set_start_points(start_points));
     let repaired = connectivity::repair(executor, cell, Graph::is_live, progress)?;
     Ok((work, repaired))
-}
-
-/// The start points that are live; if none is, a live vertex near the first of them, found by walking outwards.
-fn live_start_points<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
-    let live: Vec<_> = graph.start_points().iter().copied().filter(|&slot| graph.is_live(slot)).collect();
-    if !live.is_empty() {
-        return live;
-    }
-    let mut seen = jasper_core::BitSet::new();
-    let mut open: std::collections::VecDeque<_> = graph.start_points().iter().copied().collect();
-    while let Some(slot) = open.pop_front() {
-        if graph.is_live(slot) {
-            return vec![slot];
-        }
-        open.extend(graph.neighbors(slot).iter().filter(|neighbor| seen.insert(neighbor.index())));
-    }
-    graph.live_slots().take(1).collect()
 }

@@ -7,7 +7,7 @@ use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{GraphCell, link_all};
-use crate::{Executor, InsertError, Work, connectivity};
+use crate::{Executor, InsertError, Work, connectivity, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +105,11 @@ fn link_rows<T: Element, E: Executor<T>>(
     };
     let (identical, work) = link_all(executor, cell, order, true, |linked| linked.min(BATCH), progress)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
-    cell.write(|graph| known.keys().for_each(|&slot| graph.release(slot)));
+    let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
+    cell.write(|graph| {
+        known.keys().for_each(|&slot| graph.release(slot));
+        start::spread(graph, &linked);
+    });
     slots.iter_mut().for_each(|slot| *slot = known.get(slot).copied().unwrap_or(*slot));
 
     let mut report = InsertReport { keys: rows.len(), work, ..InsertReport::default() };

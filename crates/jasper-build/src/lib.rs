@@ -38,9 +38,9 @@ mod cpu;
 mod executor;
 mod ingest;
 mod insert;
-mod medoid;
 pub mod pipeline;
 mod query;
+mod start;
 mod work;
 
 pub use bulk::{BuildReport, bulk_build, largest_batch};

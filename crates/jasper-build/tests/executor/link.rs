@@ -1,0 +1,126 @@
+//! The rows that a batch makes, against the twin.
+
+use std::collections::BTreeMap;
+
+use jasper_build::pipeline::link_batch;
+use jasper_build::{CpuExecutor, Exclusive, Executor, Lists};
+use jasper_core::synthetic::{Clusters, permutation, rng};
+use jasper_core::{BuildParams, Element, Metric, VectorId};
+use jasper_graph::Graph;
+use proptest::prelude::*;
+use rand::RngExt;
+
+use crate::for_each_element;
+use crate::twin::{any_graph, bypass, link, row};
+
+fn params(max_degree: usize, build_beam_width: usize, alpha: f32) -> BuildParams {
+    BuildParams::builder()
+        .max_degree(max_degree)
+        .build_beam_width(build_beam_width)
+        .alpha(alpha)
+        .build()
+        .unwrap()
+}
+
+fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
+    graph.vertices().map(|vertex| (vertex.get(), row(graph, vertex.get()))).collect()
+}
+
+/// Links a batch as the executor does and as the twin does.
+fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[VectorId], within_batch: bool) {
+    let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
+    let expected = link(graph, &ids, within_batch);
+    let mut all = rows(graph);
+    all.extend(expected.rows);
+    let (lists, _) = link_batch(executor, &mut Exclusive(graph), batch, within_batch);
+    let identical: BTreeMap<u32, u32> = lists.identical().iter().map(|(a, b)| (a.get(), b.get())).collect();
+    assert_eq!(identical, expected.identical);
+    let found = rows(graph);
+    for (vertex, row) in &found {
+        assert_eq!(row, &all[vertex], "row of {vertex}: {} {}", T::KIND, graph.metric());
+    }
+}
+
+/// A graph from nothing, batch by batch.
+fn grow<T: Element>(metric: Metric, within_batch: bool, threads: usize) {
+    let executor = CpuExecutor::new(threads).unwrap();
+    let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
+    rows.copy_within(0..35, 35 * 7);
+    let mut graph = any_graph(metric, &rows, 7, params(6, 12, 1.2), |_| Vec::new(), &[3]);
+    let order: Vec<VectorId> =
+        permutation(260, 5).into_iter().map(VectorId::new).filter(|id| id.get() != 3).collect();
+    let mut rest = &order[..];
+    while !rest.is_empty() {
+        let linked = 260 - rest.len();
+        let (batch, others) = rest.split_at(linked.min(rest.len()).min(40));
+        compare(&executor, &mut graph, batch, within_batch);
+        rest = others;
+    }
+    assert!(graph.check_structure().is_sound());
+}
+
+fn grow_all<T: Element>() {
+    for metric in Metric::ALL {
+        grow::<T>(metric, false, 1);
+        grow::<T>(metric, true, 2);
+    }
+}
+
+#[test]
+fn batches_are_linked_as_the_paper_says() {
+    for_each_element!(grow_all);
+}
+
+fn on_any_graph<T: Element>(
+    metric: Metric,
+    n: usize,
+    seed: u64,
+    max_degree: usize,
+    alpha: f32,
+    within_batch: bool,
+) {
+    let mut random = rng(seed);
+    let rows: Vec<T> = (0..n * 3).map(|_| T::from_f32(random.random_range(1..9) as f32)).collect();
+    let neighbors = |vertex: usize| {
+        let mut random = rng(seed ^ (vertex as u64) << 20);
+        (0..random.random_range(0..=max_degree)).map(|_| random.random_range(0..n)).collect()
+    };
+    let mut graph = any_graph(metric, &rows, 3, params(max_degree, 9, alpha), neighbors, &[0]);
+    let executor = CpuExecutor::new(1).unwrap();
+    let batch: Vec<VectorId> = permutation(n, seed).into_iter().take(n / 2).map(VectorId::new).collect();
+    compare(&executor, &mut graph, &batch, within_batch);
+
+    for key in 0..n as u64 / 3 {
+        graph.delete_key(key * 2 % n as u64).unwrap();
+    }
+    let vertices: Vec<VectorId> = graph.vertices().collect();
+    let live = |graph: &Graph<T>| -> Vec<u32> { graph.live_slots().map(VectorId::get).collect() };
+    let expected: Vec<(u32, Vec<u32>)> =
+        live(&graph).into_iter().map(|id| (id, bypass(&graph, id))).collect();
+    let updates = executor.bypass_hidden(&graph, &vertices);
+    executor.publish(&mut graph, updates);
+    let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
+    assert_eq!(found, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_graph_is_changed_as_the_paper_says(
+        element in 0..4,
+        metric in 0..3_usize,
+        n in 2..90_usize,
+        seed in any::<u64>(),
+        max_degree in 1..9_usize,
+        alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
+        within_batch in any::<bool>(),
+    ) {
+        let metric = Metric::ALL[metric];
+        match element {
+            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, within_batch),
+            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, within_batch),
+            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, within_batch),
+            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, within_batch),
+        }
+    }
+}

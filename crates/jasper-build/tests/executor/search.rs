@@ -1,0 +1,142 @@
+//! Answers and their cost, against the twin.
+
+use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
+use jasper_core::synthetic::{Clusters, rng};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, silent};
+use jasper_graph::Graph;
+use proptest::prelude::*;
+use rand::RngExt;
+
+use crate::for_each_element;
+use crate::twin::{any_graph, walk};
+
+/// The answers to all queries, and to each alone, with hops and distances.
+fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
+    let queries = MatrixView::new(queries, graph.dimension()).unwrap();
+    let params = SearchParams::new(k).beam_width(beam_width);
+    let mut all = vec![Hit::NONE; queries.len() * k];
+    let work = executor.answer(graph, queries, params, &mut all).unwrap().work;
+    let (mut hops, mut distances) = (0, 0);
+    let mut prepared = Vec::new();
+    for (query, hits) in queries.rows().zip(all.chunks_exact(k)) {
+        graph.prepare(0, query, &mut prepared).unwrap();
+        let expected = walk(graph, &graph.scorer(&prepared), beam_width);
+        hops += expected.visited.len() as u64;
+        distances += expected.met as u64;
+        let mut nearest: Vec<Hit> = expected
+            .found
+            .iter()
+            .take(k)
+            .map(|near| Hit { key: near.id.into(), distance: near.distance })
+            .collect();
+        nearest.resize(k, Hit::NONE);
+        let name = format!("{} {}, beam {beam_width}", T::KIND, graph.metric());
+        assert_eq!(hits, nearest, "{name}");
+        let mut alone = vec![Hit::NONE; k];
+        let query = MatrixView::new(query, graph.dimension()).unwrap();
+        let one = executor.answer(graph, query, params, &mut alone).unwrap().work;
+        assert_eq!(alone, nearest, "{name}, alone");
+        assert_eq!((one.hops, one.distances), (expected.visited.len() as u64, expected.met as u64), "{name}");
+    }
+    assert_eq!((work.hops, work.distances), (hops, distances), "{} {}", T::KIND, graph.metric());
+}
+
+fn built<T: Element>(threads: usize) {
+    let executor = CpuExecutor::new(threads).unwrap();
+    let set = Clusters::new(19, 61);
+    let (rows, queries): (Vec<T>, Vec<T>) = (set.rows(700, 0), set.rows(25, 1));
+    let rows = MatrixView::new(&rows, 19).unwrap();
+    let params = BuildParams::builder().max_degree(10).build_beam_width(20).build().unwrap();
+    for metric in Metric::ALL {
+        let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
+        for (k, beam_width) in [(1, 1), (2, 3), (10, 10), (10, 33), (64, 200), (5, 2000)] {
+            compare(&graph, &executor, &queries, k, beam_width);
+        }
+        graph.sketch().unwrap();
+        for (k, beam_width) in [(1, 1), (10, 10), (10, 33)] {
+            compare(&graph, &executor, &queries, k, beam_width);
+        }
+    }
+}
+
+#[test]
+fn built_graphs_are_searched_as_the_paper_says() {
+    for_each_element!(built, 1);
+    for_each_element!(built, 3);
+}
+
+fn on_any_graph<T: Element>(
+    metric: Metric,
+    n: usize,
+    dimension: usize,
+    seed: u64,
+    beam_width: usize,
+    sketch: bool,
+) {
+    let mut random = rng(seed);
+    // Few values, so that distances tie.
+    let mut row = || T::from_f32(random.random_range(1..5) as f32);
+    let rows: Vec<T> = (0..n * dimension).map(|_| row()).collect();
+    let queries: Vec<T> = (0..6 * dimension).map(|_| row()).collect();
+    let params = BuildParams::builder().max_degree(7).build().unwrap();
+    let neighbors = |vertex: usize| {
+        let mut random = rng(seed ^ (vertex as u64) << 20);
+        (0..random.random_range(0..8)).map(|_| random.random_range(0..n)).collect()
+    };
+    let starts = [0, n / 2, n - 1];
+    let starts = if n < 3 { &starts[..1] } else { &starts[..1 + seed as usize % 3] };
+    let mut graph = any_graph(metric, &rows, dimension, params, neighbors, starts);
+    if sketch {
+        graph.sketch().unwrap();
+    }
+    let executor = CpuExecutor::new(1).unwrap();
+    compare(&graph, &executor, &queries, beam_width.div_ceil(2), beam_width);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_graph_is_searched_as_the_paper_says(
+        element in 0..4,
+        metric in 0..3_usize,
+        n in 1..150_usize,
+        dimension in 1..6_usize,
+        seed in any::<u64>(),
+        beam_width in 1..40_usize,
+        sketch in any::<bool>(),
+    ) {
+        let metric = Metric::ALL[metric];
+        match element {
+            0 => on_any_graph::<f32>(metric, n, dimension, seed, beam_width, sketch),
+            1 => on_any_graph::<jasper_core::f16>(metric, n, dimension, seed, beam_width, sketch),
+            2 => on_any_graph::<u8>(metric, n, dimension, seed, beam_width, sketch),
+            _ => on_any_graph::<i8>(metric, n, dimension, seed, beam_width, sketch),
+        }
+    }
+}
+
+/// Sketches rule rows out by a bound on their distance: answers must not move, whatever the scale of the rows.
+#[test]
+fn sketches_change_no_answer() {
+    let executor = CpuExecutor::new(2).unwrap();
+    for metric in Metric::ALL {
+        for (dimension, scale) in [(2, 1.0_f32), (3, 1e-18), (40, 1e-3), (40, 1e15), (700, 1.0)] {
+            let set = Clusters::new(dimension, 62);
+            // Lengths that differ by ten thousand, and coordinates that do by as much.
+            let spread = |stream, n| -> Vec<f32> {
+                let rows: Vec<f32> = set.rows(n, stream);
+                let value = |(i, x): (usize, f32)| {
+                    let (row, column) = (i / dimension, i % dimension);
+                    x * scale * 10_f32.powi((row % 5) as i32 - 4) * 10_f32.powi(-((column % 3) as i32))
+                };
+                rows.into_iter().enumerate().map(value).collect()
+            };
+            let (rows, queries) = (spread(0, 400), spread(1, 40));
+            let params = BuildParams::builder().max_degree(12).build_beam_width(24).build().unwrap();
+            let rows = MatrixView::new(&rows, dimension).unwrap();
+            let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
+            graph.sketch().unwrap();
+            compare(&graph, &executor, &queries, 5, 12);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Vamana as it is written down (`vamana.md` of the project's notes, sections 1.1, 2.1 and 4): plain and slow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jasper_core::{BuildParams, Element, Metric, VectorId, defaults};
+use jasper_graph::{Graph, Scorer};
+
+/// A vertex and its distance, in the order of neighbours: by distance, then by number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    pub distance: f32,
+    pub id: u32,
+}
+
+pub fn sorted(mut all: Vec<Near>) -> Vec<Near> {
+    all.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.id.cmp(&b.id)));
+    all
+}
+
+fn slot(id: u32) -> VectorId {
+    VectorId::new(id)
+}
+
+/// Distances of one vector.
+pub fn scored<T: Element>(scorer: &Scorer<'_, T>, ids: impl IntoIterator<Item = u32>) -> Vec<Near> {
+    // Adding zero takes the sign of a zero away, as the order of neighbours does.
+    ids.into_iter().map(|id| Near { distance: scorer.score_one(slot(id)) + 0.0, id }).collect()
+}
+
+pub fn row<T: Element>(graph: &Graph<T>, id: u32) -> Vec<u32> {
+    graph.neighbors(slot(id)).iter().map(|neighbor| neighbor.get()).collect()
+}
+
+/// What a beam search did.
+pub struct Walk {
+    /// The nearest it met, rising.
+    pub found: Vec<Near>,
+    /// What it expanded, in order.
+    pub visited: Vec<Near>,
+    /// Vertices whose distance it worked out.
+    pub met: usize,
+}
+
+/// Of all that was met, the nearest `beam_width` are kept; the nearest of these that was not expanded is, until all are.
+pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Walk {
+    let mut met: BTreeSet<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+    let mut found = sorted(scored(scorer, met.iter().copied()));
+    found.truncate(beam_width);
+    let mut visited: Vec<Near> = Vec::new();
+    while let Some(&next) = found.iter().find(|near| !visited.contains(near)) {
+        visited.push(next);
+        let new: Vec<u32> = row(graph, next.id).into_iter().filter(|&id| met.insert(id)).collect();
+        found.extend(scored(scorer, new));
+        found = sorted(found);
+        found.truncate(beam_width);
+    }
+    Walk { found, visited, met: met.len() }
+}
+
+/// Keep the nearest candidate, drop every other that it leads towards, and so on with those that are left.
+pub fn robust_prune<T: Element>(graph: &Graph<T>, candidates: Vec<Near>) -> Vec<u32> {
+    let params = graph.params();
+    let mut left = sorted(candidates);
+    left.dedup();
+    left.truncate(defaults::MAX_CANDIDATES);
+    let mut kept = Vec::new();
+    while !left.is_empty() && kept.len() < params.max_degree() {
+        let nearest = left.remove(0);
+        kept.push(nearest.id);
+        // The distance of c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
+        let between = |c: &Near| graph.row_scorer(slot(c.id)).score_one(slot(nearest.id));
+        left.retain(|c| params.alpha() * between(c) > c.distance);
+    }
+    kept
+}
+
+/// The rows that linking a batch changes, and the vertices that it does not link, for each the one with the same row.
+pub struct Linked {
+    pub rows: BTreeMap<u32, Vec<u32>>,
+    pub identical: BTreeMap<u32, u32>,
+}
+
+/// Searches for every vertex of a batch on the graph as it is, prunes what was expanded, and adds the edges turned around
+/// to their targets, pruning those that overflow.
+pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> Linked {
+    let params = graph.params();
+    let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
+    let mut identical = BTreeMap::new();
+    for &vertex in batch {
+        let scorer = graph.row_scorer(slot(vertex));
+        let visited = walk(graph, &scorer, params.build_beam_width()).visited;
+        let visited = sorted(visited.into_iter().filter(|near| near.id != vertex).collect());
+        let nearest = visited.first().map_or(0.0, |near| near.distance);
+        let mut ties = visited.iter().take_while(|near| near.distance == nearest);
+        match ties.find(|near| graph.vector(slot(near.id)) == graph.vector(slot(vertex))) {
+            Some(same) => drop(identical.insert(vertex, same.id)),
+            None => drop(candidates.insert(vertex, visited)),
+        }
+    }
+    let mut rows = BTreeMap::new();
+    let mut back_edges: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
+    for (&vertex, visited) in &candidates {
+        let scorer = graph.row_scorer(slot(vertex));
+        let others = candidates.keys().copied().filter(|&other| within_batch && other != vertex);
+        let mut all = sorted(scored(&scorer, others));
+        all.truncate(params.max_degree());
+        all.extend(visited);
+        let kept = robust_prune(graph, all);
+        for near in scored(&scorer, kept.iter().copied()) {
+            back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
+        }
+        rows.insert(vertex, kept);
+    }
+    for (target, sources) in back_edges {
+        let old = rows.get(&target).cloned().unwrap_or_else(|| row(graph, target));
+        let new: Vec<Near> = sorted(sources).into_iter().filter(|source| !old.contains(&source.id)).collect();
+        let changed = if old.len() + new.len() <= params.max_degree() {
+            old.into_iter().chain(new.iter().map(|near| near.id)).collect()
+        } else {
+            let old = scored(&graph.row_scorer(slot(target)), old);
+            robust_prune(graph, new.into_iter().chain(old).collect())
+        };
+        rows.insert(target, changed);
+    }
+    Linked { rows, identical }
+}
+
+/// The row of a live vertex without its hidden neighbours: in their place, the live ones that they lead to.
+pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
+    let old = row(graph, vertex);
+    let (hidden, live): (Vec<u32>, Vec<u32>) = old.into_iter().partition(|&id| graph.is_hidden(slot(id)));
+    if hidden.is_empty() {
+        return live;
+    }
+    let mut heirs: BTreeSet<u32> = live.into_iter().collect();
+    heirs.extend(hidden.into_iter().flat_map(|id| row(graph, id)).filter(|&id| graph.is_live(slot(id))));
+    heirs.remove(&vertex);
+    let all = scored(&graph.row_scorer(slot(vertex)), heirs);
+    if all.len() <= graph.params().max_degree() {
+        return sorted(all).into_iter().map(|near| near.id).collect();
+    }
+    robust_prune(graph, all)
+}
+
+/// A graph over rows whose edges mean nothing: each vertex has any neighbours, the start points are any vertices.
+pub fn any_graph<T: Element>(
+    metric: Metric,
+    rows: &[T],
+    dimension: usize,
+    params: BuildParams,
+    neighbors: impl Fn(usize) -> Vec<usize>,
+    start_points: &[usize],
+) -> Graph<T> {
+    let mut graph = Graph::new(metric, dimension, params).expect("a valid dimension");
+    let mut prepared = Vec::new();
+    for (key, row) in rows.chunks_exact(dimension).enumerate() {
+        let squared_norm = graph.prepare(key, row, &mut prepared).expect("a sound row");
+        let slot = graph.add_row(&prepared, squared_norm).expect("room");
+        graph.assign_key(key as u64, slot).expect("a new key");
+    }
+    for vertex in 0..graph.slots() {
+        let distinct: BTreeSet<usize> = neighbors(vertex).into_iter().filter(|&to| to != vertex).collect();
+        // Not in order of number, as rows are not.
+        let row: Vec<_> =
+            distinct.into_iter().rev().map(VectorId::from_index).take(params.max_degree()).collect();
+        graph.set_neighbors(VectorId::from_index(vertex), &row);
+    }
+    graph.set_start_points(start_points.iter().copied().map(VectorId::from_index).collect());
+    graph
+}
