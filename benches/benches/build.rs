@@ -1,0 +1,136 @@
+//! What changes an index: a bulk build, an insert, a consolidation, and the prunes that all of them rest on.
+//!
+//! An insert and a consolidation start from the same index each time, read anew from a file, untimed. What they
+//! leave is checked before they are timed: its shape, and its recall.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{DIMENSION, Exact, search, view};
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use jasper::synthetic::Clusters;
+use jasper::{Index, Key, MatrixView, Metric};
+use jasper_build::{CpuExecutor, Executor, Lists};
+use jasper_core::VectorId;
+use jasper_graph::Graph;
+
+const ROWS: usize = 10_000;
+/// Rows of an insert: 1%.
+const INSERTED: usize = ROWS / 100;
+/// One in so many is deleted before a consolidation: 10%.
+const DELETED_EACH: usize = 10;
+/// Vertices pruned together.
+const PRUNED: usize = 1000;
+/// The recall@10 of a sound graph of this size at a beam width of 32.
+const FLOOR: f64 = 0.99;
+
+/// Checks that every vector of `index` can be found, and most neighbours are.
+fn check(index: &Index<f32>, queries: MatrixView<'_, f32>) {
+    assert!(index.check().is_sound(), "{:?}", index.check());
+    let recall = Exact::of(index, queries).recall(&search(index, queries, 32));
+    assert!(recall >= FLOOR, "recall {recall:.4}");
+}
+
+/// Times `change` on the index of the file, once `prepare` has been done to it.
+fn time_change(
+    group: &mut BenchmarkGroup<WallTime>,
+    name: &str,
+    path: &Path,
+    prepare: impl Fn(&mut Index<f32>),
+    change: impl Fn(&mut Index<f32>),
+    queries: MatrixView<'_, f32>,
+) {
+    let fresh = || {
+        let mut index = Index::<f32>::open(path).expect("a file just saved");
+        prepare(&mut index);
+        index
+    };
+    let mut index = fresh();
+    change(&mut index);
+    check(&index, queries);
+    group.bench_function(name, |bencher| bencher.iter_batched_ref(fresh, &change, BatchSize::PerIteration));
+}
+
+/// Times the prune of what searches for some vertices find.
+fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
+    let open = || Graph::<f32>::open(path, &mut jasper::silent).expect("a file just saved");
+    let (graph, mut pruned) = (open(), open());
+    let executor = CpuExecutor::new(0).expect("a process may start threads");
+    let batch: Vec<VectorId> = graph.live_slots().take(PRUNED).collect();
+    let links = executor.prune(&graph, executor.search(&graph, &batch), false);
+    assert!(links.identical().is_empty() && links.work().prune_distances > 0);
+    executor.publish_links(&mut pruned, &links);
+    batch.iter().for_each(|&vertex| check_row(&pruned, vertex));
+
+    group.bench_function("prune", |bencher| {
+        let candidates = || executor.search(&graph, &batch);
+        bencher.iter_batched(
+            candidates,
+            |found| executor.prune(&graph, found, false),
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+/// Checks the rule of the prune: neighbours rise, and none leads towards a later one.
+fn check_row(graph: &Graph<f32>, vertex: VectorId) {
+    let (row, scorer) = (graph.neighbors(vertex), graph.row_scorer(vertex));
+    assert!(!row.is_empty() && row.len() <= graph.params().max_degree() && !row.contains(&vertex));
+    assert!(row.is_sorted_by_key(|&neighbor| scorer.score_one(neighbor)));
+    for (i, &later) in row.iter().enumerate() {
+        let between = graph.row_scorer(later);
+        let led = |&nearer: &VectorId| {
+            graph.params().alpha() * between.score_one(nearer) <= scorer.score_one(later)
+        };
+        assert!(!row[..i].iter().any(led), "{vertex:?}: a neighbour leads towards {later:?}");
+    }
+}
+
+fn every_change(criterion: &mut Criterion) {
+    let set = Clusters::new(DIMENSION, 1);
+    let [rows, queries, new]: [Vec<f32>; 3] = [set.rows(ROWS, 0), set.rows(200, 1), set.rows(INSERTED, 2)];
+    let (rows, queries, new) = (view(&rows), view(&queries), view(&new));
+    let build = || Index::builder(Metric::L2).build(&rows).expect("rows that can be stored");
+    let index = build();
+    assert_eq!(index.len(), ROWS);
+    check(&index, queries);
+    let folder = tempfile::tempdir().expect("a folder for the index");
+    let path = folder.path().join("built.jasper");
+    index.save(&path).expect("room for the index");
+
+    let mut group = criterion.benchmark_group("build");
+    group.throughput(Throughput::Elements(ROWS as u64));
+    group.bench_function("bulk", |bencher| bencher.iter_with_large_drop(build));
+
+    group.throughput(Throughput::Elements(INSERTED as u64));
+    let insert = |index: &mut Index<f32>| assert_eq!(index.insert_next(&new).ok(), Some(ROWS as Key));
+    time_change(&mut group, "insert", &path, |_| (), insert, queries);
+
+    let gone: Vec<Key> = (0..ROWS as Key).step_by(DELETED_EACH).collect();
+    group.throughput(Throughput::Elements(gone.len() as u64));
+    let delete = |index: &mut Index<f32>| index.delete(&gone).expect("keys of the index");
+    let consolidate = |index: &mut Index<f32>| {
+        assert_eq!(index.consolidate().map(|report| report.freed).ok(), Some(gone.len()));
+    };
+    time_change(&mut group, "consolidate", &path, delete, consolidate, queries);
+
+    group.throughput(Throughput::Elements(PRUNED as u64));
+    time_prune(&mut group, &path);
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(5));
+    targets = every_change
+}
+criterion_main!(benches);

@@ -1,0 +1,53 @@
+//! What is true of an index, so that a bench of wrong answers does not count.
+
+use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
+use jasper::recall::recall_at;
+use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, silent};
+
+/// Coordinates of every set.
+pub const DIMENSION: usize = 128;
+/// Answers a query.
+pub const K: usize = 10;
+
+/// Rows of [`DIMENSION`] coordinates, as an index takes them.
+pub fn view<T: Element>(rows: &[T]) -> MatrixView<'_, T> {
+    MatrixView::new(rows, DIMENSION).expect("whole rows")
+}
+
+/// The true neighbours of some queries among the vectors that an index holds.
+pub struct Exact {
+    /// The key of each row that `truth` numbers, rising.
+    keys: Vec<Key>,
+    truth: GroundTruth,
+}
+
+impl Exact {
+    /// Compares every query with every vector of `index`.
+    pub fn of<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Self {
+        let mut keys: Vec<Key> = index.keys().collect();
+        keys.sort_unstable();
+        let rows: Vec<T> =
+            keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own")).copied().collect();
+        let pool = ThreadPoolBuilder::new().build().expect("a process may start threads");
+        let truth =
+            exact_knn(view(&rows), queries, K, index.metric(), &pool, &mut silent).expect("K rows and more");
+        Self { keys, truth }
+    }
+
+    /// Mean recall of `hits`, [`K`] a query. Panics at an answer that the index does not hold.
+    pub fn recall(&self, hits: &[Hit]) -> f64 {
+        let recalls = hits.chunks_exact(K).enumerate().map(|(query, hits)| {
+            let row =
+                |hit: &Hit| self.keys.binary_search(&hit.key).expect("answers are keys of the index") as u64;
+            recall_at(K, &hits.iter().map(row).collect::<Vec<_>>(), self.truth.truth(query))
+        });
+        recalls.sum::<f64>() / self.truth.len() as f64
+    }
+}
+
+/// [`K`] answers to each query with a frontier of `beam_width`.
+pub fn search<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>, beam_width: usize) -> Vec<Hit> {
+    index
+        .search_batch(queries, SearchParams::new(K).beam_width(beam_width))
+        .expect("as many as the beam is wide")
+}

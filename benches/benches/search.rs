@@ -1,0 +1,97 @@
+//! Searches through the public API: batches on all threads, and queries one after another on one.
+//!
+//! Names are `SET/BEAM_WIDTH/HOW`; every figure is for a query. Before a set is timed, its recall is checked at each
+//! beam width, and that single queries are answered as batches are, and sketches as the rows themselves.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
+
+mod common;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use common::{DIMENSION, Exact, K, search, view};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use jasper::synthetic::Clusters;
+use jasper::{Element, Hit, Index, MatrixView, Metric, SearchParams};
+
+/// Rows of an index: more than the second cache holds, few enough to be linked while one waits.
+const ROWS: usize = 50_000;
+/// Queries of a batch.
+const QUERIES: usize = 1000;
+/// Frontiers, and the recall below which a figure is not worth having.
+const BEAM_WIDTHS: [(usize, f64); 3] = [(16, 0.98), (64, 0.995), (128, 0.999)];
+
+/// An index over a seeded set, and queries of the same set.
+fn make<T: Element>() -> (Index<T>, Vec<T>) {
+    let set = Clusters::new(DIMENSION, 1);
+    let rows: Vec<T> = set.rows(ROWS, 0);
+    let index = Index::builder(Metric::L2).build(&view(&rows)).expect("rows that can be stored");
+    assert_eq!(index.len(), ROWS);
+    (index, set.rows(QUERIES, 1))
+}
+
+/// The answers at every beam width, checked.
+fn answers<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Vec<Vec<Hit>> {
+    let exact = Exact::of(index, queries);
+    let at = |(beam_width, floor)| {
+        let hits = search(index, queries, beam_width);
+        let recall = exact.recall(&hits);
+        assert!(recall >= floor, "{} at beam width {beam_width}: recall {recall:.4}", T::KIND);
+        let params = SearchParams::new(K).beam_width(beam_width);
+        for (query, hits) in queries.rows().zip(hits.chunks_exact(K)).take(100) {
+            assert_eq!(index.search(query, params).expect("one query of the batch"), hits);
+        }
+        hits
+    };
+    BEAM_WIDTHS.into_iter().map(at).collect()
+}
+
+fn time<T: Element>(
+    group: &mut BenchmarkGroup<WallTime>,
+    set: &str,
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+) {
+    for (beam_width, _) in BEAM_WIDTHS {
+        let params = SearchParams::new(K).beam_width(beam_width);
+        group.throughput(Throughput::Elements(queries.len() as u64));
+        group.bench_function(format!("{set}/{beam_width}/batch"), |bencher| {
+            let mut hits = vec![Hit::NONE; queries.len() * K];
+            bencher.iter(|| index.search_into(black_box(queries), params, &mut hits));
+        });
+        group.throughput(Throughput::Elements(1));
+        group.bench_function(format!("{set}/{beam_width}/single"), |bencher| {
+            let mut next = (0..queries.len()).cycle();
+            bencher.iter(|| next.next().map(|query| index.search(black_box(queries.row(query)), params)));
+        });
+    }
+}
+
+fn every_set(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("search");
+    let (mut index, queries) = make::<f32>();
+    let queries = view(&queries);
+    let plain = answers(&index, queries);
+    time(&mut group, "f32", &index, queries);
+    index.sketch().expect("memory for a byte a coordinate");
+    assert!(answers(&index, queries) == plain, "sketches change answers");
+    time(&mut group, "f32-sketched", &index, queries);
+
+    let (index, queries) = make::<u8>();
+    answers(&index, view(&queries));
+    time(&mut group, "u8", &index, view(&queries));
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = every_set
+}
+criterion_main!(benches);
