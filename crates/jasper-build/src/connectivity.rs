@@ -7,6 +7,7 @@ use jasper_core::{BitSet, Cancelled, Element, Neighbor, Progress, ProgressFn, St
 use jasper_graph::Graph;
 
 use crate::Executor;
+use crate::insert::BATCH;
 use crate::pipeline::{GraphCell, link_batch};
 
 /// Slots that a path from the first start point leads to, hidden ones included; the other start points are short cuts,
@@ -39,9 +40,11 @@ pub fn repair<T: Element, E: Executor<T>>(
 ) -> Result<usize, Cancelled> {
     let lost = cell.read(|graph| beyond(graph, &reachable(graph), &wanted));
     let total = lost.len();
-    Progress { stage: Stage::Repairing, done: 0, total }.report(progress)?;
     if total > 0 {
-        link_batch(executor, cell, &lost, true);
+        for (i, batch) in lost.chunks(BATCH).enumerate() {
+            Progress { stage: Stage::Repairing, done: i * BATCH, total }.report(progress)?;
+            link_batch(executor, cell, batch, true);
+        }
         cell.write(|graph| {
             let mut reached = reachable(graph);
             for slot in beyond(graph, &reached, &wanted) {

@@ -22,9 +22,9 @@
 //! | [`executor`](Executor) | the steps of a batch |
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
-//! | [`bulk`](bulk_build), [`insert`](insert) | a graph from rows; rows into a graph |
+//! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
 //! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
-//! | [`consolidate`](consolidate), [`compact`](compact) | deleted vertices out of the graph, holes out of memory |
+//! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
 //! | [`query`](SearchParams) | answers for users: filters, tombstones, the exact scan |
 
