@@ -7,7 +7,7 @@ use half::f16;
 
 use crate::distance::{Kernels, Level, select};
 
-/// A coordinate type: f32, [`f16`], u8 or i8. Sealed: kernels exist for these four.
+/// A coordinate type: f32, [`f16`](struct@f16), u8 or i8. Sealed: kernels exist for these four.
 ///
 /// Rows are stored in this type, on host and device, and never widened at rest.
 pub trait Element:
