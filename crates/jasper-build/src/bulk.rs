@@ -38,7 +38,7 @@ pub fn largest_batch(rows: usize, params: &BuildParams) -> usize {
 /// Builds a graph over `rows`, with the given keys or the row numbers.
 ///
 /// Rows keep their order as slots; they are linked in a seeded random order, because a graph grown in the order of
-/// sorted data loses recall (vamana.md section 3). The result depends on rows, parameters and seed alone.
+/// sorted data loses recall (docs: experiments). The result depends on rows, parameters and seed alone.
 ///
 /// Memory: vectors and adjacency, and while it runs about 40 bytes a row for finding identical rows and for the
 /// largest batch.

@@ -8,7 +8,7 @@ use jasper_graph::Graph;
 /// The live vertex nearest the mean of all, by squared L2 of the stored rows; none if there is none.
 ///
 /// The mean is rounded to the element type, so that every row is compared by the ordinary kernel. Any central vertex
-/// will do: the choice moves recall by less than 0.001 (vamana.md section 1.2). Cost: two passes over the rows.
+/// will do: the choice moves recall by less than 0.001 (docs: experiments). Cost: two passes over the rows.
 pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
     let mut sums = vec![0.0_f64; graph.padded_vector(graph.live_slots().next()?).len()];
     for slot in graph.live_slots() {

@@ -6,15 +6,15 @@ pub mod defaults {
     /// then 256 bytes, four cache lines.
     pub const MAX_DEGREE: usize = 64;
     /// Frontier of the searches that find a new vertex its candidates (L). Twice the degree: less costs recall at
-    /// every beam width, more costs build time in proportion (vamana.md section 2.2, the published scripts).
+    /// every beam width, more costs build time in proportion (as the published scripts of DiskANN and ParlayANN have it).
     pub const BUILD_BEAM_WIDTH: usize = 128;
     /// Slack of the prune rule, on squared distances. 1.2 keeps edges that let deletes be repaired without loss;
-    /// 1.0 loses recall after consolidation (vamana.md section 4).
+    /// 1.0 loses recall after consolidation (docs: experiments, "Before the first line").
     pub const ALPHA: f32 = 1.2;
     /// Seed of the insertion order.
     pub const SEED: u64 = 0x_4A41_5350_4552;
     /// Largest batch as a share of the vertices already linked. A batch does not see itself: at 2% recall is
-    /// within noise of one-by-one, at 16% it is not (vamana.md section 3).
+    /// within noise of one-by-one, at 16% it is not (docs: experiments, "Before the first line").
     pub const MAX_BATCH_SHARE: f32 = 0.02;
     /// Candidates a prune looks at, nearest first: its cost grows with their square.
     pub const MAX_CANDIDATES: usize = 750;

@@ -1,6 +1,6 @@
 //! Recall@k, with ties.
 //!
-//! Definition (big-ann-benchmarks, and vamana.md section 6 of the project's notes): of the `k` answers given, the
+//! Definition (that of big-ann-benchmarks): of the `k` answers given, the
 //! share that belongs to the true `k` nearest *or lies exactly as far as the k-th of them*. An id given twice counts
 //! once. Ground truth should therefore be deeper than `k`.
 

@@ -30,7 +30,7 @@
 //! | true neighbours | [`GroundTruth::read`] | [`GroundTruth::write`] | ibin with and without distances, ivecs |
 //! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal a line; npy of u64 |
 //!
-//! Formats and their readings by other projects: formats.md of the project's notes. What all readers share: lengths
+//! What all readers share: lengths
 //! are computed in u64 and compared with the length of the file before memory is asked for, a [`ReadError`] names the
 //! file, and readers take bytes as well as paths. What all writers share: an [`AtomicFile`], so that nothing
 //! half-written ever has the final name.

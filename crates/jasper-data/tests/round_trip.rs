@@ -51,7 +51,7 @@ fn check_rows<T: Element>(folder: &Path, rows: &[f32], dimension: usize, split: 
     }
 }
 
-/// The length that formats.md gives each format.
+/// The length that each format's definition gives.
 fn expected_bytes<T: Element>(format: VectorFormat, rows: MatrixView<'_, T>) -> u64 {
     let values = rows.len() * rows.dimension() * size_of::<T>();
     (values

@@ -5,7 +5,7 @@ use jasper_core::Neighbor;
 /// At most `beam_width` neighbours, rising and distinct, with a cursor before which all are visited.
 ///
 /// The worst entry only ever gets nearer, so a vertex that was dropped cannot come back: whether a seen vertex is
-/// scored again changes the work and not the frontier (vamana.md section 1.4).
+/// scored again changes the work and not the frontier.
 #[derive(Debug)]
 pub(crate) struct Frontier {
     entries: Vec<Neighbor>,
