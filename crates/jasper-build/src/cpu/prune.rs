@@ -19,14 +19,15 @@ pub(crate) struct Prune {
 }
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates`, which rise, are distinct and do not hold the vertex itself.
+    /// Keeps up to `max_degree` of `candidates`, which are distinct, do not hold the vertex itself, and rise: what comes
+    /// first is kept first.
     ///
-    /// The nearest is kept; every other one unless a kept `c*` leads towards it: `alpha d(c*, c) <= d(p, c)`. With
+    /// The first is kept; every other one unless a kept `c*` leads towards it: `alpha d(c*, c) <= d(p, c)`. With
     /// `<=`, a copy of a kept vertex is dropped.
     ///
     /// Candidates marked visited are *settled*: an earlier prune has kept them beside each other, so that they are
-    /// compared with the others only. The result is the same, for a tenth of the distances where a full row gets one
-    /// more edge.
+    /// compared with the others only. Where that is so, the result is the same, for a tenth of the distances where a
+    /// full row gets one more edge.
     pub(crate) fn keep<T: Element>(
         &mut self,
         graph: &Graph<T>,

@@ -1,4 +1,7 @@
-//! Vamana as it is written down (`vamana.md` of the project's notes, sections 1.1, 2.1 and 4): plain and slow.
+//! Vamana as it is written down (`vamana.md` of the project's notes, sections 1.1, 2.1 and 3): plain and slow.
+//!
+//! In two places Jasper does otherwise, and the twin with it: a prune does not compare again what an earlier one has
+//! kept, and around deleted vertices the live neighbours stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,21 +60,32 @@ pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: us
     Walk { found, visited, met: met.len() }
 }
 
-/// Keep the nearest candidate, drop every other that it leads towards, and so on with those that are left.
-pub fn robust_prune<T: Element>(graph: &Graph<T>, candidates: Vec<Near>) -> Vec<u32> {
+/// Candidates in the order of a prune.
+fn ordered(candidates: Vec<Near>) -> Vec<Near> {
+    let mut all = sorted(candidates);
+    all.dedup();
+    all.truncate(defaults::MAX_CANDIDATES);
+    all
+}
+
+/// Keep the first candidate, drop every other that it leads towards, and so on with those that are left. Two that are
+/// both `settled` do not drop each other.
+pub fn robust_prune<T: Element>(graph: &Graph<T>, mut left: Vec<Near>, settled: &[Near]) -> Vec<Near> {
     let params = graph.params();
-    let mut left = sorted(candidates);
-    left.dedup();
-    left.truncate(defaults::MAX_CANDIDATES);
     let mut kept = Vec::new();
     while !left.is_empty() && kept.len() < params.max_degree() {
-        let nearest = left.remove(0);
-        kept.push(nearest.id);
+        let first = left.remove(0);
+        kept.push(first);
         // The distance of c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
-        let between = |c: &Near| graph.row_scorer(slot(c.id)).score_one(slot(nearest.id));
-        left.retain(|c| params.alpha() * between(c) > c.distance);
+        let between = |c: &Near| graph.row_scorer(slot(c.id)).score_one(slot(first.id));
+        let are_settled = |c: &Near| settled.contains(&first) && settled.contains(c);
+        left.retain(|c| are_settled(c) || params.alpha() * between(c) > c.distance);
     }
     kept
+}
+
+fn ids(all: Vec<Near>) -> Vec<u32> {
+    all.into_iter().map(|near| near.id).collect()
 }
 
 /// The rows that linking a batch changes, and the vertices that it does not link, for each the one with the same row.
@@ -105,41 +119,45 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
         let mut all = sorted(scored(&scorer, others));
         all.truncate(params.max_degree());
         all.extend(visited);
-        let kept = robust_prune(graph, all);
-        for near in scored(&scorer, kept.iter().copied()) {
+        let kept = robust_prune(graph, ordered(all), &[]);
+        for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
-        rows.insert(vertex, kept);
+        rows.insert(vertex, ids(kept));
     }
     for (target, sources) in back_edges {
         let old = rows.get(&target).cloned().unwrap_or_else(|| row(graph, target));
         let new: Vec<Near> = sorted(sources).into_iter().filter(|source| !old.contains(&source.id)).collect();
         let changed = if old.len() + new.len() <= params.max_degree() {
-            old.into_iter().chain(new.iter().map(|near| near.id)).collect()
+            old.into_iter().chain(ids(new)).collect()
         } else {
             let old = scored(&graph.row_scorer(slot(target)), old);
-            robust_prune(graph, new.into_iter().chain(old).collect())
+            // What an earlier prune wrote rises; what was appended since does not, as a rule.
+            let rising = (1..old.len())
+                .take_while(|&i| old[i - 1] != old[i] && sorted(old[..=i].to_vec()) == old[..=i]);
+            let settled = old[..old.len().min(rising.count() + 1)].to_vec();
+            ids(robust_prune(graph, ordered(new.into_iter().chain(old).collect()), &settled))
         };
         rows.insert(target, changed);
     }
     Linked { rows, identical }
 }
 
-/// The row of a live vertex without its hidden neighbours: in their place, the live ones that they lead to.
+/// The row of a live vertex without its hidden neighbours: the live ones stay, and what the hidden ones lead to joins
+/// where nothing kept leads towards it.
 pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
-    let (hidden, live): (Vec<u32>, Vec<u32>) = old.into_iter().partition(|&id| graph.is_hidden(slot(id)));
+    let (hidden, live): (Vec<u32>, Vec<u32>) = old.iter().copied().partition(|&id| graph.is_hidden(slot(id)));
     if hidden.is_empty() {
-        return live;
+        return old;
     }
-    let mut heirs: BTreeSet<u32> = live.into_iter().collect();
-    heirs.extend(hidden.into_iter().flat_map(|id| row(graph, id)).filter(|&id| graph.is_live(slot(id))));
-    heirs.remove(&vertex);
-    let all = scored(&graph.row_scorer(slot(vertex)), heirs);
-    if all.len() <= graph.params().max_degree() {
-        return sorted(all).into_iter().map(|near| near.id).collect();
-    }
-    robust_prune(graph, all)
+    let heirs: BTreeSet<u32> = hidden.into_iter().flat_map(|id| row(graph, id)).collect();
+    let heirs =
+        heirs.into_iter().filter(|id| graph.is_live(slot(*id)) && *id != vertex && !live.contains(id));
+    let scorer = graph.row_scorer(slot(vertex));
+    let stay = scored(&scorer, live.iter().copied());
+    let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
+    ids(sorted(robust_prune(graph, candidates, &stay)))
 }
 
 /// A graph over rows whose edges mean nothing: each vertex has any neighbours, the start points are any vertices.

@@ -57,7 +57,7 @@ fn a_consolidated_index_has_lost_nothing() {
     let queries: Vec<u8> = set.rows(300, 1);
     let mut index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
     let all = numbers(&rows);
-    let widths = [16, 24, 48];
+    let widths = [12, 24, 48];
     let before = widths.map(|width| recall(&index, &rows, &all, &queries, width));
     let gone: Vec<Key> = (0..1200).map(|i| i * 10 + i % 7).collect();
     index.delete(&gone).unwrap();
