@@ -7,6 +7,7 @@
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
 //! | [`atomic`] | a call that fails or is stopped has done nothing |
 //! | [`filter`] | only what matches, all of it where little does |
+//! | [`shared`] | searches beside a change go on, and see one state or the other |
 //! | [`recall`] | how many of the true neighbours are found, after a build and after changes |
 
 #![forbid(unsafe_code)]
@@ -18,3 +19,4 @@ mod filter;
 mod model;
 mod recall;
 mod same_bytes;
+mod shared;

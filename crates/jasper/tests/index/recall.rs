@@ -105,7 +105,9 @@ fn inner_products_of_uneven_rows_are_found() {
     let set = Clusters::new(DIMENSION, 54);
     let queries: Vec<f32> = set.rows(300, 1);
     let rows = uneven(&set.rows::<f32>(8000, 0), |row| ((row * 7919 % 1000) as f32 / 250.0 - 2.0).exp());
-    let mut index = builder(Metric::InnerProduct).build(&view(&rows, DIMENSION)).unwrap();
+    // The longest rows are near everything: they need all the edges that they get by default.
+    let builder = Index::builder(Metric::InnerProduct).threads(2);
+    let mut index = builder.build(&view(&rows, DIMENSION)).unwrap();
     let built = recall(&index, &rows, &numbers(&rows), &queries, 64);
     // Three times as long as any before: every edge was chosen for another largest length.
     let long = uneven(&set.rows::<f32>(400, 2), |row| 20.0 + row as f32 / 100.0);
@@ -113,7 +115,7 @@ fn inner_products_of_uneven_rows_are_found() {
     let all = [rows, long].concat();
     let grown = recall(&index, &all, &numbers(&all), &queries, 64);
     println!("inner product of uneven rows: {built:.4}, with longer ones {grown:.4}");
-    assert!(built >= 0.95 && grown >= 0.95);
+    assert!(built >= 0.97 && grown >= 0.97);
     assert!(index.check().is_sound());
 }
 

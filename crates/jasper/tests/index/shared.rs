@@ -1,0 +1,253 @@
+//! Searches beside a change: they go on, and see one state or the other.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use jasper::{Hit, Index, Key, Metric, RowSource, SearchParams, SharedIndex, synthetic::Clusters};
+
+use crate::common::{keys, small, view};
+
+const DIMENSION: usize = 8;
+
+/// Nothing here takes a second: who waits this long waits for ever.
+const FOREVER: Duration = Duration::from_secs(60);
+
+fn base(n: usize) -> Vec<u8> {
+    Clusters::new(DIMENSION, 91).rows(n, 0)
+}
+
+/// Rows of which the last are not read before the test says so.
+struct Gate<'a> {
+    rows: &'a [u8],
+    /// Told when the gate is reached.
+    reached: mpsc::Sender<()>,
+    /// Waited for there.
+    open: Mutex<mpsc::Receiver<()>>,
+}
+
+impl RowSource<u8> for Gate<'_> {
+    fn len(&self) -> usize {
+        self.rows.len() / DIMENSION
+    }
+
+    fn dimension(&self) -> usize {
+        DIMENSION
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [u8]) -> io::Result<()> {
+        if range.end == RowSource::len(self) {
+            self.reached.send(()).expect("the test listens");
+            let opened = self.open.lock().expect("one reader").recv_timeout(FOREVER);
+            opened.map_err(|_| io::Error::other("nobody opened the gate"))?;
+        }
+        view(self.rows, DIMENSION).read(range, out)
+    }
+}
+
+/// Runs `work` on a thread of its own, and does not wait for it for ever.
+fn in_time<R: Send>(what: &str, work: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || sender.send(work()));
+        receiver.recv_timeout(FOREVER).unwrap_or_else(|_| {
+            // A scope would wait for the thread that does not come back.
+            eprintln!("{what} waits for something that does not come");
+            std::process::abort();
+        })
+    })
+}
+
+#[test]
+fn searches_go_on_while_an_insert_reads_its_rows() {
+    let rows = base(4500);
+    let (first, more) = rows.split_at(1500 * DIMENSION);
+    let index = SharedIndex::new(small(Metric::L2).build(&view(first, DIMENSION)).unwrap());
+    let queries = view(&first[..40 * DIMENSION], DIMENSION);
+    // So wide that the answer is exact: new rows that are not linked yet make searches wider, and narrow ones better.
+    let params = SearchParams::new(5).beam_width(1500);
+    let ask = || {
+        let mut hits = vec![Hit::NONE; 40 * 5];
+        index.search_into(queries, params, &mut hits).unwrap();
+        hits
+    };
+    let before = ask();
+    let (reached_sender, reached) = mpsc::channel();
+    let (open, open_receiver) = mpsc::channel();
+    let gate = Gate { rows: more, reached: reached_sender, open: Mutex::new(open_receiver) };
+    let added: Vec<Key> = (10_000..13_000).collect();
+    let deletes = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let insert = scope.spawn(|| index.insert(&gate, &added));
+        reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
+        // Two thirds of the new rows are in the tables by now.
+        assert!(in_time("a search", ask) == before);
+        assert_eq!(
+            in_time("a search of one", || index.search(queries.row(3), params).unwrap()),
+            before[15..20]
+        );
+        assert!(!in_time("a look-up", || index.contains(10_000)));
+        assert!(in_time("a check", || index.check()).is_sound());
+        assert_eq!(in_time("a count", || index.stats()).keys, 1500);
+        // Another change waits its turn.
+        let delete = scope.spawn(|| {
+            index.delete(&[0, 10_000]).unwrap();
+            deletes.store(true, SeqCst);
+        });
+        assert!(in_time("a search beside two changes", ask) == before);
+        assert!(!deletes.load(SeqCst));
+        open.send(()).unwrap();
+        insert.join().unwrap().unwrap();
+        delete.join().unwrap();
+    });
+    assert_eq!(index.stats().keys, 4498);
+    assert!(index.contains(10_001) && !index.contains(10_000) && !index.contains(0));
+    assert!(index.check().is_sound());
+}
+
+#[test]
+fn an_insert_that_fails_midway_was_never_there() {
+    let rows = base(4000);
+    let (first, more) = rows.split_at(1000 * DIMENSION);
+    let index = SharedIndex::new(small(Metric::L2).build(&view(first, DIMENSION)).unwrap());
+    let params = SearchParams::new(3);
+    let before = index.search(&first[..DIMENSION], params).unwrap();
+    let (reached_sender, reached) = mpsc::channel();
+    let (open, open_receiver) = mpsc::channel();
+    let gate = Gate { rows: more, reached: reached_sender, open: Mutex::new(open_receiver) };
+    thread::scope(|scope| {
+        let insert = scope.spawn(|| index.insert_next(&gate));
+        reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
+        assert_eq!(in_time("a search", || index.search(&first[..DIMENSION], params).unwrap()), before);
+        drop(open);
+        assert!(insert.join().unwrap().unwrap_err().to_string().contains("could not be read"));
+    });
+    assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
+    let whole = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
+    assert!(crate::common::bytes_of(&index.into_inner()) == crate::common::bytes_of(&whole));
+}
+
+/// How far a group of keys has come.
+const NEVER: usize = 0;
+const INSERTED: usize = 1;
+const LEAVING: usize = 2;
+const DELETED: usize = 3;
+
+const GROUPS: usize = 40;
+const GROUP: usize = 12;
+
+/// Keys of one group are one row many times, so an answer about that row must hold all of them, or none.
+#[test]
+fn a_call_is_seen_whole_or_not_at_all() {
+    let rows = base(1200);
+    let index = SharedIndex::new(small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap());
+    let place = |group: usize| [group as u8 * 6, 255, 0, 255, 0, 255, 0, 255];
+    let members =
+        |group: usize| (group * GROUP..(group + 1) * GROUP).map(|i| 50_000 + i as Key).collect::<Vec<_>>();
+    let states: Vec<AtomicUsize> = (0..GROUPS).map(|_| AtomicUsize::new(NEVER)).collect();
+    let done = AtomicBool::new(false);
+    let searches = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for reader in 0..3 {
+            let (index, states, done, searches) = (&index, &states, &done, &searches);
+            scope.spawn(move || {
+                let mut group = reader * 7;
+                while !done.load(SeqCst) {
+                    group = (group + 1) % GROUPS;
+                    let before = states[group].load(SeqCst);
+                    // Twice in one call, which must see one state.
+                    let queries = place(group).repeat(2);
+                    let mut hits = vec![Hit::NONE; 2 * GROUP];
+                    let params = SearchParams::new(GROUP).beam_width(40);
+                    index.search_into(view(&queries, DIMENSION), params, &mut hits).unwrap();
+                    let after = states[group].load(SeqCst);
+                    let (one, two) = hits.split_at(GROUP);
+                    assert_eq!(one, two);
+                    let expected = members(group);
+                    let mut found = keys(one);
+                    found.retain(|key| expected.contains(key));
+                    found.sort_unstable();
+                    match (before, after) {
+                        (NEVER, NEVER) | (DELETED, _) => {
+                            assert!(found.is_empty(), "group {group}: {found:?}")
+                        }
+                        (INSERTED, INSERTED) => assert_eq!(found, expected, "group {group}"),
+                        _ => assert!(found.is_empty() || found == expected, "group {group}: {found:?}"),
+                    }
+                    searches.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        for group in 0..GROUPS {
+            index.insert(&view(&place(group).repeat(GROUP), DIMENSION), &members(group)).unwrap();
+            states[group].store(INSERTED, SeqCst);
+            if let Some(old) = group.checked_sub(3) {
+                states[old].store(LEAVING, SeqCst);
+                index.delete(&members(old)).unwrap();
+                states[old].store(DELETED, SeqCst);
+            }
+            if group % 5 == 4 {
+                index.consolidate().unwrap();
+            }
+            if group % 10 == 9 {
+                index.compact().unwrap();
+            }
+            // A reader has looked before the next change.
+            let seen = searches.load(SeqCst);
+            while searches.load(SeqCst) < seen + 3 {
+                thread::yield_now();
+            }
+        }
+        done.store(true, SeqCst);
+    });
+    assert!(index.check().is_sound());
+    assert_eq!(index.stats().keys, 1200 + 3 * GROUP);
+}
+
+/// A key that moves is at one of its places, and never at both or none.
+#[test]
+fn an_upsert_moves_a_key_in_one_step() {
+    let rows = base(800);
+    let index = SharedIndex::new(small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap());
+    let places = [[255, 0, 255, 0, 255, 0, 255, 0], [0, 255, 255, 0, 0, 255, 255, 0]];
+    let mover: Key = 70_000;
+    index.insert(&view(&places[0], DIMENSION), &[mover]).unwrap();
+    let done = AtomicBool::new(false);
+    let seen = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(SeqCst) {
+                    let mut hits = [Hit::NONE; 2];
+                    let params = SearchParams::new(1).beam_width(40);
+                    index.search_into(view(places.as_flattened(), DIMENSION), params, &mut hits).unwrap();
+                    let here = hits.map(|hit| hit.key == mover && hit.distance == 0.0);
+                    assert!(here[0] != here[1], "{hits:?}");
+                    seen[usize::from(here[1])].fetch_add(1, SeqCst);
+                }
+            });
+        }
+        for step in 1..60 {
+            index.upsert(&view(&places[step % 2], DIMENSION), &[mover]).unwrap();
+            if step % 9 == 0 {
+                index.consolidate().unwrap();
+            }
+            let now = seen[step % 2].load(SeqCst);
+            while seen[step % 2].load(SeqCst) < now + 2 {
+                thread::yield_now();
+            }
+        }
+        done.store(true, SeqCst);
+    });
+    assert!(index.check().is_sound());
+}
+
+#[test]
+fn an_index_may_be_sent_and_shared() {
+    fn is_sent_and_shared<T: Send + Sync>() {}
+    is_sent_and_shared::<Index<f32>>();
+    is_sent_and_shared::<SharedIndex<u8>>();
+}
