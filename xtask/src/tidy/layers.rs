@@ -7,11 +7,12 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
     ("jasper-build", &["jasper-core", "jasper-data", "jasper-graph"]),
+    ("jasper-driver", &[]),
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build"]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),
     ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
@@ -19,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
 ];
 
 /// Packages from outside that stand for a duty, with the packages whose code may use them.
-const DUTIES: [(&str, &[&str]); 6] = [
+const DUTIES: [(&str, &[&str]); 8] = [
     // Errors without a type are for programs, never for a library.
     ("anyhow", &["jasper-cli", "jasper-benches", "xtask"]),
     ("clap", &["jasper-cli"]),
@@ -28,6 +29,9 @@ const DUTIES: [(&str, &[&str]); 6] = [
     ("plotters", &["jasper-cli"]),
     // Files.
     ("memmap2", &["jasper-data", "jasper-graph"]),
+    // CUDA.
+    ("cust", &["jasper-driver", "jasper-cuda"]),
+    ("libloading", &["jasper-driver"]),
     // Threads.
     ("rayon", &["jasper-data", "jasper-build", "jasper"]),
 ];

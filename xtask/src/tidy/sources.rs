@@ -9,8 +9,9 @@ use crate::workspace::{Package, Workspace};
 const MOST_LINES: usize = 600;
 /// Files that may be longer, each with its reason.
 const LONG_FILES: [&str; 0] = [];
-/// Packages that may hold unsafe code: SIMD, memory maps, and segments that are written by many threads.
-const UNSAFE_PACKAGES: [&str; 3] = ["jasper-core", "jasper-data", "jasper-graph"];
+/// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads,
+/// and calls to the CUDA driver.
+const UNSAFE_PACKAGES: [&str; 4] = ["jasper-core", "jasper-data", "jasper-driver", "jasper-graph"];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 
 /// Checks every Rust file, and the first file of every package.
