@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// What may lie at the top level, dot files aside.
-pub const TOP_LEVEL: [&str; 11] = [
+pub const TOP_LEVEL: [&str; 12] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Cargo.lock",
@@ -18,6 +18,7 @@ pub const TOP_LEVEL: [&str; 11] = [
     "benches",
     "crates",
     "docs",
+    "gpu-kernels",
     "xtask",
 ];
 

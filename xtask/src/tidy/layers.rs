@@ -7,11 +7,12 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
     ("jasper-build", &["jasper-core", "jasper-data", "jasper-graph"]),
+    ("gpu-kernels", &["jasper-core"]),
     ("jasper-driver", &[]),
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build"]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),

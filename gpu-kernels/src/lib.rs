@@ -1,0 +1,30 @@
+//! The kernels of Jasper.
+//!
+//! One source serves three builds. Without features this crate is plain host code: the arguments of each kernel, the
+//! grid that a launch takes, the sequences of launches that make an operation, and the committed PTX. With the feature
+//! `kernels` the bodies come in: compiled for nvptx64 they are that PTX, on the host they run in the emulator of
+//! `cuda_std`, so that tests need no GPU. The feature `suite` brings those tests as functions over any [`Stream`].
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`pointer`] | [`In`] and [`Out`]: addresses of device memory, inside the arguments of kernels |
+//! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
+//! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod launch;
+pub mod pointer;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod stream;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use launch::{Kernel, Launch};
+pub use pointer::{In, Out};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use stream::{Buffer, Stream};
+
+/// The kernels as PTX: compiled by `cargo xtask ptx build`, turned into machine code by the driver of the GPU at hand.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const PTX: &str = include_str!("../ptx/kernels.ptx");
