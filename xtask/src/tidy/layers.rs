@@ -7,12 +7,14 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
     ("jasper-build", &["jasper-core", "jasper-data", "jasper-graph"]),
-    ("gpu-kernels", &["jasper-core"]),
+    ("jasper-cuda-std-macros", &[]),
+    ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
+    ("gpu-kernels", &["jasper-core", "jasper-cuda-std"]),
     ("jasper-driver", &[]),
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build"]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),

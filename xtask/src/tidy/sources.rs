@@ -11,7 +11,7 @@ const MOST_LINES: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads,
 /// and calls to the CUDA driver.
-const UNSAFE_PACKAGES: [&str; 5] = ["gpu-kernels", "jasper-core", "jasper-data", "jasper-driver", "jasper-graph"];
+const UNSAFE_PACKAGES: [&str; 6] = ["gpu-kernels", "jasper-core", "jasper-cuda-std", "jasper-data", "jasper-driver", "jasper-graph"];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 
 /// Checks every Rust file, and the first file of every package.

@@ -1,0 +1,32 @@
+//! Matrix products of a warp.
+
+use core::arch::asm;
+
+use crate::primitive::Mma;
+
+/// The four sums that a lane holds, as the intrinsics return them.
+#[repr(C)]
+struct Sums(u32, u32, u32, u32);
+
+#[rustfmt::skip]
+unsafe extern "unadjusted" {
+    #[link_name = "llvm.nvvm.mma.m16n8k32.row.col.s8"]
+    fn mma_s8(a0: u32, a1: u32, a2: u32, a3: u32, b0: u32, b1: u32, c0: u32, c1: u32, c2: u32, c3: u32) -> Sums;
+    #[link_name = "llvm.nvvm.mma.m16n8k32.row.col.u8"]
+    fn mma_u8(a0: u32, a1: u32, a2: u32, a3: u32, b0: u32, b1: u32, c0: u32, c1: u32, c2: u32, c3: u32) -> Sums;
+}
+
+/// # Safety
+/// All lanes of the warp come here together.
+#[inline(always)]
+pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
+    // SAFETY: the caller's promise.
+    let sums = unsafe {
+        match op {
+            Mma::M16N8K16F16 => return mma_f16(a, b, c),
+            Mma::M16N8K32I8 => mma_s8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
+            Mma::M16N8K32U8 => mma_u8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
+        }
+    };
+    [sums.0, sums.1, sums.2, sums.3]
+}

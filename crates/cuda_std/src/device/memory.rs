@@ -1,0 +1,192 @@
+//! Loads, stores, atomic updates and asynchronous copies, by inline assembly that names the state space.
+//!
+//! What the compiler may do with each is said by its options: `pure, nomem` (constant data) may be moved and merged;
+//! `readonly` stays in order with what writes; without either it also orders what is around it.
+
+use core::arch::{asm, global_asm};
+use core::mem::transmute_copy;
+
+use crate::primitive::{Load, Store, Update};
+use crate::{Value, Word};
+
+// One symbol for the array whose length the launch says. Assembly of a module survives link-time optimisation.
+global_asm!(".extern .shared .align 16 .b8 cuda_std_shared[];");
+
+/// Reads a value by the load of its size.
+macro_rules! load {
+    ($instruction:literal, $class:ident, $address:expr, $T:ty, $($option:ident),+) => {
+        match size_of::<$T>() {
+            1 => load!(@ $instruction, ".u8", reg16 u8, $class, $address, $($option),+),
+            2 => load!(@ $instruction, ".u16", reg16 u16, $class, $address, $($option),+),
+            4 => load!(@ $instruction, ".u32", reg32 u32, $class, $address, $($option),+),
+            8 => load!(@ $instruction, ".u64", reg64 u64, $class, $address, $($option),+),
+            _ => {
+                let (a, b, c, d): (u32, u32, u32, u32);
+                asm!(concat!($instruction, ".v4.u32 {{{},{},{},{}}}, [{}];"), out(reg32) a, out(reg32) b, out(reg32) c,
+                    out(reg32) d, in($class) $address, options($($option,)+ nostack));
+                transmute_copy(&[a, b, c, d])
+            }
+        }
+    };
+    (@ $instruction:literal, $suffix:literal, $out:ident $bits:ty, $class:ident, $address:expr, $($option:ident),+) => {{
+        let bits: $bits;
+        asm!(concat!($instruction, $suffix, " {}, [{}];"), out($out) bits, in($class) $address,
+            options($($option,)+ nostack));
+        transmute_copy(&bits)
+    }};
+}
+
+/// Writes a value by the store of its size.
+macro_rules! store {
+    ($instruction:literal, $class:ident, $address:expr, $T:ty, $value:expr) => {
+        match size_of::<$T>() {
+            1 => store!(@ $instruction, ".u8", reg16 u8, $class, $address, $value),
+            2 => store!(@ $instruction, ".u16", reg16 u16, $class, $address, $value),
+            4 => store!(@ $instruction, ".u32", reg32 u32, $class, $address, $value),
+            8 => store!(@ $instruction, ".u64", reg64 u64, $class, $address, $value),
+            _ => {
+                let [a, b, c, d]: [u32; 4] = transmute_copy($value);
+                asm!(concat!($instruction, ".v4.u32 [{}], {{{},{},{},{}}};"), in($class) $address, in(reg32) a,
+                    in(reg32) b, in(reg32) c, in(reg32) d, options(nostack));
+            }
+        }
+    };
+    (@ $instruction:literal, $suffix:literal, $in:ident $bits:ty, $class:ident, $address:expr, $value:expr) => {{
+        let bits: $bits = transmute_copy($value);
+        asm!(concat!($instruction, $suffix, " [{}], {};"), in($class) $address, in($in) bits, options(nostack));
+    }};
+}
+
+/// Updates a word atomically.
+macro_rules! update {
+    ($space:literal, $class:ident, $address:expr, $T:ty, $update:expr) => {
+        match $update {
+            Update::Add(value) => update!(@ $space, "add.u", "", $class, $address, $T, value.bits()),
+            Update::Min(value) => update!(@ $space, "min.u", "", $class, $address, $T, value.bits()),
+            Update::Max(value) => update!(@ $space, "max.u", "", $class, $address, $T, value.bits()),
+            Update::And(value) => update!(@ $space, "and.b", "", $class, $address, $T, value.bits()),
+            Update::Or(value) => update!(@ $space, "or.b", "", $class, $address, $T, value.bits()),
+            Update::Exchange(value) => update!(@ $space, "exch.b", "", $class, $address, $T, value.bits()),
+            Update::CompareExchange { expected, new } => {
+                update!(@ $space, "cas.b", ", {}", $class, $address, $T, expected.bits(), new.bits())
+            }
+            Update::AddFloat(value) => {
+                let old: f32;
+                asm!(concat!("atom.", $space, ".add.f32 {}, [{}], {};"), out(reg32) old,
+                    in($class) $address, in(reg32) f32::from_bits(value.bits() as u32), options(nostack));
+                <$T>::from_bits(u64::from(old.to_bits()))
+            }
+        }
+    };
+    (@ $space:literal, $op:literal, $more:literal, $class:ident, $address:expr, $T:ty, $($value:expr),+) => {
+        if size_of::<$T>() == 8 {
+            let old: u64;
+            asm!(concat!("atom.", $space, ".", $op, "64 {}, [{}], {}", $more, ";"), out(reg64) old,
+                in($class) $address, $(in(reg64) $value,)+ options(nostack));
+            <$T>::from_bits(old)
+        } else {
+            let old: u32;
+            asm!(concat!("atom.", $space, ".", $op, "32 {}, [{}], {}", $more, ";"), out(reg32) old,
+                in($class) $address, $(in(reg32) $value as u32,)+ options(nostack));
+            <$T>::from_bits(u64::from(old))
+        }
+    };
+}
+
+/// # Safety
+/// As the public function of this kind of load says.
+#[inline(always)]
+pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match how {
+            Load::Weak => load!("ld.global", reg64, p, T, readonly),
+            Load::ReadOnly => load!("ld.global.nc", reg64, p, T, pure, nomem),
+            Load::Streaming => load!("ld.global.nc.L1::no_allocate", reg64, p, T, pure, nomem),
+            Load::Relaxed => load!("ld.relaxed.gpu.global", reg64, p, T, readonly),
+            // What follows must not be done before: assembly that may write orders it.
+            Load::Acquire => load!("ld.acquire.gpu.global", reg64, p, T, preserves_flags),
+        }
+    }
+}
+
+/// # Safety
+/// As the public function of this kind of store says.
+#[inline(always)]
+pub unsafe fn store<T: Value>(how: Store, p: *mut T, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match how {
+            Store::Weak => store!("st.global", reg64, p, T, &value),
+            Store::Release => store!("st.release.gpu.global", reg64, p, T, &value),
+        }
+    }
+}
+
+/// # Safety
+/// `p` is in global memory.
+#[inline(always)]
+pub unsafe fn prefetch(p: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("prefetch.global.L2 [{}];", in(reg64) p, options(nomem, nostack)) };
+}
+
+/// # Safety
+/// As [`atomic::add`](crate::atomic::add).
+#[inline(always)]
+pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { update!("global", reg64, p, T, update) }
+}
+
+#[inline(always)]
+pub fn shared_base() -> u32 {
+    let address;
+    // SAFETY: takes the address of the symbol above.
+    unsafe { asm!("mov.u32 {}, cuda_std_shared;", out(reg32) address, options(pure, nomem, nostack)) };
+    address
+}
+
+/// # Safety
+/// As [`Shared::load`](crate::shared::Shared::load).
+#[inline(always)]
+pub unsafe fn load_shared<T: Value>(address: u32) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { load!("ld.shared", reg32, address, T, readonly) }
+}
+
+/// # Safety
+/// As [`Shared::store`](crate::shared::Shared::store).
+#[inline(always)]
+pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { store!("st.shared", reg32, address, T, &value) }
+}
+
+/// # Safety
+/// As [`Shared::load`](crate::shared::Shared::load).
+#[inline(always)]
+pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { update!("shared", reg32, address, T, update) }
+}
+
+/// # Safety
+/// As [`copy16`](crate::async_copy::copy16).
+#[inline(always)]
+pub unsafe fn copy_async(to: u32, from: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("cp.async.cg.shared.global [{}], [{}], 16;", in(reg32) to, in(reg64) from, options(nostack)) };
+}
+
+#[inline(always)]
+pub fn commit_group() {
+    // SAFETY: makes a group of what was started.
+    unsafe { asm!("cp.async.commit_group;", options(nostack)) };
+}
+
+#[inline(always)]
+pub fn wait_group<const N: u32>() {
+    // SAFETY: waits.
+    unsafe { asm!("cp.async.wait_group {};", const N, options(nostack)) };
+}

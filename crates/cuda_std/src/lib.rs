@@ -1,0 +1,112 @@
+//! The standard library of Jasper's kernels: each function is one PTX instruction on the device (rustc's own
+//! `nvptx64-nvidia-cuda` target) and an emulated one on the host, so that one source runs on a GPU and in `cargo test`.
+//!
+//! ```
+//! use cuda_std::prelude::*;
+//!
+//! #[repr(C)]
+//! #[derive(Clone, Copy)]
+//! pub struct SumRows {
+//!     pub rows: *const [f32; 4], // [n_rows][32]
+//!     pub sums: *mut f32,        // [n_rows]
+//!     pub n_rows: u32,
+//! }
+//!
+//! /// One warp a row: the sum of its 128 coordinates.
+//! ///
+//! /// # Safety
+//! /// The pointers lead to the shapes above; blocks are of whole warps.
+//! #[kernel(max_threads = 256)]
+//! pub unsafe fn sum_rows(args: SumRows) {
+//!     let row = thread::index_1d() / warp::WARP_SIZE;
+//!     if row < args.n_rows {
+//!         let chunk = row * warp::WARP_SIZE + warp::lane_id();
+//!         // SAFETY: row < n_rows, and whole warps come here.
+//!         unsafe {
+//!             let [a, b, c, d] = global::load_streaming(args.rows.add(chunk as usize));
+//!             let sum = warp::warp_sum(warp::FULL_MASK, (a + b) + (c + d), warp::WARP_SIZE);
+//!             if warp::lane_id() == 0 {
+//!                 global::store(args.sums.add(row as usize), sum);
+//!             }
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! Where to look:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`kernel`] | the attribute that makes a function an entry point, with launch bounds |
+//! | [`thread`] | who am I, block barriers, fences |
+//! | [`warp`] | shuffles, votes, matches, reductions of the 32 lanes |
+//! | [`shared`] | the block's dynamic shared memory, by 32-bit address |
+//! | [`global`] | loads and stores with their caching and order |
+//! | [`atomic`] | atomic updates of global memory |
+//! | [`async_copy`] | copies from global to shared memory that run beside the code |
+//! | [`math`] | fused multiply-add, halves, dot products of bytes |
+//! | [`mma`] | products of small matrices by a whole warp |
+//!
+//! # A kernel crate
+//! The crate that holds kernels opens with
+//! `#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]`. Its panics are a trap on
+//! the device: this crate has the panic handler.
+//!
+//! # What is unsafe
+//! Functions that touch memory, and those that several threads must call together. Both are checked by the emulator,
+//! neither by the device. Pointers are plain addresses of global memory: a pointer to anything else is a fault.
+//!
+//! # Back ends
+//! The public modules hold the documentation and call a back end, which gives just these functions over the words of
+//! `primitive`:
+//!
+//! | function | of |
+//! | --- | --- |
+//! | `special(Special) -> u32`, `activemask() -> u32` | [`thread`], [`warp`] |
+//! | `barrier(Barrier) -> u32`, `fence(Scope)`, `nanosleep(u32)` | [`thread`] |
+//! | `collective<T: Word>(Collective, mask: u32, T, argument: u32, width: u32) -> (T, bool)` | [`warp`] |
+//! | `load<T: Value>(Load, *const T) -> T`, `store<T: Value>(Store, *mut T, T)`, `prefetch(*const u8)` | [`global`] |
+//! | `shared_base() -> u32`, `load_shared<T: Value>(u32) -> T`, `store_shared<T: Value>(u32, T)` | [`shared`] |
+//! | `update<T: Word>(*mut T, Update<T>) -> T`, `update_shared<T: Word>(u32, Update<T>) -> T` | [`atomic`], [`shared`] |
+//! | `copy_async(to: u32, from: *const u8)`, `commit_group()`, `wait_group<const N: u32>()` | [`async_copy`] |
+//! | `mma(Mma, [u32; 4], [u32; 2], [u32; 4]) -> [u32; 4]` | [`mma`] |
+//!
+//! On the host that is `emulator::back_end`; every function on the way down is `#[track_caller]`, so that a fault names
+//! the line of the kernel. Arithmetic needs no emulator: `math` has its own plain Rust.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_unadjusted, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
+)]
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+
+pub mod async_copy;
+pub mod atomic;
+pub mod global;
+pub mod math;
+pub mod mma;
+mod primitive;
+pub mod shared;
+pub mod thread;
+mod value;
+pub mod warp;
+
+#[cfg(target_arch = "nvptx64")]
+mod device;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod emulator;
+
+#[cfg(target_arch = "nvptx64")]
+use device as imp;
+#[cfg(not(target_arch = "nvptx64"))]
+use emulator::back_end as imp;
+
+pub use cuda_std_macros::kernel;
+pub use value::{Value, Word};
+
+/// Everything that a kernel names.
+pub mod prelude {
+    pub use crate::shared::Shared;
+    pub use crate::{async_copy, atomic, global, kernel, math, mma, shared, thread, warp};
+}

@@ -1,0 +1,92 @@
+//! Arithmetic that Rust has no operator for. Each function gives the same bits on the device and on the host (NaN
+//! apart, whose payload may differ).
+//!
+//! Rust never fuses `a * b + c`: where one rounding is wanted, [`fma`] says so. Counting bits is
+//! [`u32::count_ones`] (`popc.b32`), and so on: integers need nothing from here.
+
+#[cfg(target_arch = "nvptx64")]
+use crate::device::math as imp;
+#[cfg(not(target_arch = "nvptx64"))]
+use plain as imp;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod plain;
+#[cfg(test)]
+mod tests;
+
+/// `a * b + c`, rounded once (`fma.rn.f32`).
+#[inline(always)]
+#[must_use]
+pub fn fma(a: f32, b: f32, c: f32) -> f32 {
+    imp::fma(a, b, c)
+}
+
+/// The f32 of an f16, given by its bits (`cvt.f32.f16`). Exact.
+#[inline(always)]
+#[must_use]
+pub fn half_to_f32(half: u16) -> f32 {
+    imp::half_to_f32(half)
+}
+
+/// The two f32 of a pair of f16, the lower half first (`mov.b32`, `cvt.f32.f16`). Exact.
+#[inline(always)]
+#[must_use]
+pub fn half2_to_f32(halves: u32) -> (f32, f32) {
+    imp::half2_to_f32(halves)
+}
+
+/// The pair of f16 nearest to two f32, `low` in the lower half; ties go to even (`cvt.rn.f16x2.f32`).
+#[inline(always)]
+#[must_use]
+pub fn f32_to_half2(low: f32, high: f32) -> u32 {
+    imp::f32_to_half2(low, high)
+}
+
+/// `a * b + c` of two pairs of f16, each rounded once (`fma.rn.f16x2`).
+#[inline(always)]
+#[must_use]
+pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
+    imp::half2_fma(a, b, c)
+}
+
+/// `a + b` of two pairs of f16 (`add.rn.f16x2`).
+#[inline(always)]
+#[must_use]
+pub fn half2_add(a: u32, b: u32) -> u32 {
+    imp::half2_add(a, b)
+}
+
+/// `a - b` of two pairs of f16 (`sub.rn.f16x2`).
+#[inline(always)]
+#[must_use]
+pub fn half2_sub(a: u32, b: u32) -> u32 {
+    imp::half2_sub(a, b)
+}
+
+/// `a * b` of two pairs of f16 (`mul.rn.f16x2`).
+#[inline(always)]
+#[must_use]
+pub fn half2_mul(a: u32, b: u32) -> u32 {
+    imp::half2_mul(a, b)
+}
+
+/// `c` plus the dot product of four u8 with four u8, wrapping (`dp4a.u32.u32`).
+#[inline(always)]
+#[must_use]
+pub fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
+    imp::dp4a_u32(a, b, c)
+}
+
+/// `c` plus the dot product of four i8 with four i8, wrapping (`dp4a.s32.s32`).
+#[inline(always)]
+#[must_use]
+pub fn dp4a_i32(a: u32, b: u32, c: i32) -> i32 {
+    imp::dp4a_i32(a, b, c)
+}
+
+/// `c` plus the dot product of four u8 (`a`) with four i8 (`b`), wrapping (`dp4a.u32.s32`).
+#[inline(always)]
+#[must_use]
+pub fn dp4a_u32_i32(a: u32, b: u32, c: i32) -> i32 {
+    imp::dp4a_u32_i32(a, b, c)
+}

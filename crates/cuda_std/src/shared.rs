@@ -1,0 +1,140 @@
+//! The shared memory of a block, by its 32-bit address.
+//!
+//! There is one array of it, as long as the launch asked for, which a kernel cuts into its own parts:
+//!
+//! ```
+//! use cuda_std::prelude::*;
+//!
+//! # #[allow(dead_code)]
+//! unsafe fn parts() -> (Shared<u64>, Shared<u32>) {
+//!     let keys = shared::dynamic_shared_mem::<u64>();
+//!     (keys, keys.add(256).cast())
+//! }
+//! ```
+
+use core::marker::PhantomData;
+
+use crate::primitive::Update;
+use crate::{Value, imp};
+
+/// The start of the block's dynamic shared memory, aligned to 16 bytes. It holds nothing yet.
+#[inline(always)]
+#[track_caller]
+pub fn dynamic_shared_mem<T>() -> Shared<T> {
+    Shared { address: imp::shared_base(), of: PhantomData }
+}
+
+/// A place in shared memory that holds values of type `T`: 4 bytes wide, where a pointer has 8.
+pub struct Shared<T> {
+    address: u32,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Shared<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The place `count` values further.
+    #[inline(always)]
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "the name that pointers have")]
+    pub fn add(self, count: u32) -> Self {
+        self.byte_add(count.wrapping_mul(size_of::<T>() as u32))
+    }
+
+    /// The place `bytes` bytes further.
+    #[inline(always)]
+    #[must_use]
+    pub fn byte_add(self, bytes: u32) -> Self {
+        Self { address: self.address.wrapping_add(bytes), of: PhantomData }
+    }
+
+    /// The same place, holding other values.
+    #[inline(always)]
+    #[must_use]
+    pub fn cast<U>(self) -> Shared<U> {
+        Shared { address: self.address, of: PhantomData }
+    }
+
+    /// The address in the window of shared memory.
+    #[inline(always)]
+    #[must_use]
+    pub fn address(self) -> u32 {
+        self.address
+    }
+}
+
+impl<T: Value> Shared<T> {
+    /// Reads (`ld.shared`).
+    ///
+    /// # Safety
+    /// The place is inside of what the launch asked for and aligned to the size of `T`; it was written, and no other
+    /// thread writes it without a barrier between.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load(self) -> T {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::load_shared(self.address) }
+    }
+
+    /// Writes (`st.shared`).
+    ///
+    /// # Safety
+    /// The place is inside of what the launch asked for and aligned to the size of `T`; no other thread reads or writes
+    /// it without a barrier between.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store(self, value: T) {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::store_shared(self.address, value) }
+    }
+}
+
+macro_rules! updates {
+    ($T:ty: $($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As [`load`](Self::load), but other threads may update the place atomically at the same time.
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name(self, value: $T) -> $T {
+            // SAFETY: the caller's promise is the back end's.
+            unsafe { imp::update_shared(self.address, Update::$op(value)) }
+        }
+    )* };
+}
+
+macro_rules! atomics {
+    ($($T:ty),*) => { $( impl Shared<$T> {
+        updates! { $T:
+            /// Adds, wrapping, and gives what was there (`atom.shared.add`).
+            atomic_add, Add;
+            /// Leaves the lesser and gives what was there (`atom.shared.min`).
+            atomic_min, Min;
+            /// Leaves the greater and gives what was there (`atom.shared.max`).
+            atomic_max, Max;
+            /// Leaves the bits of either and gives what was there (`atom.shared.or.b32`, `.b64`).
+            atomic_or, Or;
+            /// Leaves `value` and gives what was there (`atom.shared.exch.b32`, `.b64`).
+            atomic_exchange, Exchange;
+        }
+
+        /// Leaves `new` if `expected` is there, and gives what was there (`atom.shared.cas.b32`, `.b64`).
+        ///
+        /// # Safety
+        /// As [`load`](Self::load), but other threads may update the place atomically at the same time.
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn atomic_cas(self, expected: $T, new: $T) -> $T {
+            // SAFETY: the caller's promise is the back end's.
+            unsafe { imp::update_shared(self.address, Update::CompareExchange { expected, new }) }
+        }
+    } )* };
+}
+atomics!(u32, u64);

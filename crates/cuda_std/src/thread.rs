@@ -1,0 +1,132 @@
+//! Who a thread is, where the threads of a block meet, and what orders their memory.
+
+use crate::imp;
+use crate::primitive::{Barrier, Scope, Special};
+
+/// The number of this thread in its block (`%tid.x`).
+#[inline(always)]
+#[track_caller]
+pub fn thread_idx_x() -> u32 {
+    imp::special(Special::ThreadIdxX)
+}
+
+/// The column of this block in the grid (`%ctaid.x`).
+#[inline(always)]
+#[track_caller]
+pub fn block_idx_x() -> u32 {
+    imp::special(Special::BlockIdxX)
+}
+
+/// The row of this block in the grid (`%ctaid.y`).
+#[inline(always)]
+#[track_caller]
+pub fn block_idx_y() -> u32 {
+    imp::special(Special::BlockIdxY)
+}
+
+/// How many threads a block has (`%ntid.x`): blocks have one dimension here.
+#[inline(always)]
+#[track_caller]
+pub fn block_dim_x() -> u32 {
+    imp::special(Special::BlockDimX)
+}
+
+/// How many blocks a row of the grid has (`%nctaid.x`).
+#[inline(always)]
+#[track_caller]
+pub fn grid_dim_x() -> u32 {
+    imp::special(Special::GridDimX)
+}
+
+/// How many rows of blocks the grid has (`%nctaid.y`).
+#[inline(always)]
+#[track_caller]
+pub fn grid_dim_y() -> u32 {
+    imp::special(Special::GridDimY)
+}
+
+/// The number of this thread in its row of the grid: `block_idx_x * block_dim_x + thread_idx_x`.
+#[inline(always)]
+#[track_caller]
+pub fn index_1d() -> u32 {
+    block_idx_x() * block_dim_x() + thread_idx_x()
+}
+
+/// Waits for all threads of the block; what each wrote before, all see afterwards (`barrier.sync.aligned 0`).
+///
+/// # Safety
+/// Every thread of the block comes here, and not one by one: the lanes of a warp have not diverged.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_threads() {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::barrier(Barrier::All) };
+}
+
+/// [`sync_threads`], and how many threads brought `true` (`barrier.red.popc.aligned.u32 0`).
+///
+/// # Safety
+/// As [`sync_threads`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::barrier(Barrier::Count(predicate)) }
+}
+
+/// [`sync_threads`], and whether all threads brought `true` (`barrier.red.and.aligned.pred 0`).
+///
+/// # Safety
+/// As [`sync_threads`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_threads_and(predicate: bool) -> bool {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::barrier(Barrier::And(predicate)) != 0 }
+}
+
+/// [`sync_threads`], and whether any thread brought `true` (`barrier.red.or.aligned.pred 0`).
+///
+/// # Safety
+/// As [`sync_threads`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_threads_or(predicate: bool) -> bool {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::barrier(Barrier::Or(predicate)) != 0 }
+}
+
+/// Waits at one of the block's other barriers until `threads` threads are there, which then see what each other
+/// wrote (`barrier.sync.aligned barrier, threads`).
+///
+/// # Safety
+/// - `barrier` is 1 to 15 (0 is [`sync_threads`]); `threads` is a multiple of 32, and the same for all who come.
+/// - Whole warps come, their lanes together, as many as make up `threads`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_some(barrier: u32, threads: u32) {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::barrier(Barrier::Named { barrier, threads }) };
+}
+
+/// What this thread wrote before, every thread of the device sees before what it writes afterwards (`membar.gl`).
+#[inline(always)]
+#[track_caller]
+pub fn grid_fence() {
+    imp::fence(Scope::Device);
+}
+
+/// What this thread wrote before, every thread of the block sees before what it writes afterwards (`membar.cta`).
+#[inline(always)]
+#[track_caller]
+pub fn block_fence() {
+    imp::fence(Scope::Block);
+}
+
+/// Sleeps for between none and twice as many nanoseconds (`nanosleep.u32`); others run meanwhile. Belongs into every
+/// loop that waits for another block. At most 1,000,000.
+#[inline(always)]
+#[track_caller]
+pub fn nanosleep(nanoseconds: u32) {
+    imp::nanosleep(nanoseconds);
+}

@@ -1,0 +1,180 @@
+//! What the 32 lanes of a warp do together, without memory.
+//!
+//! `mask` names the lanes that take part, bit `i` lane `i`. Shuffles, votes, matches and reductions exchange values and
+//! order no memory: a lane that is to see what another wrote needs [`sync_warp`] between.
+
+use crate::primitive::{Collective, Special};
+use crate::{Word, imp};
+
+/// Lanes of a warp.
+pub const WARP_SIZE: u32 = 32;
+/// The mask of a whole warp.
+pub const FULL_MASK: u32 = u32::MAX;
+
+/// The number of this thread in its warp (`%laneid`).
+#[inline(always)]
+#[track_caller]
+pub fn lane_id() -> u32 {
+    imp::special(Special::Lane)
+}
+
+/// The lanes that run this instruction together right now (`activemask.b32`): some that could, perhaps not all.
+#[inline(always)]
+#[track_caller]
+pub fn activemask() -> u32 {
+    imp::activemask()
+}
+
+/// Waits for the lanes of `mask`; what each wrote before, all of them see afterwards (`bar.warp.sync`).
+///
+/// # Safety
+/// Every lane of `mask` comes here with the same mask, which names it.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_warp(mask: u32) {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::Sync, mask, 0_u32, 0, WARP_SIZE) };
+}
+
+macro_rules! shuffles {
+    ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// `width` is a power of two up to 32: the warp is cut into segments of as many lanes, which shuffle each for
+        /// itself. The flag is false where the lane asked for is outside of the segment; the value is then the
+        /// lane's own. Values of 8 bytes take two instructions.
+        ///
+        /// # Safety
+        /// Every lane of `mask` comes here with the same mask, which names it, and the same `width`. The lane asked for
+        /// is in `mask`.
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name<T: Word>(mask: u32, value: T, delta: u32, width: u32) -> (T, bool) {
+            // SAFETY: the caller's promise is the back end's.
+            unsafe { imp::collective(Collective::$op, mask, value, delta, width) }
+        }
+    )* };
+}
+shuffles! {
+    /// The value of the lane `delta` below (`shfl.sync.up.b32`).
+    warp_shuffle_up, ShuffleUp;
+    /// The value of the lane `delta` above (`shfl.sync.down.b32`).
+    warp_shuffle_down, ShuffleDown;
+    /// The value of the lane numbered `delta` in its segment (`shfl.sync.idx.b32`).
+    warp_shuffle_idx, ShuffleIdx;
+    /// The value of the lane whose number differs in the bits of `delta` (`shfl.sync.bfly.b32`).
+    warp_shuffle_xor, ShuffleXor;
+}
+
+/// Whether `predicate` holds in every lane of `mask` (`vote.sync.all.pred`).
+///
+/// # Safety
+/// As [`sync_warp`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::VoteAll, mask, u32::from(predicate), 0, WARP_SIZE).1 }
+}
+
+/// Whether `predicate` holds in any lane of `mask` (`vote.sync.any.pred`).
+///
+/// # Safety
+/// As [`sync_warp`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::VoteAny, mask, u32::from(predicate), 0, WARP_SIZE).1 }
+}
+
+/// The lanes of `mask` in which `predicate` holds (`vote.sync.ballot.b32`).
+///
+/// # Safety
+/// As [`sync_warp`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::Ballot, mask, u32::from(predicate), 0, WARP_SIZE).0 }
+}
+
+/// The lanes of `mask` that brought the same value (`match.any.sync.b32`).
+///
+/// # Safety
+/// As [`sync_warp`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn warp_match_any(mask: u32, value: u32) -> u32 {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::MatchAny, mask, value, 0, WARP_SIZE).0 }
+}
+
+/// `(mask, true)` if all lanes of `mask` brought the same value, else `(0, false)` (`match.all.sync.b32`).
+///
+/// # Safety
+/// As [`sync_warp`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn warp_match_all(mask: u32, value: u32) -> (u32, bool) {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::MatchAll, mask, value, 0, WARP_SIZE) }
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As [`sync_warp`].
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name(mask: u32, value: u32) -> u32 {
+            // SAFETY: the caller's promise is the back end's.
+            unsafe { imp::collective(Collective::$op, mask, value, 0, WARP_SIZE).0 }
+        }
+    )* };
+}
+reductions! {
+    /// The wrapping sum over the lanes of `mask` (`redux.sync.add.u32`).
+    warp_reduce_add, ReduceAdd;
+    /// The least value among the lanes of `mask` (`redux.sync.min.u32`).
+    warp_reduce_min, ReduceMin;
+    /// The greatest value among the lanes of `mask` (`redux.sync.max.u32`).
+    warp_reduce_max, ReduceMax;
+    /// The bits that all lanes of `mask` have (`redux.sync.and.b32`).
+    warp_reduce_and, ReduceAnd;
+    /// The bits that any lane of `mask` has (`redux.sync.or.b32`).
+    warp_reduce_or, ReduceOr;
+    /// The bits that an odd number of the lanes of `mask` has (`redux.sync.xor.b32`).
+    warp_reduce_xor, ReduceXor;
+}
+
+/// What [`warp_sum`] adds: f32, or integers that wrap.
+pub trait Summand: Word {
+    #[doc(hidden)]
+    const SUM: Collective;
+}
+impl Summand for f32 {
+    const SUM: Collective = Collective::ButterflyAddF32;
+}
+impl Summand for u32 {
+    const SUM: Collective = Collective::ButterflyAddU32;
+}
+impl Summand for i32 {
+    const SUM: Collective = Collective::ButterflyAddU32;
+}
+
+/// The sum over each segment of `width` lanes, in all of them (`shfl.sync.bfly.b32` and an addition for each power of
+/// two below `width`, the greatest first: the order of a sum of f32 is fixed by `width`, and every lane has the same
+/// bits). One rendezvous in the emulator.
+///
+/// # Safety
+/// Every lane of `mask` comes here with the same mask, which names it, and the same `width`: a power of two up to 32.
+/// The mask is made of whole segments.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn warp_sum<T: Summand>(mask: u32, value: T, width: u32) -> T {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(T::SUM, mask, value, 0, width).0 }
+}

@@ -1,0 +1,128 @@
+//! `#[kernel]`, the attribute that `cuda_std` gives to kernel crates. It needs neither a parser of Rust nor a printer.
+
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod function;
+mod token;
+
+use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+
+use token::{Misuse, Token};
+
+/// Makes a function an entry point of the PTX, under its own name.
+///
+/// On the device the function gets the ABI of a kernel and is exported; on the host it stays as written and runs in
+/// the emulator. It is an `unsafe fn` without generics or result, and its arguments are plain data: best one
+/// `#[repr(C)]` struct, which the host passes byte for byte.
+///
+/// `max_threads` promises that blocks have at most so many threads (1 to 1024, PTX's `.maxntid`), and `min_blocks`
+/// beside it asks that so many blocks fit on a multiprocessor (1 to 32, `.minnctapersm`): the assembler then spends
+/// registers accordingly. They travel in the PTX as a comment, `//@kernel NAME max_threads=128,min_blocks=8`, which the
+/// build tool turns into the directives.
+///
+/// ```
+/// use cuda_std_macros::kernel;
+///
+/// /// # Safety
+/// /// None.
+/// #[kernel(max_threads = 128, min_blocks = 8)]
+/// pub unsafe fn nothing(_n: u32) {}
+///
+/// # unsafe { nothing(1) };
+/// ```
+///
+/// What cannot be a kernel does not compile:
+///
+/// ```compile_fail
+/// # use cuda_std_macros::kernel;
+/// #[kernel]
+/// pub fn safe(_n: u32) {}
+/// ```
+/// ```compile_fail
+/// # use cuda_std_macros::kernel;
+/// #[kernel]
+/// pub unsafe fn generic<const N: u32>() {}
+/// ```
+/// ```compile_fail
+/// # use cuda_std_macros::kernel;
+/// #[kernel]
+/// pub unsafe fn answers() -> u32 { 42 }
+/// ```
+/// ```compile_fail
+/// # use cuda_std_macros::kernel;
+/// #[kernel(max_threads = 2048)]
+/// pub unsafe fn too_wide(_n: u32) {}
+/// ```
+/// ```compile_fail
+/// # use cuda_std_macros::kernel;
+/// #[kernel]
+/// pub struct NoFunction;
+/// ```
+#[proc_macro_attribute]
+pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let options: Vec<TokenTree> = attribute.into_iter().collect();
+    let item: Vec<TokenTree> = item.into_iter().collect();
+    let bounds = match bounds::read(&describe(&options)) {
+        Ok(bounds) => bounds,
+        Err(misuse) => return compile_error(&options, misuse),
+    };
+    let function = match function::read(&describe(&item)) {
+        Ok(function) => function,
+        Err(misuse) => return compile_error(&item, misuse),
+    };
+    let (before, from_fn) = item.split_at(function.keyword);
+    let name = &from_fn[1];
+    let comment = bounds.map_or_else(String::new, |bounds| {
+        format!("#[cfg(target_arch = \"nvptx64\")] ::core::arch::global_asm!(\"//@kernel {name} {bounds}\");")
+    });
+    [
+        code(&comment),
+        code("#[cfg(target_arch = \"nvptx64\")] #[unsafe(no_mangle)]"),
+        before.iter().cloned().collect(),
+        code("extern \"ptx-kernel\""),
+        from_fn.iter().cloned().collect(),
+        code("#[cfg(not(target_arch = \"nvptx64\"))]"),
+        item.iter().cloned().collect(),
+    ]
+    .into_iter()
+    .collect()
+}
+
+fn code(text: &str) -> TokenStream {
+    text.parse().expect("the macro's own text is made of tokens")
+}
+
+fn describe(trees: &[TokenTree]) -> Vec<Token> {
+    trees
+        .iter()
+        .map(|tree| match tree {
+            TokenTree::Ident(word) => Token::Word(word.to_string()),
+            TokenTree::Literal(literal) => Token::Literal(literal.to_string()),
+            TokenTree::Punct(sign) => Token::Sign(sign.as_char()),
+            TokenTree::Group(group) => match group.delimiter() {
+                Delimiter::Parenthesis => Token::Parentheses,
+                Delimiter::Brace => Token::Braces,
+                Delimiter::Bracket | Delimiter::None => Token::Group,
+            },
+        })
+        .collect()
+}
+
+/// `compile_error!("...")` at the token to blame, or at the attribute where there is none.
+fn compile_error(trees: &[TokenTree], misuse: Misuse) -> TokenStream {
+    let span = misuse.at.and_then(|at| trees.get(at)).map_or_else(Span::call_site, TokenTree::span);
+    let message = TokenTree::from(Literal::string(&misuse.message));
+    let trees: [TokenTree; 3] = [
+        Ident::new("compile_error", span).into(),
+        Punct::new('!', Spacing::Alone).into(),
+        Group::new(Delimiter::Brace, message.into()).into(),
+    ];
+    trees
+        .into_iter()
+        .map(|mut tree| {
+            tree.set_span(span);
+            tree
+        })
+        .collect()
+}
