@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Where an index is built and searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The fastest there is. Today that is the CPU: this release has no CUDA executor.
+    /// The fastest there is. Today that is the CPU: this release builds and searches nowhere else.
     #[default]
     Auto,
     /// The processor.
@@ -16,25 +16,62 @@ pub enum Device {
 }
 
 /// A device cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// This release has no executor for CUDA.
-    #[error("device cuda:{0} cannot be used: this release of jasper has no CUDA executor; use cpu or auto")]
-    NoCuda(usize),
+    /// The feature `cuda` was off when this crate was compiled.
+    #[error("device cuda:{0} cannot be used: this build of jasper has no CUDA; use cpu or auto, or build with the feature `cuda`")]
+    NotBuilt(usize),
+    /// There is no such device, or no driver for it.
+    #[cfg(feature = "cuda")]
+    #[error("device cuda:{ordinal} cannot be used: {error}")]
+    Cuda {
+        /// Number of the device.
+        ordinal: usize,
+        /// What is wrong; names the libraries that were looked for, if there is no driver.
+        #[source]
+        error: jasper_cuda::Error,
+    },
+    /// The device is there, and an index cannot live on it yet.
+    #[error("device cuda:{0} cannot be used for indexes: this release has no CUDA executor; use cpu or auto")]
+    NoExecutor(usize),
 }
 
 impl Device {
-    /// Whether this release runs on the device.
+    /// Whether this release builds and searches on the device.
     ///
     /// # Errors
-    /// [`DeviceError::NoCuda`].
+    /// [`DeviceError`]: which of the things that CUDA takes is missing first.
     pub fn check(self) -> Result<(), DeviceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda(device) => Err(DeviceError::NoCuda(device)),
+            Self::Cuda(ordinal) => {
+                find(ordinal)?;
+                Err(DeviceError::NoExecutor(ordinal))
+            }
         }
     }
+
+    /// Whether the device is there.
+    ///
+    /// # Errors
+    /// [`DeviceError`], but for [`DeviceError::NoExecutor`].
+    pub fn find(self) -> Result<(), DeviceError> {
+        match self {
+            Self::Auto | Self::Cpu => Ok(()),
+            Self::Cuda(ordinal) => find(ordinal),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn find(ordinal: usize) -> Result<(), DeviceError> {
+    jasper_cuda::Device::get(ordinal).map(drop).map_err(|error| DeviceError::Cuda { ordinal, error })
+}
+
+#[cfg(not(feature = "cuda"))]
+fn find(ordinal: usize) -> Result<(), DeviceError> {
+    Err(DeviceError::NotBuilt(ordinal))
 }
 
 impl fmt::Display for Device {
@@ -77,7 +114,22 @@ mod tests {
         }
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
         assert!("gpu".parse::<Device>().is_err() && "cuda:x".parse::<Device>().is_err());
-        assert!(Device::Auto.check().is_ok());
-        assert!(Device::Cuda(1).check().unwrap_err().to_string().contains("use cpu or auto"));
+    }
+
+    #[test]
+    fn a_refusal_names_the_device_and_the_way_out() {
+        assert!(Device::Auto.check().is_ok() && Device::Cpu.find().is_ok());
+        let error = Device::Cuda(999).check().unwrap_err();
+        assert_eq!(Device::Cuda(999).find(), Err(error.clone()));
+        let told = error.to_string();
+        assert!(told.starts_with("device cuda:999 cannot be used"), "{told}");
+        #[cfg(not(feature = "cuda"))]
+        assert!(told.contains("use cpu or auto"), "{told}");
+        #[cfg(feature = "cuda")]
+        if let Err(error) = Device::Cuda(0).find() {
+            assert!(error.to_string().ends_with("use the cpu"), "{error}");
+        } else {
+            assert_eq!(Device::Cuda(0).check(), Err(DeviceError::NoExecutor(0)));
+        }
     }
 }

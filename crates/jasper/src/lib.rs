@@ -53,6 +53,11 @@
 //! | [`IndexStats`], [`CheckReport`], [`MemoryEstimate`] | what there is, whether it is sound, what it will take |
 //! | [`RowSource`], [`MatrixView`], [`data`] | rows from memory and from files |
 //!
+//! # Features
+//!
+//! `cuda` (off by default) finds CUDA devices, and brings in the module `cuda`. Nothing of CUDA is needed to build it,
+//! or to start a program that has it.
+//!
 //! Rust 1.95 or later. All public types are `Send` and `Sync`.
 
 #![forbid(unsafe_code)]
@@ -83,6 +88,8 @@ pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,
     ParamError, Progress, ProgressFn, RowSource, Stage, f16, recall, silent, synthetic,
 };
+#[cfg(feature = "cuda")]
+pub use jasper_cuda as cuda;
 pub use jasper_data as data;
 pub use jasper_graph::{
     FileReport, IndexInfo, KeyError, OpenError, RowError, SaveError, SaveStats, check_file, interop,

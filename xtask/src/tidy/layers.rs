@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
@@ -16,10 +16,12 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
     ("gpu-kernels", &["jasper-core", "jasper-cuda-std"]),
     ("jasper-driver", &[]),
-    ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build"]),
+    ("jasper-cuda", &["jasper-core", "jasper-data", "gpu-kernels", "jasper-driver"]),
+    ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper-cuda"]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),
     ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
-    ("xtask", &[]),
+    ("jasper-cuda-builder", &[]),
+    ("xtask", &["jasper-cuda-builder"]),
 ];
 
 /// Packages from outside that stand for a duty, with the packages whose code may use them.

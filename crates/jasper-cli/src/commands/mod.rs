@@ -7,6 +7,7 @@ mod consolidate;
 mod convert;
 mod delete;
 mod demo;
+mod devices;
 mod eval;
 mod groundtruth;
 mod info;
@@ -44,6 +45,7 @@ enum Command {
     Groundtruth(groundtruth::Args),
     Eval(eval::Args),
     Convert(convert::Args),
+    Devices(devices::Args),
 }
 
 impl Cli {
@@ -63,6 +65,7 @@ impl Cli {
             Command::Groundtruth(args) => args.run(screen),
             Command::Eval(args) => args.run(screen),
             Command::Convert(args) => args.run(screen),
+            Command::Devices(args) => args.run(screen),
         }
     }
 }

@@ -1,0 +1,177 @@
+//! The devices of this machine and what they can hold.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use cust::device::DeviceAttribute;
+use cust::error::CudaError;
+use cust::sys::{self, CUdevice_attribute};
+
+use crate::error::{Error, Result, failure_of, failure_of_cust};
+
+/// A CUDA device: its name and its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its number, as in `cuda:0`.
+    pub ordinal: usize,
+    /// Its name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Bytes of its memory.
+    pub memory: usize,
+    /// Bytes of its second-level cache.
+    pub l2_cache: usize,
+    /// Most bytes of shared memory of a block, once a kernel asks for more than 48 KiB.
+    pub shared_per_block: u32,
+    /// Bytes of shared memory of a multiprocessor, which its blocks divide.
+    pub shared_per_multiprocessor: u32,
+    /// Registers of a multiprocessor, 32 bits each.
+    pub registers_per_multiprocessor: u32,
+    /// Most threads of a block.
+    pub threads_per_block: u32,
+    /// Most threads on a multiprocessor at once.
+    pub threads_per_multiprocessor: u32,
+    /// Most blocks of a grid, in x and in y.
+    pub grid: (u32, u32),
+    /// Copies that can run beside kernels.
+    pub copy_engines: u32,
+}
+
+impl Device {
+    /// All devices, in the order of their numbers. Opens none of them: costs what it takes to load the driver, once.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`] and [`Error::NoDevice`]: the list is never empty.
+    pub fn list() -> Result<Vec<Self>> {
+        (0..count()?).map(Self::read).collect()
+    }
+
+    /// The device of this number.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::NoSuchDevice`].
+    pub fn get(ordinal: usize) -> Result<Self> {
+        let count = count()?;
+        if ordinal >= count {
+            return Err(Error::NoSuchDevice { ordinal, count });
+        }
+        Self::read(ordinal)
+    }
+
+    fn read(ordinal: usize) -> Result<Self> {
+        let device = Self::raw(ordinal)?;
+        let get = |attribute| of_cust(device.get_attribute(attribute)).map(unsigned);
+        Ok(Self {
+            ordinal,
+            name: of_cust(device.name())?,
+            compute_capability: (
+                get(DeviceAttribute::ComputeCapabilityMajor)?,
+                get(DeviceAttribute::ComputeCapabilityMinor)?,
+            ),
+            multiprocessors: get(DeviceAttribute::MultiprocessorCount)?,
+            memory: of_cust(device.total_memory())?,
+            l2_cache: get(DeviceAttribute::L2CacheSize)? as usize,
+            shared_per_block: shared_per_block(device)?,
+            shared_per_multiprocessor: get(DeviceAttribute::MaxSharedMemoryPerMultiprocessor)?,
+            registers_per_multiprocessor: get(DeviceAttribute::MaxRegistersPerMultiprocessor)?,
+            threads_per_block: get(DeviceAttribute::MaxThreadsPerBlock)?,
+            threads_per_multiprocessor: get(DeviceAttribute::MaxThreadsPerMultiprocessor)?,
+            grid: (get(DeviceAttribute::MaxGridDimX)?, get(DeviceAttribute::MaxGridDimY)?),
+            copy_engines: get(DeviceAttribute::AsyncEngineCount)?,
+        })
+    }
+
+    /// cust's device of this number, which exists.
+    pub(crate) fn raw(ordinal: usize) -> Result<cust::device::Device> {
+        of_cust(cust::device::Device::get_device(u32::try_from(ordinal).unwrap_or(u32::MAX)))
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cuda:{} ({})", self.ordinal, self.name)
+    }
+}
+
+/// The newest CUDA that the driver knows, major and minor: what `nvidia-smi` shows.
+///
+/// # Errors
+/// [`Error::NoDriver`].
+pub fn driver_version() -> Result<(u32, u32)> {
+    initialize()?;
+    let version = of_cust(cust::CudaApiVersion::get())?;
+    Ok((unsigned(version.major()), unsigned(version.minor())))
+}
+
+/// Loads and initialises the driver, once.
+fn initialize() -> Result<()> {
+    jasper_driver::load().map_err(|error| Error::NoDriver(error.clone()))?;
+    static DONE: OnceLock<Result<()>> = OnceLock::new();
+    DONE.get_or_init(|| of_cust(cust::init(cust::CudaFlags::empty()))).clone()
+}
+
+/// Devices there are: at least one.
+fn count() -> Result<usize> {
+    initialize()?;
+    match of_cust(cust::device::Device::num_devices())? {
+        0 => Err(Error::NoDevice),
+        count => Ok(count as usize),
+    }
+}
+
+/// Attribute 97, which cust has no name for.
+fn shared_per_block(device: cust::device::Device) -> Result<u32> {
+    let mut bytes = 0;
+    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    // SAFETY: `bytes` is writable, and `device` came from the driver.
+    let result = unsafe { sys::cuDeviceGetAttribute(&mut bytes, attribute, device.as_raw()) };
+    of_driver(result)?;
+    Ok(unsigned(bytes))
+}
+
+/// The result of a call of cust that needs no context.
+fn of_cust<T>(result: std::result::Result<T, CudaError>) -> Result<T> {
+    result.map_err(|error| Error::new(failure_of_cust(error), no_memory_figures))
+}
+
+/// The result of a call of the driver that needs no context.
+fn of_driver(result: sys::CUresult) -> Result<()> {
+    match result {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        failed => Err(Error::new(failure_of(failed), no_memory_figures)),
+    }
+}
+
+/// Without a context there is no memory to speak of.
+fn no_memory_figures() -> (usize, usize) {
+    (0, 0)
+}
+
+/// Counts and sizes are never negative.
+fn unsigned(value: i32) -> u32 {
+    value.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_no_device_the_error_says_which_kind() {
+        match Device::list() {
+            Ok(devices) => {
+                let past = Device::get(devices.len()).unwrap_err();
+                assert!(matches!(past, Error::NoSuchDevice { .. }), "{past}");
+                assert_eq!(Device::get(0).as_ref(), Ok(&devices[0]));
+            }
+            Err(Error::NoDriver(error)) => {
+                assert!(!error.attempts.is_empty());
+                assert_eq!(driver_version(), Err(Error::NoDriver(error)));
+            }
+            Err(error) => assert_eq!(error, Error::NoDevice),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! CUDA devices: memory, streams, and launches whose arguments are checked when compiled.
+//!
+//! ```
+//! use gpu_kernels::Stream as _;
+//! use jasper_cuda::{Context, Error, Stream};
+//!
+//! fn round_trip() -> jasper_cuda::Result<Vec<u32>> {
+//!     let context = Context::open(0)?;
+//!     let stream = Stream::new(&context)?;
+//!     let buffer = stream.upload(&[1, 2, 3])?;
+//!     stream.download(&buffer)
+//! }
+//!
+//! match round_trip() {
+//!     Ok(values) => assert_eq!(values, [1, 2, 3]),
+//!     // The program starts and goes on where there is no CUDA.
+//!     Err(error) => assert!(matches!(error, Error::NoDriver(_) | Error::NoDevice), "{error}"),
+//! }
+//! ```
+//!
+//! The kernels and the sequences of launches that make an operation are those of `gpu_kernels`; this crate is where
+//! they run. It holds no algorithm that the CPU also has.
+//!
+//! | item | for |
+//! | --- | --- |
+//! | [`Device`] | what is here, and its limits |
+//! | [`Context`] | a device in use, shared by all threads |
+//! | [`Stream`], [`Buffer`], [`Event`] | ordered work, arrays, marks and times |
+//! | [`Pinned`], [`Pipeline`] | copies at full speed, beside kernels |
+//! | [`Module`] | PTX of one's own |
+//! | [`MemoryPlan`] | what a job takes, before it is begun |
+//! | [`Error`] | what went wrong, and what to do |
+//!
+//! Underneath is `cust`, for the driver's functions, the primary context and modules. Its streams block one another
+//! and its slices of device memory may outlive it, so those types are ours.
+
+mod buffer;
+mod context;
+mod device;
+mod error;
+mod event;
+mod module;
+mod pinned;
+mod pipeline;
+mod plan;
+mod ptx;
+mod staging;
+mod stream;
+
+pub use buffer::Buffer;
+pub use context::Context;
+pub use device::{Device, driver_version};
+pub use error::{Error, LaunchLimit, Result};
+pub use event::Event;
+pub use module::Module;
+pub use pinned::Pinned;
+pub use pipeline::Pipeline;
+pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError};
+pub use ptx::Requirement;
+pub use stream::Stream;
+pub use jasper_driver::{Attempt, LoadError};

@@ -1,0 +1,223 @@
+//! What a job takes, by part, before it is begun.
+
+use std::fmt;
+
+/// Where memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Memory of the process.
+    Host,
+    /// Memory of the device.
+    Device,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "host",
+            Self::Device => "device",
+        })
+    }
+}
+
+/// Bytes on the host and on the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Memory of the process.
+    pub host: u64,
+    /// Memory of the device.
+    pub device: u64,
+}
+
+impl Bytes {
+    fn at(self, place: Place) -> u64 {
+        match place {
+            Place::Host => self.host,
+            Place::Device => self.device,
+        }
+    }
+}
+
+/// Everything that a job allocates, by name.
+///
+/// ```
+/// use jasper_cuda::{Bytes, MemoryPlan, Place};
+/// let plan = MemoryPlan::new("exact neighbours")
+///     .part(Place::Device, "queries", 1 << 20)
+///     .part(Place::Host, "answers", 1 << 16);
+/// // As many rows at once as go beside the parts: each takes 512 bytes of the device.
+/// let row = Bytes { device: 512, host: 0 };
+/// let free = Bytes { device: 1 << 30, host: 1 << 30 };
+/// assert_eq!(plan.batch("row", row, free, 1_000_000)?, 1_000_000);
+/// assert!(plan.batch("row", row, Bytes { device: 3 << 20, host: 1 << 30 }, 1_000_000)? < 5000);
+/// assert!(plan.check(Bytes { device: 1000, host: 1 << 30 }).is_err());
+/// # Ok::<(), jasper_cuda::PlanError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    job: &'static str,
+    parts: Vec<Part>,
+}
+
+/// One allocation of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it is.
+    pub place: Place,
+    /// What it is.
+    pub name: &'static str,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A job takes more than there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} needs {needed} bytes of {place} memory ({}), {usable} can be used; ask for less at once",
+    .plan.job, Parts(.plan, *.place)
+)]
+pub struct PlanError {
+    /// The job's plan.
+    pub plan: MemoryPlan,
+    /// Where memory is short.
+    pub place: Place,
+    /// Bytes the job takes there.
+    pub needed: u64,
+    /// Bytes a job may use there, see [`MemoryPlan::usable`].
+    pub usable: u64,
+}
+
+impl MemoryPlan {
+    /// A plan without parts; `job` is its name in errors.
+    pub fn new(job: &'static str) -> Self {
+        Self { job, parts: Vec::new() }
+    }
+
+    /// The plan with one allocation more.
+    #[must_use]
+    pub fn part(mut self, place: Place, name: &'static str, bytes: u64) -> Self {
+        self.parts.push(Part { place, name, bytes });
+        self
+    }
+
+    /// The allocations.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Bytes of all parts in one place; as many as can be told, if they are more than that.
+    pub fn total(&self, place: Place) -> u64 {
+        let here = self.parts.iter().filter(|part| part.place == place);
+        here.fold(0, |sum, part| sum.saturating_add(part.bytes))
+    }
+
+    /// What a job may use of `free` bytes: a thirty-second stays, for what drivers and allocators round up and for
+    /// whoever else is on the device.
+    pub fn usable(free: u64) -> u64 {
+        free - free / 32
+    }
+
+    /// Whether all parts fit into what is `free`.
+    ///
+    /// # Errors
+    /// [`PlanError`], with the numbers.
+    pub fn check(&self, free: Bytes) -> Result<(), PlanError> {
+        for place in [Place::Device, Place::Host] {
+            let (needed, usable) = (self.total(place), Self::usable(free.at(place)));
+            if needed > usable {
+                return Err(PlanError { plan: self.clone(), place, needed, usable });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many items, each named `name` and of `item` bytes, fit beside the parts: at least one, at most `most`.
+    ///
+    /// # Errors
+    /// [`PlanError`] if not even one fits.
+    pub fn batch(&self, name: &'static str, item: Bytes, free: Bytes, most: usize) -> Result<usize, PlanError> {
+        let places = [Place::Device, Place::Host];
+        let with_one = places.iter().fold(self.clone(), |plan, &place| plan.part(place, name, item.at(place)));
+        with_one.check(free)?;
+        let fitting = places.map(|place| {
+            let beside = Self::usable(free.at(place)) - self.total(place);
+            beside.checked_div(item.at(place)).unwrap_or(u64::MAX)
+        });
+        Ok(usize::try_from(fitting[0].min(fitting[1])).unwrap_or(usize::MAX).clamp(1, most.max(1)))
+    }
+}
+
+/// Names and sizes of the parts in one place.
+struct Parts<'a>(&'a MemoryPlan, Place);
+
+impl fmt::Display for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let here = self.0.parts.iter().filter(|part| part.place == self.1 && part.bytes > 0);
+        for (i, Part { name, bytes, .. }) in here.enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}{name} {bytes}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Memory that a process may still take on this machine: what Linux calls available; elsewhere no bound is known.
+pub(crate) fn free_host_memory() -> u64 {
+    let told = std::fs::read_to_string("/proc/meminfo").ok();
+    told.and_then(|text| available(&text)).unwrap_or(u64::MAX)
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: u64 = 32 << 20;
+
+    fn plan() -> MemoryPlan {
+        MemoryPlan::new("sort").part(Place::Device, "keys", 8 << 20).part(Place::Device, "values", 4 << 20)
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_numbers() {
+        let usable = MemoryPlan::usable(ROOM);
+        let exact = plan().part(Place::Device, "scratch", usable - (12 << 20));
+        let free = Bytes { device: ROOM, host: 0 };
+        assert_eq!(exact.check(free), Ok(()));
+        let error = exact.part(Place::Device, "more", 1).check(free).unwrap_err();
+        assert_eq!((error.place, error.needed, error.usable), (Place::Device, usable + 1, usable));
+        let told = error.to_string();
+        assert!(told.starts_with(&format!("sort needs {} bytes of device memory (keys 8388608,", usable + 1)), "{told}");
+        let host = plan().part(Place::Host, "staging", 1);
+        assert_eq!(host.check(free).unwrap_err().place, Place::Host);
+        assert!(plan().part(Place::Device, "all", u64::MAX).check(free).is_err());
+    }
+
+    #[test]
+    fn a_batch_fills_what_is_free_and_no_more() {
+        let free = Bytes { device: ROOM, host: ROOM };
+        let item = Bytes { device: 1000, host: 3000 };
+        let batch = plan().batch("row", item, free, usize::MAX).unwrap() as u64;
+        let filled = |items: u64| {
+            let parts = plan().part(Place::Device, "rows", items * 1000).part(Place::Host, "rows", items * 3000);
+            parts.check(free)
+        };
+        assert!(filled(batch).is_ok() && filled(batch + 1).is_err());
+        assert_eq!(plan().batch("row", item, free, 7), Ok(7));
+        assert_eq!(plan().batch("row", Bytes::default(), free, 9), Ok(9));
+        let huge = Bytes { device: ROOM, host: 0 };
+        assert!(plan().batch("row", huge, free, 7).unwrap_err().to_string().contains("row 33554432"));
+    }
+
+    #[test]
+    fn linux_tells_what_is_available() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:      12 kB\n"), Some(12 * 1024));
+        assert_eq!(available("MemTotal: 9 kB\n"), None);
+        assert!(free_host_memory() > 0);
+    }
+}

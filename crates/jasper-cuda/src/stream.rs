@@ -1,0 +1,256 @@
+//! Ordered work on a device.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::Pod;
+use cust::sys::{self, CUfunction, CUstream};
+use gpu_kernels::{Buffer as _, Kernel, Launch};
+
+use crate::error::{Error, Result};
+use crate::staging::Staging;
+use crate::{Buffer, Context, Event, Module};
+
+/// An ordered queue of work on a device. Work of two streams may run at the same time, and none waits for the null
+/// stream. Clones are the same queue.
+///
+/// The typed half of it is [`gpu_kernels::Stream`]: a launch names a kernel, and takes the arguments of that kernel
+/// and no others.
+///
+/// ```compile_fail,E0308
+/// # use gpu_kernels::{Kernel, Stream as _};
+/// # use jasper_cuda::{Result, Stream};
+/// fn mismatched<A: Kernel, B: Kernel>(stream: &Stream, kernel: &A, args: B::Args) -> Result<()> {
+///     unsafe { stream.launch(kernel, args) }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Context,
+    raw: CUstream,
+    /// Where host memory waits on its way to the device; made when the first array is uploaded.
+    staging: Mutex<Option<Staging>>,
+}
+
+// SAFETY: the handle is a name for something in the driver, which takes calls from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above; what is ours in it is behind a mutex.
+unsafe impl Sync for Inner {}
+
+impl Stream {
+    /// A queue without work.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new(context: &Context) -> Result<Self> {
+        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is writable.
+        context.call(|| unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, 0) })?;
+        let inner = Inner { context: context.clone(), raw, staging: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The device in use.
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// Waits until all work so far is done.
+    ///
+    /// # Errors
+    /// What went wrong in it: a fault of a kernel is seen here or at any later call.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the handle lives as long as `self`.
+        self.context().call(|| unsafe { sys::cuStreamSynchronize(self.raw()) })
+    }
+
+    /// Has the work from here on wait for `event`. The calling thread does not wait.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        // SAFETY: both handles live as long as their owners.
+        self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
+    }
+
+    /// Writes the first `len` elements of `buffer`, by pieces: `fill` is given a range of elements, some whole number
+    /// of `granule`, and host memory to write them to, which is copied to the device while the next piece is filled.
+    ///
+    /// Returns when the last piece is filled; it is copied in the order of this stream.
+    ///
+    /// # Errors
+    /// What the driver says; [`Error::OutOfMemory`] when there is no host memory to fill.
+    ///
+    /// # Panics
+    /// If `len` is more than `buffer` holds, a granule is larger than a piece ([`Self::PIECE_BYTES`]), or another
+    /// stream made the buffer.
+    pub fn write<T: Pod>(
+        &self,
+        buffer: &mut Buffer<T>,
+        len: usize,
+        granule: usize,
+        mut fill: impl FnMut(Range<usize>, &mut [T]),
+    ) -> Result<()> {
+        self.check_owner(buffer);
+        assert!(len <= buffer.len(), "{len} elements for a buffer of {}", buffer.len());
+        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
+        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
+        let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let staging = match &mut *staging {
+            Some(staging) => staging,
+            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
+        };
+        for first in (0..len).step_by(piece) {
+            let range = first..len.min(first + piece);
+            let slot = staging.next()?;
+            let bytes = range.len() * size_of::<T>();
+            fill(range.clone(), bytemuck::cast_slice_mut(&mut slot.memory[..bytes]));
+            let to = buffer.address() + (range.start * size_of::<T>()) as u64;
+            let from = slot.memory.as_ptr().cast::<c_void>();
+            // SAFETY: `from` holds `bytes` bytes and is not touched again before the event that is recorded next;
+            // `to` has room for them, as `range` ends within `len`, and the buffer, which is of this stream, gives
+            // its memory back behind this copy.
+            self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
+            slot.copied.record(self)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that [`Self::write`] copies at once; twice that is pinned on the host for each stream that uploads.
+    pub const PIECE_BYTES: usize = 8 << 20;
+
+    /// Queues a kernel of one's own.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`], [`Error::Launch`], and what the driver says.
+    ///
+    /// # Safety
+    /// The kernel must take one parameter of the layout of `A`, and do no harm when given `args`: see
+    /// [`gpu_kernels::Stream::launch`].
+    ///
+    /// # Panics
+    /// If the module was loaded for another device.
+    pub unsafe fn launch_from<A: Copy>(
+        &self,
+        module: &Module,
+        entry: &str,
+        launch: Launch,
+        args: &A,
+    ) -> Result<()> {
+        assert_eq!(
+            module.context().device().ordinal,
+            self.context().device().ordinal,
+            "a module runs where it was loaded"
+        );
+        let function = module.loaded().prepare(self.context(), entry, launch)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.queue(function, launch, args) }
+    }
+
+    /// # Safety
+    /// As for [`Self::launch_from`], and the launch was prepared.
+    unsafe fn queue<A: Copy>(&self, function: CUfunction, launch: Launch, args: &A) -> Result<()> {
+        let Launch { grid: (x, y), block, shared } = launch;
+        if x == 0 || y == 0 {
+            return Ok(());
+        }
+        let mut parameters = [std::ptr::from_ref(args).cast_mut().cast::<c_void>()];
+        // SAFETY: the driver reads as many bytes behind the one pointer as the kernel's parameter has, which is the
+        // size of `A` by the caller's promise; what the kernel does is the caller's promise too.
+        self.context().call(|| unsafe {
+            sys::cuLaunchKernel(
+                function,
+                x,
+                y,
+                1,
+                block,
+                1,
+                1,
+                shared,
+                self.raw(),
+                parameters.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        })
+    }
+
+    /// Memory is given back in the order of the stream that made it, so that stream alone may work on it unasked.
+    fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
+        assert!(Arc::ptr_eq(&self.inner, &buffer.stream().inner), "a buffer is used by the stream that made it");
+    }
+
+    pub(crate) fn raw(&self) -> CUstream {
+        self.inner.raw
+    }
+}
+
+impl gpu_kernels::Stream for Stream {
+    type Error = Error;
+    type Buffer<T: Pod> = Buffer<T>;
+
+    fn multiprocessors(&self) -> u32 {
+        self.context().device().multiprocessors
+    }
+
+    fn allocate<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, len)
+    }
+
+    fn upload<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.allocate(values.len())?;
+        self.write(&mut buffer, values.len(), 1, |range, out| out.copy_from_slice(&values[range]))?;
+        Ok(buffer)
+    }
+
+    fn fill<T: Pod>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
+        self.check_owner(buffer);
+        let (address, bytes) = (buffer.address(), buffer.bytes());
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the buffer has that many bytes, any of which may hold any value, and goes behind this.
+        self.context().call(|| unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.raw()) })
+    }
+
+    fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
+        self.check_owner(buffer);
+        let (address, bytes) = (buffer.address(), buffer.bytes());
+        let mut values = Vec::<T>::with_capacity(buffer.len());
+        if bytes > 0 {
+            let to = values.as_mut_ptr().cast::<c_void>();
+            // SAFETY: `to` has room for the bytes of the buffer, and is not touched before the wait below.
+            self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, address, bytes, self.raw()) })?;
+        }
+        self.synchronize()?;
+        // SAFETY: that many elements were copied in, and any bytes are a `T`.
+        unsafe { values.set_len(buffer.len()) };
+        Ok(values)
+    }
+
+    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<()> {
+        let launch = kernel.launch(&args);
+        let function = self.context().kernels()?.prepare(self.context(), &kernel.entry(), launch)?;
+        // SAFETY: device and host compile the same `K::Args`; the rest is the caller's promise.
+        unsafe { self.queue(function, launch, &args) }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({})", self.context().device())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the handle. Work that is queued still runs, and the driver frees the stream after.
+        self.context.release(|| unsafe { sys::cuStreamDestroy_v2(self.raw) });
+    }
+}

@@ -1,0 +1,41 @@
+//! The device that tests run on, and kernels that provoke it.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::io::Write;
+
+use gpu_kernels::{In, Launch, Out};
+use jasper_cuda::{Context, Error, Module, Result, Stream};
+
+/// Kernels of one parameter each; what they do is written beside them.
+pub const PROBE: &str = include_str!("probe.ptx");
+
+/// The first device. Without one the test is skipped and a line says so, or fails if `JASPER_REQUIRE_GPU=1`.
+pub fn context() -> Option<Context> {
+    match Context::open(0) {
+        Ok(context) => Some(context),
+        Err(error @ (Error::NoDriver(_) | Error::NoDevice)) => {
+            let required = std::env::var("JASPER_REQUIRE_GPU").is_ok_and(|value| value == "1");
+            assert!(!required, "JASPER_REQUIRE_GPU=1, and {error}");
+            // Past what the test harness captures.
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            let _ = writeln!(std::io::stderr(), "skipped {name}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The arguments of `copy` and `reverse`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Move {
+    pub from: In<u32>,
+    pub to: Out<u32>,
+    pub len: u64,
+}
+
+/// Queues `spin`: one thread, busy for `cycles`.
+pub fn spin(stream: &Stream, probe: &Module, cycles: u64) -> Result<()> {
+    // SAFETY: the kernel takes one number and touches no memory.
+    unsafe { stream.launch_from(probe, "spin", Launch::linear(1, 1), &cycles) }
+}

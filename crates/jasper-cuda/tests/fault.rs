@@ -1,0 +1,61 @@
+//! A kernel that faults takes the context with it: every call says so. In a process of its own, which it ruins.
+
+mod common;
+
+use std::process::Command;
+
+use common::PROBE;
+use gpu_kernels::{Launch, Stream as _};
+use jasper_cuda::{Context, Error, Event, Module, Pinned, Stream};
+
+const CHILD: &str = "JASPER_FAULT";
+
+/// What happens in the process that is ruined.
+fn ruin(kernel: &str) {
+    let context = Context::open(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let probe = Module::load(&context, PROBE).unwrap();
+    let buffer = stream.upload(&[1_u32, 2, 3]).unwrap();
+    // SAFETY: not at all: that is what this test is about. Address 16 belongs to nobody.
+    unsafe { stream.launch_from(&probe, kernel, Launch::linear(1, 1), &16_u64).unwrap() };
+    let cause = stream.synchronize().unwrap_err();
+    assert!(matches!(cause, Error::ContextLost { .. }), "{cause}");
+    println!("{cause}");
+    for echo in [
+        stream.synchronize(),
+        stream.download(&buffer).map(drop),
+        stream.upload(&[1_u8]).map(drop),
+        context.free_memory().map(drop),
+        Event::new(&context).map(drop),
+        Pinned::<u8>::zeroed(&context, 1).map(drop),
+        Module::load(&context, PROBE).map(drop),
+        Stream::new(&Context::open(0).unwrap()).map(drop),
+    ] {
+        assert_eq!(echo, Err(cause.clone()));
+    }
+    // And everything is dropped here, without a panic.
+}
+
+#[test]
+fn a_fault_is_told_by_every_call_after_it() {
+    if let Ok(kernel) = std::env::var(CHILD) {
+        return ruin(&kernel);
+    }
+    if common::context().is_none() {
+        return;
+    }
+    for kernel in ["poke", "give_up"] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["a_fault_is_told_by_every_call_after_it", "--exact", "--nocapture"])
+            .env(CHILD, kernel)
+            .output()
+            .unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert!(output.status.success(), "{kernel}: {told}");
+        assert!(told.contains("restart the process"), "{kernel}: {told}");
+    }
+    // This process has lost nothing.
+    let stream = Stream::new(&Context::open(0).unwrap()).unwrap();
+    assert_eq!(stream.download(&stream.upload(&[9_u8]).unwrap()).unwrap(), [9]);
+}

@@ -1,0 +1,50 @@
+//! How long the first use of the kernels takes: with the driver's cache of compiled code, and without.
+
+mod common;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use jasper_cuda::Context;
+
+const CHILD: &str = "JASPER_FIRST_USE";
+const WARM_LIMIT: Duration = Duration::from_millis(500);
+
+/// Seconds that a new process takes to open the device, and to load the kernels.
+fn in_a_new_process(without_cache: bool) -> (Duration, Duration) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["the_kernels_are_there_soon", "--exact", "--nocapture"]).env(CHILD, "1");
+    if without_cache {
+        child.env("CUDA_CACHE_DISABLE", "1");
+    }
+    let output = child.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let figure = |name: &str| {
+        let (_, after) = told.split_once(name).unwrap_or_else(|| panic!("no {name} in {told}"));
+        Duration::from_secs_f64(after.split_whitespace().next().unwrap().parse().unwrap())
+    };
+    (figure("open="), figure("load="))
+}
+
+#[test]
+fn the_kernels_are_there_soon() {
+    if std::env::var_os(CHILD).is_some() {
+        let begun = Instant::now();
+        let context = Context::open(0).unwrap();
+        let opened = begun.elapsed();
+        let begun = Instant::now();
+        context.warm_up().unwrap();
+        println!("\nopen={} load={}", opened.as_secs_f64(), begun.elapsed().as_secs_f64());
+        return;
+    }
+    if common::context().is_none() {
+        return;
+    }
+    let (_, cold) = in_a_new_process(true);
+    // Fills the cache, if it does not hold them yet.
+    in_a_new_process(false);
+    let (open, warm) = in_a_new_process(false);
+    println!("device opened in {open:?}; kernels loaded in {cold:?} without the driver's cache, {warm:?} with it");
+    assert!(warm < WARM_LIMIT, "{warm:?} with a warm cache");
+}

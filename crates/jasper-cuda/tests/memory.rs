@@ -1,0 +1,108 @@
+//! Arrays go to the device and come back; what cannot be had is refused and leaves all as it was.
+
+mod common;
+
+use gpu_kernels::Stream as _;
+use jasper_cuda::{Context, Error, MemoryPlan, Pinned, Place, Stream};
+
+#[test]
+fn arrays_come_back_as_they_went() {
+    let Some(context) = common::context() else { return };
+    let stream = Stream::new(&context).unwrap();
+    let piece = Stream::PIECE_BYTES / size_of::<u64>();
+    for len in [0, 1, 1000, piece - 1, piece, piece + 1, 3 * piece + 17] {
+        let values: Vec<u64> = (0..len as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        let mut buffer = stream.upload(&values).unwrap();
+        assert!(stream.download(&buffer).unwrap() == values, "{len}");
+        stream.fill(&mut buffer, 0xA5).unwrap();
+        assert!(stream.download(&buffer).unwrap() == vec![0xA5A5_A5A5_A5A5_A5A5; len], "{len}");
+    }
+}
+
+#[test]
+fn pieces_are_whole_granules() {
+    let Some(context) = common::context() else { return };
+    let stream = Stream::new(&context).unwrap();
+    let (granule, rows) = (300_007, 50);
+    let mut buffer = stream.allocate::<u32>(granule * rows).unwrap();
+    let mut pieces = 0;
+    stream
+        .write(&mut buffer, granule * rows, granule, |range, out| {
+            assert!(range.start % granule == 0 && range.end % granule == 0, "{range:?}");
+            out.iter_mut().zip(range).for_each(|(value, i)| *value = i as u32);
+            pieces += 1;
+        })
+        .unwrap();
+    assert!(pieces > 2);
+    let expected: Vec<u32> = (0..(granule * rows) as u32).collect();
+    assert!(stream.download(&buffer).unwrap() == expected);
+}
+
+#[test]
+fn exhausted_memory_is_told_in_numbers_and_passes() {
+    let Some(context) = common::context() else { return };
+    let stream = Stream::new(&context).unwrap();
+    let kept = stream.upload(&[7_u32; 1000]).unwrap();
+    let memory = context.device().memory;
+    for bytes in [2 * memory, 1 << 45] {
+        let error = stream.allocate::<u8>(bytes).unwrap_err();
+        let Error::OutOfMemory { ref what, free, total } = error else { panic!("{error}") };
+        assert_eq!(*what, format!("a buffer of {bytes} bytes"));
+        assert!(0 < free && free < total && total <= memory, "{error}");
+    }
+    // A buffer that just fits, twice: the second is refused, and comes when the first is gone.
+    let most = context.free_memory().unwrap().device as usize / 8 * 7;
+    let first = stream.allocate::<u8>(most).unwrap();
+    assert!(matches!(stream.allocate::<u8>(most), Err(Error::OutOfMemory { .. })));
+    drop(first);
+    assert!(stream.allocate::<u8>(most).is_ok());
+    assert_eq!(stream.download(&kept).unwrap(), [7; 1000]);
+}
+
+#[test]
+fn a_plan_knows_what_is_free() {
+    let Some(context) = common::context() else { return };
+    let free = context.free_memory().unwrap();
+    assert!(free.device > 0 && free.device <= context.device().memory as u64 && free.host > 0);
+    assert!(MemoryPlan::new("little").part(Place::Device, "a byte", 1).check(free).is_ok());
+    let much = MemoryPlan::new("much").part(Place::Device, "everything", context.device().memory as u64);
+    assert!(Error::from(much.check(free).unwrap_err()).to_string().contains("everything"));
+}
+
+#[test]
+fn pinned_memory_is_memory() {
+    let Some(context) = common::context() else { return };
+    let mut pinned = Pinned::<u16>::zeroed(&context, 100_000).unwrap();
+    assert!(pinned.iter().all(|&value| value == 0));
+    pinned[99_999] = 3;
+    assert_eq!(pinned[99_998..], [0, 3]);
+    assert!(Pinned::<u64>::zeroed(&context, 0).unwrap().is_empty());
+}
+
+#[test]
+fn threads_share_a_context() {
+    let Some(context) = common::context() else { return };
+    std::thread::scope(|scope| {
+        for seed in 0..8_u32 {
+            let context = &context;
+            scope.spawn(move || {
+                let stream = Stream::new(&Context::open(0).unwrap()).unwrap();
+                let values: Vec<u32> = (0..100_000).map(|i| i ^ seed).collect();
+                for _ in 0..10 {
+                    let buffer = stream.upload(&values).unwrap();
+                    assert!(stream.download(&buffer).unwrap() == values);
+                }
+                context.synchronize().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "used by the stream that made it")]
+fn a_buffer_belongs_to_its_stream() {
+    let Some(context) = common::context() else { panic!("skipped: used by the stream that made it") };
+    let (one, other) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
+    let buffer = one.upload(&[1_u8]).unwrap();
+    let _ = other.download(&buffer);
+}
