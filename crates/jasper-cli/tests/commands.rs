@@ -9,7 +9,7 @@ use jasper::{f16, recall::recall_at};
 use jasper_data::{GroundTruth, VectorFile};
 use serde_json::{Value, json};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "demo",
     "build",
     "search",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 12] = [
     "groundtruth",
     "eval",
     "convert",
+    "devices",
 ];
 
 fn has_fields(object: &Value, fields: &[&str]) {
@@ -294,6 +295,54 @@ fn graphs_go_out_and_come_back() {
     ];
     sandbox.ok(&ring);
     assert_eq!(sandbox.one(&["check", "ring.jasper"])["graph"]["edges"], 3);
+}
+
+#[test]
+fn devices_are_listed_or_their_absence_is_explained() {
+    let sandbox = Sandbox::new();
+    let report = sandbox.one(&["devices"]);
+    assert!(report["cpu"]["threads"].as_u64() > Some(0), "{report}");
+    let cuda = &report["cuda"];
+    let devices = cuda["devices"].as_array().unwrap();
+    assert_eq!(devices.is_empty(), cuda["reason"].is_string(), "{report}");
+    for (i, device) in devices.iter().enumerate() {
+        assert_eq!(device["device"], format!("cuda:{i}"));
+        has_fields(device, &["name", "compute_capability", "multiprocessors", "memory_bytes"]);
+    }
+    let text = String::from_utf8(sandbox.jasper(&["devices"]).stdout).unwrap();
+    assert!(text.starts_with("cpu "), "{text}");
+    let told = [devices.iter().map(|device| &device["name"]).collect(), vec![&cuda["reason"]]].concat();
+    assert!(told.into_iter().filter_map(Value::as_str).all(|part| text.contains(part)), "{text}");
+    assert!(cuda["driver"].is_string() || text.contains("no CUDA"), "{text}");
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn a_device_finds_the_neighbors_that_the_processor_finds() {
+    if let Err(error) = jasper::cuda::Device::get(0) {
+        assert!(std::env::var_os("JASPER_REQUIRE_GPU").is_none(), "{error}");
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "skipped the neighbors of a device: {error}");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<f32>("base.fbin", 5000, 0);
+    sandbox.vectors::<f32>("query.fbin", 100, 1);
+    sandbox.vectors::<u8>("base.u8bin", 5000, 0);
+    sandbox.vectors::<u8>("query.u8bin", 100, 1);
+    for ending in ["fbin", "u8bin"] {
+        for metric in ["l2", "cosine", "ip"] {
+            let [base, queries] = ["base", "query"].map(|name| format!("{name}.{ending}"));
+            let truth = |device: &str| {
+                let set = ["groundtruth", "--base", &base, "--queries", &queries, "--metric", metric];
+                let report = sandbox.one(&[&set[..], &["--device", device, "--output", "x.ibin"]].concat());
+                (report["device"].clone(), sandbox.read("x.ibin"))
+            };
+            let (device, found) = truth("cuda");
+            assert_eq!(device, "cuda:0");
+            assert!(found == truth("cpu").1, "{ending} {metric}");
+        }
+    }
 }
 
 #[test]

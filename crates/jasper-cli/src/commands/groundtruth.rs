@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::{Element, Metric};
-use jasper_data::{ThreadPoolBuilder, VectorFile, exact_knn};
+use jasper::{Device, Element, MatrixView, Metric};
+use jasper_data::{GroundTruth, ThreadPoolBuilder, VectorFile, exact_knn};
 use serde::Serialize;
 
 use crate::element::with_element;
@@ -35,6 +35,9 @@ pub struct Args {
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
+    /// Where to scan: auto, cpu, cuda or cuda:N; auto is the cpu
+    #[arg(long, default_value_t = Device::Auto)]
+    device: Device,
     /// The file to write: ibin, with distances, or ivecs
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -45,6 +48,7 @@ struct Report {
     queries: usize,
     k: usize,
     rows: usize,
+    device: String,
     seconds: f64,
     queries_per_second: f64,
     output: PathBuf,
@@ -53,6 +57,7 @@ struct Report {
 impl Args {
     /// Scans and writes.
     pub fn run(self, screen: Screen) -> Result<()> {
+        self.device.find()?;
         let base = VectorFile::open(&self.base)?;
         screen.report(&with_element!(base.element(), T => self.scan::<T>(&base, screen)?))
     }
@@ -60,15 +65,29 @@ impl Args {
     fn scan<T: Element>(self, base: &VectorFile, screen: Screen) -> Result<Report> {
         let queries = read_queries::<T>(&self.queries, base.dimension())?;
         let rows = base.map::<T>()?;
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build()?;
         let begun = Instant::now();
-        let truth =
-            exact_knn(rows.view(), queries.view(), self.k, self.metric, &pool, &mut screen.progress())?;
+        let truth = self.nearest(rows.view(), queries.view(), screen)?;
         let seconds = begun.elapsed().as_secs_f64();
         truth.write(&self.output)?;
         let queries_per_second = truth.len() as f64 / seconds;
-        let (queries, k, rows) = (truth.len(), self.k, base.len());
-        Ok(Report { queries, k, rows, seconds, queries_per_second, output: self.output })
+        let (queries, k, rows, device) = (truth.len(), self.k, base.len(), self.device.to_string());
+        Ok(Report { queries, k, rows, device, seconds, queries_per_second, output: self.output })
+    }
+
+    fn nearest<T: Element>(
+        &self,
+        rows: MatrixView<'_, T>,
+        queries: MatrixView<'_, T>,
+        screen: Screen,
+    ) -> Result<GroundTruth> {
+        let (k, metric, progress) = (self.k, self.metric, &mut screen.progress());
+        #[cfg(feature = "cuda")]
+        if let Device::Cuda(ordinal) = self.device {
+            let context = jasper::cuda::Context::open(ordinal)?;
+            return Ok(jasper::cuda::exact_knn(&context, rows, queries, k, metric, progress)?);
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build()?;
+        Ok(exact_knn(rows, queries, k, metric, &pool, progress)?)
     }
 }
 
