@@ -83,3 +83,11 @@ pub fn dp4a_i32(a: u32, b: u32, c: i32) -> i32 {
 pub fn dp4a_u32_i32(a: u32, b: u32, c: i32) -> i32 {
     instruction!("dp4a.u32.s32", a, b, c)
 }
+
+#[inline(always)]
+pub fn sqrt_f64(x: f64) -> f64 {
+    let result;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("sqrt.rn.f64 {}, {};", out(reg64) result, in(reg64) x, options(pure, nomem, nostack)) };
+    result
+}

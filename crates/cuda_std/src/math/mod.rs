@@ -90,3 +90,10 @@ pub fn dp4a_i32(a: u32, b: u32, c: i32) -> i32 {
 pub fn dp4a_u32_i32(a: u32, b: u32, c: i32) -> i32 {
     imp::dp4a_u32_i32(a, b, c)
 }
+
+/// The square root, rounded once (`sqrt.rn.f64`).
+#[inline(always)]
+#[must_use]
+pub fn sqrt_f64(x: f64) -> f64 {
+    imp::sqrt_f64(x)
+}

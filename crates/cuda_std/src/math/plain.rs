@@ -77,3 +77,7 @@ fn dot(a: u32, b: u32, c: i32, of_a: fn(u8) -> i32, of_b: fn(u8) -> i32) -> i32 
     let products = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
     products.fold(c, |sum, (a, b)| sum.wrapping_add(of_a(a) * of_b(b)))
 }
+
+pub fn sqrt_f64(x: f64) -> f64 {
+    x.sqrt()
+}
