@@ -62,7 +62,8 @@ shuffles! {
     warp_shuffle_down, ShuffleDown;
     /// The value of the lane numbered `delta` in its segment (`shfl.sync.idx.b32`).
     warp_shuffle_idx, ShuffleIdx;
-    /// The value of the lane whose number differs in the bits of `delta` (`shfl.sync.bfly.b32`).
+    /// The value of the lane whose number differs in the bits of `delta` (`shfl.sync.bfly.b32`). A lane of an earlier
+    /// segment counts as inside.
     warp_shuffle_xor, ShuffleXor;
 }
 

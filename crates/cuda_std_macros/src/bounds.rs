@@ -30,7 +30,12 @@ pub fn read(tokens: &[Token]) -> Result<Option<Bounds>, Misuse> {
         let (option, range) = match &tokens[at] {
             word if word.is_word("max_threads") => (&mut max_threads, MAX_THREADS),
             word if word.is_word("min_blocks") => (&mut min_blocks, MIN_BLOCKS),
-            _ => return Err(Misuse::new(at, "the options of a kernel are `max_threads = N` and `min_blocks = M`")),
+            _ => {
+                return Err(Misuse::new(
+                    at,
+                    "the options of a kernel are `max_threads = N` and `min_blocks = M`",
+                ));
+            }
         };
         let number = match tokens.get(at + 1..at + 3) {
             Some([Token::Sign('='), Token::Literal(number)]) => number.parse::<u32>().ok(),
@@ -50,7 +55,9 @@ pub fn read(tokens: &[Token]) -> Result<Option<Bounds>, Misuse> {
     }
     match (max_threads, min_blocks) {
         (Some(max_threads), min_blocks) => Ok(Some(Bounds { max_threads, min_blocks })),
-        (None, Some(_)) => Err(Misuse::new(0, "`min_blocks` means nothing to the assembler without `max_threads`")),
+        (None, Some(_)) => {
+            Err(Misuse::new(0, "`min_blocks` means nothing to the assembler without `max_threads`"))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -65,7 +72,10 @@ mod tests {
         let written = |text| read(&tokens(text)).unwrap().map(|bounds| bounds.to_string());
         assert_eq!(written(""), None);
         assert_eq!(written("max_threads = 128"), Some("max_threads=128".into()));
-        assert_eq!(written("min_blocks = 8 , max_threads = 1024 ,"), Some("max_threads=1024,min_blocks=8".into()));
+        assert_eq!(
+            written("min_blocks = 8 , max_threads = 1024 ,"),
+            Some("max_threads=1024,min_blocks=8".into())
+        );
     }
 
     #[test]
@@ -78,10 +88,16 @@ mod tests {
         assert_eq!(wrong("max_threads = 32 , min_blocks = 33").1, "write `= N` after this, N from 1 to 32");
         assert_eq!(wrong("max_threads = WIDTH").1, "write `= N` after this, N from 1 to 1024");
         assert_eq!(wrong("max_threads"), (0, "write `= N` after this, N from 1 to 1024".into()));
-        assert_eq!(wrong("threads = 32").1, "the options of a kernel are `max_threads = N` and `min_blocks = M`");
+        assert_eq!(
+            wrong("threads = 32").1,
+            "the options of a kernel are `max_threads = N` and `min_blocks = M`"
+        );
         assert_eq!(wrong("max_threads = 32 min_blocks = 1"), (3, "write a comma between options".into()));
         let twice = "max_threads = 32 , max_threads = 64";
         assert_eq!(wrong(twice), (4, "this option was given before; remove one".into()));
-        assert_eq!(wrong("min_blocks = 2").1, "`min_blocks` means nothing to the assembler without `max_threads`");
+        assert_eq!(
+            wrong("min_blocks = 2").1,
+            "`min_blocks` means nothing to the assembler without `max_threads`"
+        );
     }
 }

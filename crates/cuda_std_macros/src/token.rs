@@ -46,7 +46,9 @@ pub fn tokens(text: &str) -> Vec<Token> {
             "()" => Token::Parentheses,
             "{}" => Token::Braces,
             "[]" => Token::Group,
-            word if word.starts_with(|first: char| first.is_alphabetic() || first == '_') => Token::Word(word.into()),
+            word if word.starts_with(|first: char| first.is_alphabetic() || first == '_') => {
+                Token::Word(word.into())
+            }
             literal if literal.starts_with(|first: char| first.is_ascii_digit() || first == '"') => {
                 Token::Literal(literal.into())
             }

@@ -7,13 +7,14 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
     ("jasper-build", &["jasper-core", "jasper-data", "jasper-graph"]),
     ("jasper-cuda-std-macros", &[]),
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
+    ("jasper-cuda-std-kernels", &["jasper-cuda-std"]),
     ("gpu-kernels", &["jasper-core", "jasper-cuda-std"]),
     ("jasper-driver", &[]),
     ("jasper-cuda", &["jasper-core", "jasper-data", "gpu-kernels", "jasper-driver"]),

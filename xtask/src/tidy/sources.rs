@@ -11,11 +11,12 @@ const MOST_LINES: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, and calls
 /// to the CUDA driver.
-const UNSAFE_PACKAGES: [&str; 7] = [
+const UNSAFE_PACKAGES: [&str; 8] = [
     "gpu-kernels",
     "jasper-core",
     "jasper-cuda",
     "jasper-cuda-std",
+    "jasper-cuda-std-kernels",
     "jasper-data",
     "jasper-driver",
     "jasper-graph",

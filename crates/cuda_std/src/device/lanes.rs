@@ -41,7 +41,13 @@ unsafe extern "unadjusted" {
 /// # Safety
 /// The lanes of `mask` come here together, with one mask and width.
 #[inline(always)]
-pub unsafe fn collective<T: Word>(op: Collective, mask: u32, value: T, argument: u32, width: u32) -> (T, bool) {
+pub unsafe fn collective<T: Word>(
+    op: Collective,
+    mask: u32,
+    value: T,
+    argument: u32,
+    width: u32,
+) -> (T, bool) {
     let word = value.bits() as u32;
     // SAFETY: the caller's promise.
     let (result, flag) = unsafe {

@@ -176,7 +176,9 @@ pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
 #[inline(always)]
 pub unsafe fn copy_async(to: u32, from: *const u8) {
     // SAFETY: the caller's promise.
-    unsafe { asm!("cp.async.cg.shared.global [{}], [{}], 16;", in(reg32) to, in(reg64) from, options(nostack)) };
+    unsafe {
+        asm!("cp.async.cg.shared.global [{}], [{}], 16;", in(reg32) to, in(reg64) from, options(nostack))
+    };
 }
 
 #[inline(always)]

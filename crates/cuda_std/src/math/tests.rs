@@ -92,9 +92,15 @@ fn fused_multiply_add_of_halves_is_rounded_once() {
     let units = |half: u16, scale: f64| (f64::from(f16::from_bits(half)) * scale) as i128;
     let finite: Vec<u16> = halves().into_iter().filter(|half| half & 0x7fff < 0x7c00).collect();
     // Where a sum of f32 and then of f16 would round twice: a tie of halves, and a last unit far below it.
-    let hard = [(0x3c00, 0x0001, 0x6c01), (0x0001, 0x0001, 0x3c00), (0x8001, 0x0001, 0x6801), (0x3401, 0x3401, 0x6c01)];
+    let hard = [
+        (0x3c00, 0x0001, 0x6c01),
+        (0x0001, 0x0001, 0x3c00),
+        (0x8001, 0x0001, 0x6801),
+        (0x3401, 0x3401, 0x6c01),
+    ];
     let walk = finite.iter().step_by(7).flat_map(|&a| finite.iter().step_by(5).map(move |&b| (a, b)));
-    let walk: Vec<(u16, u16, u16)> = walk.flat_map(|(a, b)| finite.iter().step_by(3).map(move |&c| (a, b, c))).collect();
+    let walk: Vec<(u16, u16, u16)> =
+        walk.flat_map(|(a, b)| finite.iter().step_by(3).map(move |&c| (a, b, c))).collect();
     for (a, b, c) in hard.into_iter().chain(walk) {
         let scale = 2_f64.powi(24);
         let exact = units(a, scale) * units(b, scale) + (units(c, scale) << 24);

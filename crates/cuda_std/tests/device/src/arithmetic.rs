@@ -1,0 +1,99 @@
+//! `math`: every function, on numbers small enough that the answer is exact without halves.
+
+use cuda_std::prelude::*;
+
+use crate::{Answers, Args};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Case, Launch};
+
+const WORDS: u32 = 14;
+
+/// Every thread computes with three words of the input.
+///
+/// # Safety
+/// Launched as [`cases`](crate::cases) says.
+#[kernel(max_threads = 128)]
+pub unsafe fn arithmetic(args: Args) {
+    // SAFETY: the launch has room for all answers, and three words of input a thread.
+    unsafe {
+        let input = args.input.add(3 * thread::index_1d() as usize);
+        let [a, b, c] = [0, 1, 2].map(|i| global::load_readonly(input.add(i)));
+        let mut answers = Answers::of_this_thread(&args, WORDS);
+        answers.put(math::dp4a_u32(a, b, c));
+        answers.put(math::dp4a_i32(a, b, c as i32));
+        answers.put(math::dp4a_u32_i32(a, b, c as i32));
+        answers.put(math::fma(fraction(a), fraction(b), fraction(c)));
+
+        // Odd numbers: none is zero, so that no zero has a sign.
+        let halves =
+            |word: u32| math::f32_to_half2(f32::from(word as i8 | 1), f32::from((word >> 8) as i8 | 1));
+        let (a, b, c) = (halves(a), halves(b), halves(c));
+        answers.put(a);
+        let all =
+            [math::half2_fma(a, b, c), math::half2_add(a, b), math::half2_sub(a, b), math::half2_mul(a, b)];
+        for pair in all {
+            let (low, high) = math::half2_to_f32(pair);
+            answers.put(low);
+            answers.put(high);
+        }
+        answers.put(math::half_to_f32(a as u16));
+    }
+}
+
+/// A number of 24 bits from 1 to 2.
+fn fraction(word: u32) -> f32 {
+    f32::from_bits(0x3f80_0000 | word >> 9)
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) fn case(input: &[u32]) -> Case {
+    let launch = Launch { grid: (2, 1), block: 128, shared: 0 };
+    let answers = launch.threads().flat_map(|(x, _, thread)| {
+        let words = &input[3 * (x * 128 + thread) as usize..];
+        of_thread([words[0], words[1], words[2]])
+    });
+    Case::new("arithmetic", arithmetic, launch, answers.collect(), &[], &[])
+}
+
+/// The answers of a thread.
+#[cfg(not(target_arch = "nvptx64"))]
+fn of_thread([a, b, c]: [u32; 3]) -> Vec<u32> {
+    let byte = |word: u32, i: u32| i64::from(word >> (8 * i) & 0xff);
+    let signed = |word: u32, i: u32| i64::from((word >> (8 * i)) as i8);
+    let dot = |of_a: &dyn Fn(u32, u32) -> i64, of_b: &dyn Fn(u32, u32) -> i64| {
+        let products: i64 = (0..4).map(|i| of_a(a, i) * of_b(b, i)).sum();
+        (i64::from(c) + products) as u32
+    };
+    let mut answers = vec![dot(&byte, &byte), dot(&signed, &signed), dot(&byte, &signed)];
+    // The product of two f32 is exact in f64, and so is its sum with a third that is not much smaller.
+    let fused = f64::from(fraction(a)) * f64::from(fraction(b)) + f64::from(fraction(c));
+    answers.push((fused as f32).to_bits());
+
+    // Halves of small integers: exact up to 2048, and then rounded to 11 bits, ties to even.
+    let half = |integer: i64| {
+        let unit = 1_u64 << (64 - integer.unsigned_abs().leading_zeros()).saturating_sub(11);
+        let (whole, rest) = (integer.unsigned_abs() / unit, integer.unsigned_abs() % unit);
+        let up = 2 * rest > unit || (2 * rest == unit && whole % 2 == 1);
+        ((whole + u64::from(up)) * unit) as f32 * if integer < 0 { -1.0 } else { 1.0 }
+    };
+    let bits = |integer: i64| u32::from(half_bits(half(integer)));
+    let signed = |word, i| signed(word, i) | 1;
+    answers.push(bits(signed(a, 0)) | bits(signed(a, 1)) << 16);
+    let numbers = [0, 1].map(|i| (signed(a, i), signed(b, i), signed(c, i)));
+    let operations: [fn((i64, i64, i64)) -> i64; 4] =
+        [|(a, b, c)| a * b + c, |(a, b, _)| a + b, |(a, b, _)| a - b, |(a, b, _)| a * b];
+    for operation in operations {
+        answers.extend(numbers.map(|numbers| half(operation(numbers)).to_bits()));
+    }
+    answers.push(half(signed(a, 0)).to_bits());
+    answers
+}
+
+/// The bits of the half that is this f32: zero, or normal.
+#[cfg(not(target_arch = "nvptx64"))]
+fn half_bits(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16 & 0x8000) as u16;
+    let exponent = (bits >> 23 & 0xff) as u16;
+    if exponent == 0 { sign } else { sign | (exponent - 112) << 10 | (bits >> 13 & 0x3ff) as u16 }
+}
