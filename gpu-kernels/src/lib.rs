@@ -10,9 +10,15 @@
 //! | [`pointer`] | [`In`] and [`Out`]: addresses of device memory, inside the arguments of kernels |
 //! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
+//! | [`distances`] | distances of queries to rows named by id |
+//! | [`knn`] | exact nearest neighbours |
 
-#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
+#[cfg(feature = "kernels")]
+mod coordinates;
+pub mod distances;
+pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
 pub mod pointer;

@@ -1,0 +1,171 @@
+//! Arithmetic on coordinates, a 32-bit word of them at a time: what distances and exact k-NN are made of.
+
+use cuda_std::math;
+use cuda_std::warp::Summand;
+
+/// An element type, as kernels see it: packed words.
+///
+/// A word holds one f32, two halves or four bytes. A word with fewer coordinates has zeros above them, which add nothing.
+pub(crate) trait Coordinates: 'static {
+    /// Bytes of one coordinate.
+    const BYTES: u32;
+    /// Whether sums are exact, so that their order does not matter.
+    const EXACT: bool;
+    /// What words are summed up in.
+    type Sum: Summand;
+    /// The empty sum.
+    const ZERO: Self::Sum;
+    /// Words that 16 bytes unpack to.
+    const UNPACKED: usize;
+    /// The type of the unpacked words.
+    type Unpacked: Coordinates<Sum = Self::Sum>;
+
+    /// `sum` and the products of the coordinates of two words, in order.
+    fn product(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
+    /// `sum` and the squared differences of the coordinates of two words, in order.
+    fn squared_difference(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
+    /// The sum, rounded once.
+    fn to_f32(sum: Self::Sum) -> f32;
+    /// 16 bytes as words that take less work to sum; the first [`Self::UNPACKED`] count.
+    fn unpack(chunk: [u32; 4]) -> [u32; 8];
+}
+
+/// 32-bit floats.
+pub(crate) struct F32;
+/// 16-bit floats, summed up as 32-bit ones.
+pub(crate) struct F16;
+/// Unsigned bytes.
+pub(crate) struct U8;
+/// Signed bytes.
+pub(crate) struct I8;
+
+impl Coordinates for F32 {
+    const BYTES: u32 = 4;
+    const EXACT: bool = false;
+    type Sum = f32;
+    const ZERO: f32 = 0.0;
+    const UNPACKED: usize = 4;
+    type Unpacked = Self;
+
+    #[inline(always)]
+    fn product(sum: f32, a: u32, b: u32) -> f32 {
+        math::fma(f32::from_bits(a), f32::from_bits(b), sum)
+    }
+
+    #[inline(always)]
+    fn squared_difference(sum: f32, a: u32, b: u32) -> f32 {
+        let difference = f32::from_bits(a) - f32::from_bits(b);
+        math::fma(difference, difference, sum)
+    }
+
+    #[inline(always)]
+    fn to_f32(sum: f32) -> f32 {
+        sum
+    }
+
+    #[inline(always)]
+    fn unpack(chunk: [u32; 4]) -> [u32; 8] {
+        let [a, b, c, d] = chunk;
+        [a, b, c, d, 0, 0, 0, 0]
+    }
+}
+
+impl Coordinates for F16 {
+    const BYTES: u32 = 2;
+    const EXACT: bool = false;
+    type Sum = f32;
+    const ZERO: f32 = 0.0;
+    const UNPACKED: usize = 8;
+    type Unpacked = F32;
+
+    #[inline(always)]
+    fn product(sum: f32, a: u32, b: u32) -> f32 {
+        let ((a0, a1), (b0, b1)) = (math::half2_to_f32(a), math::half2_to_f32(b));
+        math::fma(a1, b1, math::fma(a0, b0, sum))
+    }
+
+    #[inline(always)]
+    fn squared_difference(sum: f32, a: u32, b: u32) -> f32 {
+        let ((a0, a1), (b0, b1)) = (math::half2_to_f32(a), math::half2_to_f32(b));
+        let (low, high) = (a0 - b0, a1 - b1);
+        math::fma(high, high, math::fma(low, low, sum))
+    }
+
+    #[inline(always)]
+    fn to_f32(sum: f32) -> f32 {
+        sum
+    }
+
+    #[inline(always)]
+    fn unpack(chunk: [u32; 4]) -> [u32; 8] {
+        let mut words = [0; 8];
+        for i in 0..4 {
+            let (low, high) = math::half2_to_f32(chunk[i]);
+            words[2 * i] = low.to_bits();
+            words[2 * i + 1] = high.to_bits();
+        }
+        words
+    }
+}
+
+/// Bytes: sums wrap on the way, and end exact, since MAX_DIMENSION squares fit an i32.
+macro_rules! bytes {
+    ($type:ident, $sum:ty, $dp4a:expr) => {
+        impl Coordinates for $type {
+            const BYTES: u32 = 1;
+            const EXACT: bool = true;
+            type Sum = $sum;
+            const ZERO: $sum = 0;
+            const UNPACKED: usize = 4;
+            type Unpacked = Self;
+
+            #[inline(always)]
+            fn product(sum: $sum, a: u32, b: u32) -> $sum {
+                $dp4a(a, b, sum)
+            }
+
+            #[inline(always)]
+            fn squared_difference(sum: $sum, a: u32, b: u32) -> $sum {
+                $dp4a(a, a, $dp4a(b, b, sum)).wrapping_sub($dp4a(a, b, 0) << 1)
+            }
+
+            #[inline(always)]
+            fn to_f32(sum: $sum) -> f32 {
+                sum as f32
+            }
+
+            #[inline(always)]
+            fn unpack(chunk: [u32; 4]) -> [u32; 8] {
+                F32::unpack(chunk)
+            }
+        }
+    };
+}
+
+bytes!(U8, i32, |a, b, sum: i32| math::dp4a_u32(a, b, sum as u32) as i32);
+bytes!(I8, i32, math::dp4a_i32);
+
+/// What a pair of words adds to a sum.
+pub(crate) trait Term: 'static {
+    /// `sum` and what the coordinates of `a` and `b` add to it.
+    fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
+}
+
+/// The squares of the differences.
+pub(crate) struct SquaredL2;
+/// The products.
+pub(crate) struct Dot;
+
+impl Term for SquaredL2 {
+    #[inline(always)]
+    fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
+        E::squared_difference(sum, a, b)
+    }
+}
+
+impl Term for Dot {
+    #[inline(always)]
+    fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
+        E::product(sum, a, b)
+    }
+}

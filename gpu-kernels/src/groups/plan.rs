@@ -1,0 +1,99 @@
+//! What the search for groups launches, and what it leaves.
+
+use std::borrow::Cow;
+
+use super::{GroupArgs, THREADS, TILE};
+use crate::scan::{TILE_WORDS, Tiles};
+use crate::{Buffer, Kernel, Launch, Stream};
+
+/// The kernel that finds groups: reads each key once.
+#[derive(Clone, Copy, Debug)]
+pub struct FindGroups;
+
+impl Kernel for FindGroups {
+    type Args = GroupArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "find_groups".into()
+    }
+
+    fn launch(&self, args: &GroupArgs) -> Launch {
+        Launch::linear(args.round.tiles, THREADS).with_shared(TILE_WORDS * 4)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(GroupArgs) {
+        super::kernel::find_groups
+    }
+}
+
+/// Runs of equal keys among sorted ones, and what it takes to find them.
+#[derive(Debug)]
+pub struct Groups<S: Stream> {
+    /// `[capacity + 1]`: group `g` is the keys `begins[g]..begins[g + 1]`.
+    pub begins: S::Buffer<u32>,
+    /// `[1]`: how many groups there are.
+    pub count: S::Buffer<u32>,
+    tiles: Tiles<S>,
+}
+
+impl<S: Stream> Groups<S> {
+    /// Room for the groups of up to `capacity` keys: [`bytes`](Self::bytes) of device memory.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
+        Ok(Self {
+            begins: stream.allocate(capacity as usize + 1)?,
+            count: stream.allocate(1)?,
+            tiles: Tiles::allocate(stream, tiles_of(capacity) as usize, 1)?,
+        })
+    }
+
+    /// Bytes of device memory that the groups of up to `capacity` keys take: 4 a key.
+    pub const fn bytes(capacity: u32) -> u64 {
+        (capacity as u64 + 2) * size_of::<u32>() as u64 + Tiles::<S>::bytes(tiles_of(capacity) as usize, 1)
+    }
+
+    /// Finds the groups of the first `len` of `keys`, which ascend but for their low `shift` bits. One launch, queued
+    /// without waiting: 8 bytes a key and 4 a group.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
+    pub fn find(
+        &mut self,
+        stream: &S,
+        keys: &S::Buffer<u64>,
+        len: u32,
+        shift: u32,
+    ) -> Result<(), S::Error> {
+        assert!(len as usize <= keys.len(), "the groups of {len} keys are not among {}", keys.len());
+        assert!(
+            (len as usize) < self.begins.len(),
+            "the groups of {len} keys need more than room for {}",
+            self.begins.len() - 1
+        );
+        assert!(shift < u64::BITS, "a shift by {shift} leaves nothing of a key; it must be below 64");
+        let Self { begins, count, tiles } = self;
+        tiles.round(stream, tiles_of(len), |round| {
+            let args = GroupArgs {
+                keys: keys.input(),
+                begins: begins.output(),
+                count: count.output(),
+                round,
+                len,
+                shift,
+            };
+            // SAFETY: there are `len` keys and room for one more begin than that, and the round is of all tiles.
+            unsafe { stream.launch(&FindGroups, args) }
+        })
+    }
+}
+
+/// Tiles of `len` keys. The last one writes the count, so that there must be one.
+const fn tiles_of(len: u32) -> u32 {
+    if len == 0 { 1 } else { len.div_ceil(TILE) }
+}

@@ -1,0 +1,109 @@
+//! Exact nearest neighbours: every query against every row.
+//!
+//! Two kernels, the way [`exact_knn`] strings them together:
+//!
+//! 1. *Scan*: a block takes a tile of queries and a segment of the rows, which it walks a tile at a time. The product of
+//!    two tiles stays in registers, eight queries by eight rows a thread. Scores that beat the worst of a query's list
+//!    wait in shared memory, and are merged into the list when some query has [`PENDING`] of them. So no matrix of
+//!    distances exists, and what leaves the block is its list of a few more than k.
+//! 2. *Rank*: a block takes one query, picks the best of its lists of all segments, computes their distances in f64 the
+//!    way the CPU does, and writes the best k in order of (distance, id).
+//!
+//! Scores are exact integers for bytes (L2, inner product). Elsewhere they are f32 and can confuse rows whose distances
+//! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from.
+
+#[cfg(feature = "kernels")]
+mod entries;
+#[cfg(feature = "kernels")]
+mod exact;
+#[cfg(feature = "kernels")]
+mod list;
+#[cfg(not(target_arch = "nvptx64"))]
+mod nearest;
+#[cfg(not(target_arch = "nvptx64"))]
+mod plan;
+#[cfg(feature = "kernels")]
+mod rank;
+#[cfg(feature = "kernels")]
+mod scan;
+#[cfg(feature = "kernels")]
+mod score;
+#[cfg(not(target_arch = "nvptx64"))]
+mod sequence;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use nearest::Nearest;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use plan::{Rank, Scan};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use sequence::{MAX_K, exact_knn, scratch_bytes};
+
+use crate::{In, Out};
+
+/// Arguments of the scan.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ScanArgs {
+    /// `[rows_len][row_bytes]`: rows padded to 16 bytes with zeros, at a multiple of 16.
+    pub rows: In<u8>,
+    /// `[queries_len][row_bytes]`, in the same form.
+    pub queries: In<u8>,
+    /// `[segments][queries_len][list_len]`: score and row, rising; all ones behind the last.
+    pub lists: Out<u64>,
+    /// Bytes from row to row, a multiple of 16.
+    pub row_bytes: u32,
+    /// Rows.
+    pub rows_len: u32,
+    /// Queries.
+    pub queries_len: u32,
+    /// Rows of a segment, a multiple of [`TILE`].
+    pub segment_rows: u32,
+    /// Entries of a list, a multiple of 32.
+    pub list_len: u32,
+}
+
+/// Arguments of the ranking.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RankArgs {
+    /// As in [`ScanArgs`].
+    pub rows: In<u8>,
+    /// As in [`ScanArgs`].
+    pub queries: In<u8>,
+    /// As in [`ScanArgs`].
+    pub lists: In<u64>,
+    /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::distances::NO_ROW) behind the last.
+    pub ids: Out<u32>,
+    /// `[queries_len][k]`: the bits of their distances as f64; infinity behind the last.
+    pub distances: Out<u64>,
+    /// Bytes from row to row, a multiple of 16.
+    pub row_bytes: u32,
+    /// Coordinates of a row.
+    pub dimension: u32,
+    /// Queries.
+    pub queries_len: u32,
+    /// Lists of each query.
+    pub segments: u32,
+    /// Entries of a list, a multiple of 32.
+    pub list_len: u32,
+    /// Neighbours asked for, at most `list_len`.
+    pub k: u32,
+}
+
+/// Queries, and rows, of a tile.
+const TILE: u32 = 128;
+/// Threads of a block of the scan.
+const SCAN_THREADS: u32 = 256;
+/// Threads of a block of the ranking.
+const RANK_THREADS: u32 = 128;
+/// Lanes of a warp.
+const WARP: u32 = 32;
+
+/// Words of each vector that are in shared memory at once.
+const DEPTH: u32 = 16;
+/// From one word of a tile to the next, in words: 16-byte aligned, and off the banks of its neighbours.
+const PITCH: u32 = TILE + 4;
+/// Words of one tile of vectors.
+const TILE_WORDS: u32 = DEPTH * PITCH;
+/// Scores that can wait for a query's list: one a lane.
+const PENDING: u32 = WARP;

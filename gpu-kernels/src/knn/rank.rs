@@ -1,0 +1,155 @@
+//! The best of the lists of one query, in exact order.
+
+use cuda_std::prelude::*;
+
+use super::exact::{Distance, LANES, from_orderable, orderable};
+use super::list::{NO_ENTRY, lower_bound};
+use super::{RANK_THREADS, RankArgs};
+use crate::In;
+use crate::distances::NO_ROW;
+
+/// The query of this block.
+struct Work {
+    args: RankArgs,
+    query: u32,
+    /// `[list_len]`: the best entries of all lists.
+    candidates: Shared<u64>,
+    /// `[list_len]`: their distances, orderable.
+    distances: Shared<u64>,
+}
+
+impl Work {
+    #[inline(always)]
+    fn list(&self, segment: u32) -> In<u64> {
+        let number = segment as usize * self.args.queries_len as usize + self.query as usize;
+        self.args.lists.from(number * self.args.list_len as usize)
+    }
+
+    /// Where the row of an entry lies.
+    #[inline(always)]
+    fn row(&self, entry: u64) -> In<u8> {
+        self.args.rows.from(entry as u32 as usize * self.args.row_bytes as usize)
+    }
+
+    /// Brings the best entries of all lists together: the place of each is the number of entries below it. Whole block;
+    /// a barrier must follow.
+    ///
+    /// # Safety
+    /// The work is what the arguments said.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn gather(&self) {
+        let RankArgs { segments, list_len, .. } = self.args;
+        let mut i = thread::thread_idx_x();
+        while i < list_len {
+            // SAFETY: i < list_len.
+            unsafe { self.candidates.add(i).store(NO_ENTRY) };
+            i += RANK_THREADS;
+        }
+        // SAFETY: every thread of the block comes here; places are below the length of a list, and no two entries are
+        // equal, so that no two have the same place.
+        unsafe {
+            thread::sync_threads();
+            let mut i = thread::thread_idx_x();
+            while i < segments * list_len {
+                let (segment, mut place) = (i / list_len, i % list_len);
+                let entry = global::load_readonly(self.list(segment).at(place as usize));
+                if entry != NO_ENTRY {
+                    for other in 0..segments {
+                        if other != segment {
+                            place += lower_bound(self.list(other).at(0), list_len, entry);
+                        }
+                    }
+                    if place < list_len {
+                        self.candidates.add(place).store(entry);
+                    }
+                }
+                i += RANK_THREADS;
+            }
+        }
+    }
+
+    /// Computes the distance of each candidate, eight lanes a candidate. Whole block, a barrier before and behind.
+    ///
+    /// # Safety
+    /// As for [`Self::gather`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn measure<D: Distance>(&self) {
+        let query = self.args.queries.from(self.query as usize * self.args.row_bytes as usize);
+        let mut i = thread::thread_idx_x() / LANES;
+        while i < self.args.list_len {
+            // SAFETY: i < list_len, a multiple of the candidates that a block measures at once: whole warps take part,
+            // those without a candidate with row 0 in its place.
+            unsafe {
+                let entry = self.candidates.add(i).load();
+                let row = self.row(if entry == NO_ENTRY { 0 } else { entry });
+                let distance = D::distance(query, row, self.args.dimension);
+                if thread::thread_idx_x().is_multiple_of(LANES) {
+                    self.distances.add(i).store(if entry == NO_ENTRY {
+                        NO_ENTRY
+                    } else {
+                        orderable(distance)
+                    });
+                }
+            }
+            i += RANK_THREADS / LANES;
+        }
+    }
+
+    /// Writes the best k: the place of each candidate is the number of candidates before it. Whole block, behind a
+    /// barrier.
+    ///
+    /// # Safety
+    /// As for [`Self::gather`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn write(&self) {
+        let RankArgs { list_len, k, ids, distances, .. } = self.args;
+        let first = self.query as usize * k as usize;
+        let mut i = thread::thread_idx_x();
+        while i < list_len {
+            // SAFETY: places below k lie in the answer of this query; each is the place of one candidate.
+            unsafe {
+                let own = (self.distances.add(i).load(), self.candidates.add(i).load() as u32);
+                let mut place = 0;
+                for other in 0..list_len {
+                    let before =
+                        (self.distances.add(other).load(), self.candidates.add(other).load() as u32) < own;
+                    place += u32::from(before);
+                }
+                // Candidates that are none stay where they are: behind all others.
+                let (place, id, distance) = if own.0 == NO_ENTRY {
+                    (i, NO_ROW, f64::INFINITY.to_bits())
+                } else {
+                    (place, own.1, from_orderable(own.0).to_bits())
+                };
+                if place < k {
+                    global::store(ids.at(first + place as usize), id);
+                    global::store(distances.at(first + place as usize), distance);
+                }
+            }
+            i += RANK_THREADS;
+        }
+    }
+}
+
+/// The answer to one query.
+///
+/// # Safety
+/// The arguments are what [`RankArgs`] says, and the launch is the one planned for them: a block for each query.
+#[inline(always)]
+#[track_caller]
+pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
+    let candidates = shared::dynamic_shared_mem::<u64>();
+    let distances = candidates.add(args.list_len);
+    let work = Work { args, query: thread::block_idx_x(), candidates, distances };
+    // SAFETY: the caller's promise; the whole block comes here.
+    unsafe {
+        work.gather();
+        thread::sync_threads();
+        work.measure::<D>();
+        thread::sync_threads();
+        work.write();
+    }
+}

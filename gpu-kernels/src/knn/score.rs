@@ -1,0 +1,125 @@
+//! Scores: integers in the order of the distances to one query, cheap to compute from what a tile sums up.
+
+use core::marker::PhantomData;
+
+use crate::coordinates::Coordinates;
+
+/// An element and a metric, as the scan sees them.
+pub(super) trait Score: 'static {
+    /// What rows hold.
+    type Element: Coordinates;
+    /// Whether a score needs the squared length of the row.
+    const NEEDS_SQUARE: bool;
+
+    /// `sum` and what a word of the query and one of the row add to it.
+    fn add(sum: Sum<Self>, query: u32, row: u32) -> Sum<Self>;
+
+    /// The score of a row, less for a nearer one. `square` is 0 unless needed.
+    fn score(sum: Sum<Self>, square: Sum<Self>) -> u32;
+}
+
+/// What a score is summed up in.
+pub(super) type Sum<S> = <<S as Score>::Element as Coordinates>::Sum;
+
+/// Squared L2 of floats: summed up as it is, since products would cancel.
+pub(super) struct FloatL2<E>(PhantomData<E>);
+/// The negated inner product of floats.
+pub(super) struct FloatProduct<E>(PhantomData<E>);
+/// Squared L2 of bytes, less the squared length of the query: one product a pair.
+pub(super) struct ByteL2<E>(PhantomData<E>);
+/// The negated inner product of bytes.
+pub(super) struct ByteProduct<E>(PhantomData<E>);
+/// The angle.
+pub(super) struct Angle<E>(PhantomData<E>);
+
+impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
+    type Element = E;
+    const NEEDS_SQUARE: bool = false;
+
+    #[inline(always)]
+    fn add(sum: f32, query: u32, row: u32) -> f32 {
+        E::Unpacked::squared_difference(sum, query, row)
+    }
+
+    #[inline(always)]
+    fn score(sum: f32, _: f32) -> u32 {
+        orderable(sum)
+    }
+}
+
+impl<E: Coordinates<Sum = f32>> Score for FloatProduct<E> {
+    type Element = E;
+    const NEEDS_SQUARE: bool = false;
+
+    #[inline(always)]
+    fn add(sum: f32, query: u32, row: u32) -> f32 {
+        E::Unpacked::product(sum, query, row)
+    }
+
+    #[inline(always)]
+    fn score(sum: f32, _: f32) -> u32 {
+        orderable(-sum)
+    }
+}
+
+impl<E: Coordinates<Sum = i32>> Score for ByteL2<E> {
+    type Element = E;
+    const NEEDS_SQUARE: bool = true;
+
+    #[inline(always)]
+    fn add(sum: i32, query: u32, row: u32) -> i32 {
+        E::Unpacked::product(sum, query, row)
+    }
+
+    #[inline(always)]
+    fn score(sum: i32, square: i32) -> u32 {
+        // May wrap on the way, but ends between the squared lengths of query and row.
+        ordered_integer(square.wrapping_sub(sum << 1))
+    }
+}
+
+impl<E: Coordinates<Sum = i32>> Score for ByteProduct<E> {
+    type Element = E;
+    const NEEDS_SQUARE: bool = false;
+
+    #[inline(always)]
+    fn add(sum: i32, query: u32, row: u32) -> i32 {
+        E::Unpacked::product(sum, query, row)
+    }
+
+    #[inline(always)]
+    fn score(sum: i32, _: i32) -> u32 {
+        ordered_integer(sum.wrapping_neg())
+    }
+}
+
+impl<E: Coordinates> Score for Angle<E> {
+    type Element = E;
+    const NEEDS_SQUARE: bool = true;
+
+    #[inline(always)]
+    fn add(sum: E::Sum, query: u32, row: u32) -> E::Sum {
+        E::Unpacked::product(sum, query, row)
+    }
+
+    #[inline(always)]
+    fn score(sum: E::Sum, square: E::Sum) -> u32 {
+        // The cosine times its size, times the squared length of the query: in the order of the cosine, without a root.
+        let (product, square) = (E::to_f32(sum), E::to_f32(square));
+        orderable(-(product * f32::from_bits(product.to_bits() & !(1 << 31)) / square))
+    }
+}
+
+/// Bits that compare as unsigned integers like the numbers compare.
+#[inline(always)]
+fn orderable(number: f32) -> u32 {
+    let bits = number.to_bits();
+    // Of a negative number all bits turn over, of another the sign.
+    bits ^ ((bits as i32 >> 31) as u32 | 1 << 31)
+}
+
+/// The same for integers.
+#[inline(always)]
+fn ordered_integer(number: i32) -> u32 {
+    number as u32 ^ 1 << 31
+}

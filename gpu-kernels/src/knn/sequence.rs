@@ -1,0 +1,149 @@
+//! The launches that make an exact search.
+
+use jasper_core::{Element, Metric, padded_len};
+
+use super::{Nearest, Rank, RankArgs, Scan, ScanArgs, TILE};
+use crate::{Buffer, Stream};
+
+/// Most neighbours that can be asked for.
+pub const MAX_K: usize = 128;
+
+/// Queries whose lists exist at once: enough to fill a device many times, few enough that their lists stay small.
+const QUERIES_A_PASS: usize = 1 << 14;
+/// Most segments: each has a list of its own.
+const MAX_SEGMENTS: u32 = 32;
+/// Tiles that a segment has at least: the lists of a short one are filled at the cost of many merges.
+const SEGMENT_TILES: u32 = 8;
+/// Blocks of the scan that a multiprocessor holds at once.
+const BLOCKS_A_MULTIPROCESSOR: u32 = 2;
+
+/// Entries of a list, so that the true neighbours are among them: k where scores are exact, else as many again.
+fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
+    let exact = T::EXACT && metric != Metric::Cosine;
+    (if exact { k } else { 2 * k } as u32).next_multiple_of(super::WARP)
+}
+
+/// In how many segments to cut the rows, so that the last round of blocks leaves few multiprocessors idle.
+fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
+    let at_once = multiprocessors * BLOCKS_A_MULTIPROCESSOR;
+    let tiles = queries_len.div_ceil(TILE);
+    let most = (rows_len / (SEGMENT_TILES * TILE)).clamp(1, MAX_SEGMENTS);
+    let rounds = |segments: u32| (tiles * segments).div_ceil(at_once);
+    // Time goes with rounds over segments; compared as products, the fewer segments first.
+    (1..=most)
+        .reduce(|best, some| if rounds(some) * best < rounds(best) * some { some } else { best })
+        .unwrap_or(1)
+}
+
+/// Device memory that [`exact_knn`] takes beside rows and queries, in bytes, on a device of so many multiprocessors.
+pub fn scratch_bytes<T: Element>(
+    metric: Metric,
+    k: usize,
+    rows_len: usize,
+    queries_len: usize,
+    multiprocessors: u32,
+) -> usize {
+    let queries_len = queries_len.min(QUERIES_A_PASS);
+    let segments = segments(queries_len as u32, rows_len as u32, multiprocessors) as usize;
+    queries_len * (segments * list_len::<T>(metric, k) as usize * 8 + k * (4 + 8))
+}
+
+/// The `k` nearest of the first `rows_len` rows to each query, exactly: the same rows in the same order as the CPU's
+/// exact k-NN.
+///
+/// `rows` and `queries` hold vectors of `dimension` coordinates, each padded with zeros to
+/// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no value
+/// may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`Nearest::merge`].
+///
+/// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once.
+///
+/// # Errors
+/// Of the device.
+///
+/// # Panics
+/// If k is 0 or above [`MAX_K`], if there are no rows, or if a buffer holds no whole rows or fewer than `rows_len`.
+pub fn exact_knn<S: Stream, T: Element>(
+    stream: &S,
+    metric: Metric,
+    dimension: usize,
+    k: usize,
+    rows: (&S::Buffer<T>, usize),
+    queries: &S::Buffer<T>,
+) -> Result<Nearest, S::Error> {
+    let (rows, rows_len) = rows;
+    let stride = padded_len::<T>(dimension);
+    assert!((1..=MAX_K).contains(&k), "k ({k}) must be between 1 and {MAX_K}");
+    assert!(rows_len > 0 && rows_len * stride <= rows.len(), "{rows_len} rows of {stride} in {}", rows.len());
+    assert!(queries.len().is_multiple_of(stride), "{} is no multiple of {stride}", queries.len());
+    let (element, rows_len) = (T::KIND, rows_len as u32);
+    let row_bytes = (stride * size_of::<T>()) as u32;
+    let list_len = list_len::<T>(metric, k);
+    let queries_len = queries.len() / stride;
+    let (mut ids, mut distances) = (Vec::new(), Vec::new());
+    for first in (0..queries_len).step_by(QUERIES_A_PASS) {
+        let len = (queries_len - first).min(QUERIES_A_PASS) as u32;
+        let segment_rows =
+            rows_len.div_ceil(segments(len, rows_len, stream.multiprocessors())).next_multiple_of(TILE);
+        let segments = rows_len.div_ceil(segment_rows);
+        let mut lists = stream.allocate::<u64>((segments * len * list_len) as usize)?;
+        let mut found = stream.allocate::<u32>(len as usize * k)?;
+        let mut at = stream.allocate::<u64>(len as usize * k)?;
+        let (rows, queries) = (rows.input().cast(), queries.input().from(first * stride).cast());
+        let scan = ScanArgs {
+            rows,
+            queries,
+            lists: lists.output(),
+            row_bytes,
+            rows_len,
+            queries_len: len,
+            segment_rows,
+            list_len,
+        };
+        let rank = RankArgs {
+            rows,
+            queries,
+            lists: lists.input(),
+            ids: found.output(),
+            distances: at.output(),
+            row_bytes,
+            dimension: dimension as u32,
+            queries_len: len,
+            segments,
+            list_len,
+            k: k as u32,
+        };
+        // SAFETY: rows and queries are as long as checked above; lists and answers have the shapes that the arguments
+        // say, and live until the downloads have waited for both launches, the second of which reads what the first
+        // wrote.
+        unsafe {
+            stream.launch(&Scan { element, metric }, scan)?;
+            stream.launch(&Rank { element, metric }, rank)?;
+        }
+        ids.extend(stream.download(&found)?);
+        distances.extend(stream.download(&at)?.into_iter().map(f64::from_bits));
+    }
+    Ok(Nearest::new(k, ids, distances))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::f16;
+
+    #[test]
+    fn lists_are_long_enough() {
+        assert_eq!(list_len::<u8>(Metric::L2, 10), 32);
+        assert_eq!(list_len::<u8>(Metric::Cosine, 100), 224);
+        assert_eq!(list_len::<f16>(Metric::L2, MAX_K), 256);
+    }
+
+    #[test]
+    fn segments_fill_the_device() {
+        // 79 tiles of queries, 264 blocks at once: 3 rounds of 10 segments leave 2 places empty.
+        assert_eq!(segments(10_000, 1_000_000, 132), 10);
+        assert_eq!(segments(10_000, 1000, 132), 1);
+        assert_eq!(segments(128, 1_000_000, 132), 32);
+        // As many tiles as places: one segment does.
+        assert_eq!(segments(264 * 128, 1_000_000, 132), 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! What the warps and blocks of single-pass kernels do together.
+
+use cuda_std::prelude::*;
+
+use super::Round;
+
+/// The number of the tile that this block works on. Whole block; a barrier.
+///
+/// # Safety
+/// `slot` is a word of shared memory that is used for nothing else.
+#[inline(always)]
+pub(crate) unsafe fn take_tile(round: &Round, slot: Shared<u32>) -> u32 {
+    // SAFETY: one thread writes the slot, the others read it past the barrier.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            slot.store(atomic::add(round.tickets.at(0), 1).wrapping_sub(round.first_ticket));
+        }
+        thread::sync_threads();
+        slot.load()
+    }
+}
+
+/// The sum of `value` over the lanes up to this one. Whole warp.
+///
+/// # Safety
+/// Called by all lanes of a warp.
+#[inline(always)]
+pub(crate) unsafe fn warp_sum_up_to(value: u32) -> u32 {
+    let mut sum = value;
+    let mut distance = 1;
+    while distance < warp::WARP_SIZE {
+        // SAFETY: all lanes are here.
+        let (below, exists) =
+            unsafe { warp::warp_shuffle_up(warp::FULL_MASK, sum, distance, warp::WARP_SIZE) };
+        if exists {
+            sum = sum.wrapping_add(below);
+        }
+        distance *= 2;
+    }
+    sum
+}
+
+/// The sum over all warps before this one, and over all `WARPS`, where the sum of a warp is what its last lane brings as
+/// `sum`. Whole block; a barrier.
+///
+/// # Safety
+/// `sums` are `WARPS` words of shared memory that are used for nothing else.
+#[inline(always)]
+pub(crate) unsafe fn block_sums<const WARPS: u32>(sum: u32, sums: Shared<u32>) -> (u32, u32) {
+    let this = thread::thread_idx_x() / warp::WARP_SIZE;
+    let (mut before, mut all) = (0u32, 0u32);
+    // SAFETY: one lane a warp writes, all read past the barrier.
+    unsafe {
+        if warp::lane_id() == warp::WARP_SIZE - 1 {
+            sums.add(this).store(sum);
+        }
+        thread::sync_threads();
+        for warp in 0..WARPS {
+            let sum = sums.add(warp).load();
+            before = before.wrapping_add(if warp < this { sum } else { 0 });
+            all = all.wrapping_add(sum);
+        }
+    }
+    (before, all)
+}

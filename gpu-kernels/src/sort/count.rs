@@ -1,0 +1,87 @@
+//! How many keys have each value of each digit, for all passes at once.
+
+use cuda_std::prelude::*;
+
+use super::{Bits, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, COUNT_TURNS, CountArgs, RADIX};
+
+/// Counts in shared memory, and adds what it counted to the counts of all blocks; one block for `COUNT_TILE` keys.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 512, min_blocks = 2)]
+pub unsafe fn sort_count(args: CountArgs) {
+    let counters = shared::dynamic_shared_mem::<u32>();
+    let passes = args.bits.passes();
+    // SAFETY: counters and counts are there for every digit; keys are read within `len`.
+    unsafe {
+        for_my_part(passes * RADIX, |counter| counters.add(counter).store(0));
+        thread::sync_threads();
+        let first = thread::block_idx_x() as usize * COUNT_TILE as usize + thread::thread_idx_x() as usize;
+        for turn in 0..COUNT_TURNS {
+            let first = first + (turn * COUNT_KEYS * COUNT_THREADS) as usize;
+            let (keys, loaded) = load_keys(&args, first);
+            for pass in 0..passes {
+                count_digit(args.bits.digit(pass), &keys, loaded, counters.add(pass * RADIX));
+            }
+        }
+        thread::sync_threads();
+        for_my_part(passes * RADIX, |counter| {
+            let count = counters.add(counter).load();
+            if count > 0 {
+                atomic::add(args.counts.at(counter as usize), count);
+            }
+        });
+    }
+}
+
+/// Calls `work` for every index below `len` that falls to this thread.
+#[inline(always)]
+fn for_my_part(len: u32, work: impl Fn(u32)) {
+    let mut index = thread::thread_idx_x();
+    while index < len {
+        work(index);
+        index += COUNT_THREADS;
+    }
+}
+
+/// This thread's keys from `first` on, and how many of them there are before the end.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[inline(always)]
+unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usize], u32) {
+    let mut keys = [0; COUNT_KEYS as usize];
+    let mut loaded = 0;
+    for (k, key) in keys.iter_mut().enumerate() {
+        let index = first + k * COUNT_THREADS as usize;
+        if index < args.len as usize {
+            // SAFETY: within `len`, whose array is there.
+            *key = unsafe { global::load_streaming(args.keys.at(index)) };
+            loaded += 1;
+        }
+    }
+    (keys, loaded)
+}
+
+/// Counts one digit of the first `loaded` keys. A run of equal digits is one addition, so that keys with a digit in
+/// common do not queue up at its counter.
+///
+/// # Safety
+/// `counters` has the values of the digit.
+#[inline(always)]
+unsafe fn count_digit(digit: Bits, keys: &[u64; COUNT_KEYS as usize], loaded: u32, counters: Shared<u32>) {
+    let mut run = digit.of(keys[0]);
+    let mut length = 0;
+    for (k, key) in keys.iter().enumerate() {
+        let value = if (k as u32) < loaded { digit.of(*key) } else { run };
+        if value != run {
+            // SAFETY: a value of the digit.
+            unsafe { counters.add(run).atomic_add(length) };
+            run = value;
+            length = 0;
+        }
+        length += ((k as u32) < loaded) as u32;
+    }
+    // SAFETY: as above.
+    unsafe { counters.add(run).atomic_add(length) };
+}

@@ -1,0 +1,121 @@
+//! The sequence of launches that sorts pairs.
+
+use std::mem::swap;
+use std::ops::Range;
+
+use super::bits::{Bits, DIGIT_BITS};
+use super::{Count, CountArgs, Pass, PassArgs, RADIX, TILE};
+use crate::scan::{ScanKind, Tiles, scan_in_place};
+use crate::{Buffer, Stream};
+
+/// Passes over all bits of a key.
+const MAX_PASSES: u32 = u64::BITS / DIGIT_BITS;
+
+/// Keys, and the value of each.
+#[derive(Debug)]
+pub struct Pairs<S: Stream> {
+    /// `[capacity]`.
+    pub keys: S::Buffer<u64>,
+    /// `[capacity]`.
+    pub values: S::Buffer<u32>,
+}
+
+impl<S: Stream> Pairs<S> {
+    /// Room for `capacity` pairs: 12 bytes of device memory each.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
+        let capacity = capacity as usize;
+        Ok(Self { keys: stream.allocate(capacity)?, values: stream.allocate(capacity)? })
+    }
+
+    /// Pairs that there is room for.
+    pub fn capacity(&self) -> usize {
+        self.keys.len().min(self.values.len())
+    }
+}
+
+/// What a sort needs beside the pairs, for any number of sorts.
+#[derive(Debug)]
+pub struct SortScratch<S: Stream> {
+    /// Where a pass writes; then the pairs and these change places.
+    other: Pairs<S>,
+    /// `[MAX_PASSES][RADIX]`.
+    counts: S::Buffer<u32>,
+    count_tiles: Tiles<S>,
+    tiles: Tiles<S>,
+}
+
+impl<S: Stream> SortScratch<S> {
+    /// What sorts of up to `capacity` pairs need: [`bytes`](Self::bytes) of device memory.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
+        Ok(Self {
+            other: Pairs::allocate(stream, capacity)?,
+            counts: stream.allocate((MAX_PASSES * RADIX) as usize)?,
+            count_tiles: Tiles::for_scans(stream, MAX_PASSES * RADIX)?,
+            tiles: Tiles::allocate(stream, capacity.div_ceil(TILE) as usize, RADIX as usize)?,
+        })
+    }
+
+    /// Bytes of device memory that sorts of up to `capacity` pairs need beside them: 12.5 a pair.
+    pub const fn bytes(capacity: u32) -> u64 {
+        capacity as u64 * (size_of::<u64>() + size_of::<u32>()) as u64
+            + (MAX_PASSES * RADIX) as u64 * size_of::<u32>() as u64
+            + Tiles::<S>::bytes_for_scans(MAX_PASSES * RADIX)
+            + Tiles::<S>::bytes(capacity.div_ceil(TILE) as usize, RADIX as usize)
+    }
+}
+
+/// Sorts the first `len` pairs by `bits` of their keys. Pairs that are equal in these keep their order: pairs whose values
+/// ascend are sorted by key and value.
+///
+/// Two launches and one for every eight bits, queued without waiting.
+///
+/// # Errors
+/// Of the device.
+///
+/// # Panics
+/// If `len` is more than `pairs` or `scratch` have room for, or `bits` is not within 0..64.
+pub fn sort_pairs<S: Stream>(
+    stream: &S,
+    pairs: &mut Pairs<S>,
+    len: u32,
+    bits: Range<u32>,
+    scratch: &mut SortScratch<S>,
+) -> Result<(), S::Error> {
+    let bits = Bits::new(bits);
+    let SortScratch { other, counts, count_tiles, tiles } = scratch;
+    for capacity in [pairs.capacity(), other.capacity()] {
+        assert!(len as usize <= capacity, "a sort of {len} pairs needs more than room for {capacity}");
+    }
+    stream.fill(counts, 0)?;
+    let args = CountArgs { keys: pairs.keys.input(), counts: counts.output(), len, bits };
+    // SAFETY: there are `len` keys, and counts for every digit.
+    unsafe { stream.launch(&Count, args)? };
+    // All passes in one scan: what it finds for a pass includes the pairs of the passes before.
+    scan_in_place(stream, ScanKind::Exclusive, counts, bits.passes() * RADIX, count_tiles)?;
+    for pass in 0..bits.passes() {
+        tiles.round(stream, len.div_ceil(TILE), |round| {
+            let args = PassArgs {
+                keys: pairs.keys.input(),
+                values: pairs.values.input(),
+                sorted_keys: other.keys.output(),
+                sorted_values: other.values.output(),
+                begins: counts.input().from((pass * RADIX) as usize),
+                passes_before: len.wrapping_mul(pass),
+                round,
+                len,
+                digit: bits.digit(pass),
+            };
+            // SAFETY: both sides have room for `len` pairs and are apart, the counts are of these keys, and the round is
+            // of all tiles of the launch.
+            unsafe { stream.launch(&Pass, args) }
+        })?;
+        swap(pairs, other);
+    }
+    Ok(())
+}

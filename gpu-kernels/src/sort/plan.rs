@@ -1,0 +1,49 @@
+//! The grids of a sort.
+
+use std::borrow::Cow;
+
+use super::{COUNT_THREADS, COUNT_TILE, CountArgs, PassArgs, RADIX, SharedLayout};
+use crate::{Kernel, Launch};
+
+/// The kernel that counts the digits of all passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Count;
+
+impl Kernel for Count {
+    type Args = CountArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "sort_count".into()
+    }
+
+    fn launch(&self, args: &CountArgs) -> Launch {
+        let shared = args.bits.passes() * RADIX * size_of::<u32>() as u32;
+        Launch::linear(args.len.div_ceil(COUNT_TILE), COUNT_THREADS).with_shared(shared)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(CountArgs) {
+        super::count::sort_count
+    }
+}
+
+/// The kernel that sorts by one digit.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass;
+
+impl Kernel for Pass {
+    type Args = PassArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "sort_pass".into()
+    }
+
+    fn launch(&self, args: &PassArgs) -> Launch {
+        Launch::linear(args.round.tiles, RADIX).with_shared(SharedLayout::BYTES)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(PassArgs) {
+        super::pass::sort_pass
+    }
+}
