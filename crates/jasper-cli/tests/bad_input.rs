@@ -279,12 +279,18 @@ fn cuda_is_refused_with_a_way_out() {
     refused("search vectors.jasper --queries query.fbin --device cuda:0", &missing);
     refused("eval vectors.jasper --queries query.fbin --truth gt.ibin --device cuda", &missing);
     if let Some(missing) = missing_for_cuda(false) {
-        refused("groundtruth --base base.fbin --queries query.fbin --metric l2 --device cuda --output x", &missing);
+        refused(
+            "groundtruth --base base.fbin --queries query.fbin --metric l2 --device cuda --output x",
+            &missing,
+        );
     }
     all_fail(
         &sandbox,
         1,
-        &[("search vectors.jasper --queries query.fbin --device cuda:999", &["device cuda:999 cannot be used"])],
+        &[(
+            "search vectors.jasper --queries query.fbin --device cuda:999",
+            &["device cuda:999 cannot be used"],
+        )],
     );
 }
 

@@ -7,8 +7,8 @@ use bytemuck::Pod;
 use cust::sys::{self, CUdeviceptr};
 use gpu_kernels::{In, Out};
 
-use crate::error::Result;
 use crate::Stream;
+use crate::error::{Error, Result};
 
 /// An array in device memory, made by a stream and given back in the order of that stream: behind the work that was
 /// queued there before the drop. That stream alone uploads, fills and downloads it; a launch in another stream has to
@@ -23,14 +23,18 @@ pub struct Buffer<T> {
 impl<T: Pod> Buffer<T> {
     /// An array that holds nothing yet.
     pub(crate) fn new(stream: &Stream, len: usize) -> Result<Self> {
-        let bytes = len.saturating_mul(size_of::<T>());
+        let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
         let mut address = 0;
+        if bytes > context.device().memory {
+            // The driver's answer to sizes that no device has depends on its version.
+            let (free, total) = (context.free_memory()?.device as usize, context.device().memory);
+            return Err(Error::OutOfMemory { what: wanted(bytes), free, total });
+        }
         if bytes > 0 {
             // SAFETY: `address` is writable.
-            let allocated = stream
-                .context()
-                .call(|| unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) });
-            allocated.map_err(|error| error.wanted_for(|| format!("a buffer of {bytes} bytes")))?;
+            let allocated =
+                context.call(|| unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) });
+            allocated.map_err(|error| error.wanted_for(|| wanted(bytes)))?;
         }
         Ok(Self { stream: stream.clone(), address, len, elements: PhantomData })
     }
@@ -49,6 +53,11 @@ impl<T: Pod> Buffer<T> {
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
+}
+
+/// What memory was wanted for, in errors.
+fn wanted(bytes: usize) -> String {
+    format!("a buffer of {bytes} bytes")
 }
 
 impl<T: Pod> gpu_kernels::Buffer<T> for Buffer<T> {

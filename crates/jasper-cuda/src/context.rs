@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use cust::context::CurrentContext;
 use cust::error::CudaError;
-use cust::sys::{self, CUresult};
+use cust::sys::CUresult;
 use jasper_driver::Failure;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
@@ -128,9 +128,8 @@ impl Context {
 
     /// What a failure means here. One that loses the context is remembered.
     pub(crate) fn failed(&self, failure: Failure) -> Error {
-        let error = Error::new(failure, || {
-            cust::memory::mem_get_info().unwrap_or((0, self.inner.device.memory))
-        });
+        let error =
+            Error::new(failure, || cust::memory::mem_get_info().unwrap_or((0, self.inner.device.memory)));
         if matches!(error, Error::ContextLost { .. }) {
             // The first is the cause; later ones are its echo.
             return self.inner.lost.get_or_init(|| error).clone();

@@ -31,7 +31,9 @@ pub enum Error {
         count: usize,
     },
     /// Memory is exhausted. What was allocated before stays; a smaller request may succeed.
-    #[error("no memory for {what}: {free} of {total} bytes of the device are free; give some back, or take less at once")]
+    #[error(
+        "no memory for {what}: {free} of {total} bytes of the device are free; give some back, or take less at once"
+    )]
     OutOfMemory {
         /// What the memory was for.
         what: String,
@@ -72,7 +74,9 @@ pub enum Error {
         limit: LaunchLimit,
     },
     /// A kernel faulted, or the device failed. Nothing on the device can be used again by this process.
-    #[error("the CUDA context is lost ({name}, {code}, seen by {call}): no device memory is left to use; restart the process")]
+    #[error(
+        "the CUDA context is lost ({name}, {code}, seen by {call}): no device memory is left to use; restart the process"
+    )]
     ContextLost {
         /// The call that saw it: some call after the launch, not the launch itself.
         call: &'static str,
@@ -112,7 +116,7 @@ pub enum LaunchLimit {
 }
 
 /// The result of anything done with a device.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The end of a message, if there is anything more to say.
 fn told(log: &str) -> String {

@@ -28,6 +28,7 @@
 //! | [`Stream`], [`Buffer`], [`Event`] | ordered work, arrays, marks and times |
 //! | [`Pinned`], [`Pipeline`] | copies at full speed, beside kernels |
 //! | [`Module`] | PTX of one's own |
+//! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`MemoryPlan`] | what a job takes, before it is begun |
 //! | [`Error`] | what went wrong, and what to do |
 //!
@@ -39,6 +40,7 @@ mod context;
 mod device;
 mod error;
 mod event;
+mod knn;
 mod module;
 mod pinned;
 mod pipeline;
@@ -52,10 +54,11 @@ pub use context::Context;
 pub use device::{Device, driver_version};
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
+pub use jasper_driver::{Attempt, LoadError};
+pub use knn::{KnnError, exact_knn};
 pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError};
 pub use ptx::Requirement;
 pub use stream::Stream;
-pub use jasper_driver::{Attempt, LoadError};

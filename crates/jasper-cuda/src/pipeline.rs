@@ -1,29 +1,29 @@
 //! Rows on their way through a device: some are copied in while others are worked on.
 
 use std::ops::Range;
+use std::sync::mpsc;
 
 use bytemuck::Pod;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{Buffer, Context, Event, Stream};
 
-/// Two tiles of device memory, each filled by one stream while another works on the other.
+/// Two tiles of device memory: one is filled, by a thread and a stream of its own, while the other is worked on.
 ///
 /// ```no_run
-/// # use jasper_cuda::{Context, Pipeline, Result, Stream};
-/// # fn work_on(_: &Stream, _: &jasper_cuda::Buffer<f32>, _: usize) -> Result<()> { Ok(()) }
+/// # use jasper_cuda::{Buffer, Context, Pipeline, Result, Stream};
+/// # fn work_on(_: &Stream, _: &Buffer<f32>, _: usize) -> Result<()> { Ok(()) }
 /// # fn main() -> Result<()> {
 /// let context = Context::open(0)?;
-/// let work = Stream::new(&context)?;
+/// let stream = Stream::new(&context)?;
 /// let rows = vec![0.5_f32; 96 << 20]; // a million rows of 96 elements
-/// let mut pipeline = Pipeline::new(&context, 96, 100_000)?;
-/// pipeline.run(
-///     &work,
-///     1 << 20,
-///     |piece, out| out.copy_from_slice(&rows[piece.start * 96..piece.end * 96]),
-///     |tile, buffer| work_on(&work, buffer, tile.len()),
-/// )?;
-/// work.synchronize()
+/// let copy = |piece: std::ops::Range<usize>, out: &mut [f32]| {
+///     out.copy_from_slice(&rows[piece.start * 96..piece.end * 96]);
+///     Ok(())
+/// };
+/// Pipeline::new(&context, 96, 100_000)?
+///     .run(&stream, 1 << 20, copy, |tile, buffer| work_on(&stream, buffer, tile.len()))?;
+/// stream.synchronize()
 /// # }
 /// ```
 #[derive(Debug)]
@@ -43,15 +43,15 @@ struct Tile<T> {
     used: Event,
 }
 
-impl<T: Pod> Pipeline<T> {
-    /// Two tiles of at most `rows` rows, of `row` elements each: see [`Self::bytes`].
+impl<T: Pod + Send> Pipeline<T> {
+    /// Two tiles of `rows` rows, of `row` elements each.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::OutOfMemory`].
     pub fn new(context: &Context, row: usize, rows: usize) -> Result<Self> {
         let copies = Stream::new(context)?;
         let tile = || {
-            Ok(Tile {
+            Ok::<_, Error>(Tile {
                 buffer: Buffer::new(&copies, rows * row)?,
                 filled: Event::new(context)?,
                 used: Event::new(context)?,
@@ -62,35 +62,59 @@ impl<T: Pod> Pipeline<T> {
 
     /// Takes `rows` rows through the device, a tile at a time.
     ///
-    /// `fill` is given a range of rows and host memory to write them to, row after row. `work` is given the rows of a
-    /// tile and where they are; it queues its launches in `stream`, and may not wait, or nothing will overlap. Returns
-    /// when all work is queued.
+    /// `fill` is given a range of rows and host memory to write them to, row after row; a thread of its own calls it, a
+    /// tile ahead. `work` is given the rows of a tile and where they are, and queues its launches in `stream`, which
+    /// has been told to wait for them. It may also wait itself. Returns when all work is queued.
     ///
     /// # Errors
-    /// Of the copies, and the first of `work`.
-    pub fn run(
+    /// Of the device, and the first of `fill` or `work`; what was queued before it still runs.
+    pub fn run<E: From<Error> + Send>(
         &mut self,
         stream: &Stream,
         rows: usize,
-        mut fill: impl FnMut(Range<usize>, &mut [T]),
-        mut work: impl FnMut(Range<usize>, &Buffer<T>) -> Result<()>,
-    ) -> Result<()> {
-        let row = self.row;
-        for (turn, first) in (0..rows).step_by(self.rows.max(1)).enumerate() {
-            let range = first..rows.min(first + self.rows);
-            let Tile { buffer, filled, used } = &mut self.tiles[turn % 2];
-            self.copies.wait(used)?;
-            self.copies.write(buffer, range.len() * row, row, |piece, out| {
-                fill(first + piece.start / row..first + piece.end / row, out);
-            })?;
-            filled.record(&self.copies)?;
-            stream.wait(filled)?;
-            let worked = work(range, buffer);
-            // In any case: what was queued before an error still reads the tile.
-            used.record(stream)?;
-            worked?;
+        mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E> + Send,
+        mut work: impl FnMut(Range<usize>, &Buffer<T>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { copies, tiles, row, rows: most } = self;
+        let (copies, row, most) = (&*copies, *row, *most);
+        let (give_back, empty) = mpsc::channel();
+        let (hand_over, full) = mpsc::channel();
+        for tile in tiles {
+            give_back.send(tile).expect("the receiver is two lines above");
         }
-        Ok(())
+        let mut fill_tile = move |tile: &mut Tile<T>, range: Range<usize>| {
+            copies.wait(&tile.used)?;
+            copies.write(&mut tile.buffer, range.len() * row, row, |piece, out| {
+                fill(range.start + piece.start / row..range.start + piece.end / row, out)
+            })?;
+            tile.filled.record(copies)?;
+            Ok(())
+        };
+        // Each side ends when the other has gone, for whatever reason.
+        std::thread::scope(move |scope| {
+            scope.spawn(move || {
+                for first in (0..rows).step_by(most) {
+                    let range = first..rows.min(first + most);
+                    let Ok(tile) = empty.recv() else { return };
+                    let filled = fill_tile(tile, range.clone());
+                    let failed = filled.is_err();
+                    if hand_over.send(filled.map(|()| (range, tile))).is_err() || failed {
+                        return;
+                    }
+                }
+            });
+            for filled in full {
+                let (range, tile) = filled?;
+                stream.wait(&tile.filled)?;
+                let worked = work(range, &tile.buffer);
+                // In any case: what was queued before an error still reads the tile.
+                tile.used.record(stream)?;
+                worked?;
+                // Nobody wants it after the last.
+                let _ = give_back.send(tile);
+            }
+            Ok(())
+        })
     }
 }
 

@@ -135,9 +135,16 @@ impl MemoryPlan {
     ///
     /// # Errors
     /// [`PlanError`] if not even one fits.
-    pub fn batch(&self, name: &'static str, item: Bytes, free: Bytes, most: usize) -> Result<usize, PlanError> {
+    pub fn batch(
+        &self,
+        name: &'static str,
+        item: Bytes,
+        free: Bytes,
+        most: usize,
+    ) -> Result<usize, PlanError> {
         let places = [Place::Device, Place::Host];
-        let with_one = places.iter().fold(self.clone(), |plan, &place| plan.part(place, name, item.at(place)));
+        let with_one =
+            places.iter().fold(self.clone(), |plan, &place| plan.part(place, name, item.at(place)));
         with_one.check(free)?;
         let fitting = places.map(|place| {
             let beside = Self::usable(free.at(place)) - self.total(place);
@@ -192,7 +199,10 @@ mod tests {
         let error = exact.part(Place::Device, "more", 1).check(free).unwrap_err();
         assert_eq!((error.place, error.needed, error.usable), (Place::Device, usable + 1, usable));
         let told = error.to_string();
-        assert!(told.starts_with(&format!("sort needs {} bytes of device memory (keys 8388608,", usable + 1)), "{told}");
+        assert!(
+            told.starts_with(&format!("sort needs {} bytes of device memory (keys 8388608,", usable + 1)),
+            "{told}"
+        );
         let host = plan().part(Place::Host, "staging", 1);
         assert_eq!(host.check(free).unwrap_err().place, Place::Host);
         assert!(plan().part(Place::Device, "all", u64::MAX).check(free).is_err());
@@ -204,7 +214,8 @@ mod tests {
         let item = Bytes { device: 1000, host: 3000 };
         let batch = plan().batch("row", item, free, usize::MAX).unwrap() as u64;
         let filled = |items: u64| {
-            let parts = plan().part(Place::Device, "rows", items * 1000).part(Place::Host, "rows", items * 3000);
+            let parts =
+                plan().part(Place::Device, "rows", items * 1000).part(Place::Host, "rows", items * 3000);
             parts.check(free)
         };
         assert!(filled(batch).is_ok() && filled(batch + 1).is_err());

@@ -65,7 +65,10 @@ impl fmt::Display for Requirement {
         match self.ptx {
             Some(ptx) if first_cuda(ptx).is_none() => {
                 let ptx = dotted(ptx);
-                write!(f, "PTX {ptx} may be too new for this driver, which is for CUDA {driver}; update the NVIDIA driver")
+                write!(
+                    f,
+                    "PTX {ptx} may be too new for this driver, which is for CUDA {driver}; update the NVIDIA driver"
+                )
             }
             _ => write!(
                 f,
@@ -101,7 +104,10 @@ mod tests {
     fn the_way_out_is_told() {
         let head = ".version 8.6\n.target sm_90\n";
         let old_driver = told(head, (12, 4), (9, 0));
-        assert!(old_driver.contains("PTX 8.6 needs a driver for CUDA 12.7 or newer, this one is for 12.4"), "{old_driver}");
+        assert!(
+            old_driver.contains("PTX 8.6 needs a driver for CUDA 12.7 or newer, this one is for 12.4"),
+            "{old_driver}"
+        );
         let old_device = told(head, (13, 0), (8, 6));
         assert!(old_device.contains("compute capability 9.0 or higher, this one has 8.6"), "{old_device}");
         assert!(told(head, (13, 0), (9, 0)).contains("the text is wrong"));

@@ -86,18 +86,19 @@ impl Stream {
     /// Returns when the last piece is filled; it is copied in the order of this stream.
     ///
     /// # Errors
-    /// What the driver says; [`Error::OutOfMemory`] when there is no host memory to fill.
+    /// What the driver says; [`Error::OutOfMemory`] when there is no host memory to fill; the first of `fill`, after
+    /// which nothing more is copied.
     ///
     /// # Panics
     /// If `len` is more than `buffer` holds, a granule is larger than a piece ([`Self::PIECE_BYTES`]), or another
     /// stream made the buffer.
-    pub fn write<T: Pod>(
+    pub fn write<T: Pod, E: From<Error>>(
         &self,
         buffer: &mut Buffer<T>,
         len: usize,
         granule: usize,
-        mut fill: impl FnMut(Range<usize>, &mut [T]),
-    ) -> Result<()> {
+        mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.check_owner(buffer);
         assert!(len <= buffer.len(), "{len} elements for a buffer of {}", buffer.len());
         let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
@@ -111,11 +112,11 @@ impl Stream {
             let range = first..len.min(first + piece);
             let slot = staging.next()?;
             let bytes = range.len() * size_of::<T>();
-            fill(range.clone(), bytemuck::cast_slice_mut(&mut slot.memory[..bytes]));
-            let to = buffer.address() + (range.start * size_of::<T>()) as u64;
+            fill(range, bytemuck::cast_slice_mut(&mut slot.memory[..bytes]))?;
+            let to = buffer.address() + (first * size_of::<T>()) as u64;
             let from = slot.memory.as_ptr().cast::<c_void>();
             // SAFETY: `from` holds `bytes` bytes and is not touched again before the event that is recorded next;
-            // `to` has room for them, as `range` ends within `len`, and the buffer, which is of this stream, gives
+            // `to` has room for them, as the range ends within `len`, and the buffer, which is of this stream, gives
             // its memory back behind this copy.
             self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
             slot.copied.record(self)?;
@@ -183,7 +184,10 @@ impl Stream {
 
     /// Memory is given back in the order of the stream that made it, so that stream alone may work on it unasked.
     fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
-        assert!(Arc::ptr_eq(&self.inner, &buffer.stream().inner), "a buffer is used by the stream that made it");
+        assert!(
+            Arc::ptr_eq(&self.inner, &buffer.stream().inner),
+            "a buffer is used by the stream that made it"
+        );
     }
 
     pub(crate) fn raw(&self) -> CUstream {
@@ -205,7 +209,10 @@ impl gpu_kernels::Stream for Stream {
 
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.allocate(values.len())?;
-        self.write(&mut buffer, values.len(), 1, |range, out| out.copy_from_slice(&values[range]))?;
+        self.write(&mut buffer, values.len(), 1, |range, out| {
+            out.copy_from_slice(&values[range]);
+            Ok::<(), Error>(())
+        })?;
         Ok(buffer)
     }
 

@@ -45,6 +45,8 @@ fn the_kernels_are_there_soon() {
     // Fills the cache, if it does not hold them yet.
     in_a_new_process(false);
     let (open, warm) = in_a_new_process(false);
-    println!("device opened in {open:?}; kernels loaded in {cold:?} without the driver's cache, {warm:?} with it");
+    println!(
+        "device opened in {open:?}; kernels loaded in {cold:?} without the driver's cache, {warm:?} with it"
+    );
     assert!(warm < WARM_LIMIT, "{warm:?} with a warm cache");
 }

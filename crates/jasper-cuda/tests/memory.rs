@@ -31,6 +31,7 @@ fn pieces_are_whole_granules() {
             assert!(range.start % granule == 0 && range.end % granule == 0, "{range:?}");
             out.iter_mut().zip(range).for_each(|(value, i)| *value = i as u32);
             pieces += 1;
+            Ok::<(), Error>(())
         })
         .unwrap();
     assert!(pieces > 2);

@@ -54,6 +54,7 @@ fn copies_and_kernels_overlap() {
             let fill = |rows: std::ops::Range<usize>, out: &mut [u32]| {
                 let first = (rows.start * ROW) as u32;
                 out.iter_mut().zip(first..).for_each(|(value, i)| *value = i);
+                Ok(())
             };
             pipeline.run(&one, ROWS, fill, |rows, tile| {
                 let len = (rows.len() * ROW) as u64;

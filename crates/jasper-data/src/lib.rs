@@ -56,7 +56,7 @@ mod write;
 
 pub use atomic::AtomicFile;
 pub use error::{NpyError, ReadCause, ReadError};
-pub use exact::{KnnError, Side, exact_knn};
+pub use exact::{KnnError, Side, check_knn, check_knn_base, exact_knn};
 pub use format::{ParseFormatError, VectorFormat};
 pub use keys::{keys_from_bytes, read_keys, write_keys};
 pub use read_at::ReadAt;

@@ -20,7 +20,9 @@ pub enum Device {
 #[non_exhaustive]
 pub enum DeviceError {
     /// The feature `cuda` was off when this crate was compiled.
-    #[error("device cuda:{0} cannot be used: this build of jasper has no CUDA; use cpu or auto, or build with the feature `cuda`")]
+    #[error(
+        "device cuda:{0} cannot be used: this build of jasper has no CUDA; use cpu or auto, or build with the feature `cuda`"
+    )]
     NotBuilt(usize),
     /// There is no such device, or no driver for it.
     #[cfg(feature = "cuda")]

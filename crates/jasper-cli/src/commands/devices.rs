@@ -67,7 +67,9 @@ fn cuda() -> Cuda {
     use jasper::cuda::{Device, driver_version};
     let driver = driver_version().ok().map(dotted);
     match Device::list() {
-        Ok(devices) => Cuda { driver, devices: devices.into_iter().map(CudaDevice::from).collect(), reason: None },
+        Ok(devices) => {
+            Cuda { driver, devices: devices.into_iter().map(CudaDevice::from).collect(), reason: None }
+        }
         Err(error) => Cuda { driver, reason: Some(error.to_string()), ..Cuda::default() },
     }
 }
@@ -123,8 +125,8 @@ impl fmt::Display for CudaDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, name, compute_capability, multiprocessors, .. } = self;
         let [memory, cache] = [self.memory_bytes, self.l2_cache_bytes].map(human::bytes);
-        let [block, processor] =
-            [self.shared_bytes_per_block, self.shared_bytes_per_multiprocessor].map(|bytes| human::count(bytes as usize));
+        let [block, processor] = [self.shared_bytes_per_block, self.shared_bytes_per_multiprocessor]
+            .map(|bytes| human::count(bytes as usize));
         writeln!(f, "{device:<8} {name}, compute capability {compute_capability}")?;
         writeln!(f, "         {memory} of memory, {cache} of L2 cache, {multiprocessors} multiprocessors")?;
         write!(f, "         shared memory: {block} bytes a block, {processor} a multiprocessor")

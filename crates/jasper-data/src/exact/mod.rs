@@ -114,14 +114,40 @@ pub fn exact_knn<T: Element>(
     pool: &rayon::ThreadPool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<GroundTruth, KnnError> {
-    check_shapes(base, queries, k)?;
-    scan::check_rows(queries, metric, Side::Query, 0)?;
+    check_knn(base, queries, k, metric)?;
     let lists = scan::scan(base, queries, k, metric, pool, progress)?;
     let entries = || lists.iter().flat_map(|list| list.best());
     let ids = entries().map(|&(_, id)| id).collect();
     let distances = entries().map(|&(distance, _)| distance as f32).collect();
     Ok(GroundTruth::new(k, ids, Some(distances))
         .expect("every list has k entries, since k is at most the rows"))
+}
+
+/// Checks all that [`exact_knn`] asks of its input but the values of the base, which [`check_knn_base`] looks at as
+/// they come by: for searches that give the same answer on another device.
+///
+/// # Errors
+/// Those of [`exact_knn`].
+pub fn check_knn<T: Element>(
+    base: MatrixView<'_, T>,
+    queries: MatrixView<'_, T>,
+    k: usize,
+    metric: Metric,
+) -> Result<(), KnnError> {
+    check_shapes(base, queries, k)?;
+    scan::check_rows(queries, metric, Side::Query, 0).map(drop)
+}
+
+/// Checks rows of the base, of which the first has number `first`: all values finite and, for cosine, no row zero.
+///
+/// # Errors
+/// [`KnnError::NotFinite`] and [`KnnError::ZeroVector`], of the first row at fault.
+pub fn check_knn_base<T: Element>(
+    rows: MatrixView<'_, T>,
+    metric: Metric,
+    first: usize,
+) -> Result<(), KnnError> {
+    scan::check_rows(rows, metric, Side::Base, first).map(drop)
 }
 
 fn check_shapes<T: Element>(

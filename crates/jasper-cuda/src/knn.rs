@@ -1,0 +1,155 @@
+//! Exact nearest neighbours of vectors in host memory, however many there are.
+//!
+//! The search itself is [`gpu_kernels::knn`]. Here rows come to it by tiles, checked and padded on the way, while it
+//! works on the tile before; a [`MemoryPlan`] says how large a tile may be.
+
+use gpu_kernels::Stream as _;
+use gpu_kernels::knn::{self, MAX_K, Nearest};
+use jasper_core::{Element, MatrixView, Metric, Progress, ProgressFn, Stage, padded_len};
+use jasper_data::{GroundTruth, check_knn, check_knn_base};
+
+use crate::{Buffer, Bytes, Context, Error, MemoryPlan, Pipeline, Place, PlanError, Result, Stream};
+
+/// Exact neighbours could not be found on a device.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnnError {
+    /// What the processor would not take either, or a cancel.
+    #[error(transparent)]
+    Input(#[from] jasper_data::KnnError),
+    /// More neighbours than the kernels keep.
+    #[error("k ({0}) must be at most {MAX_K} on a CUDA device; lower k, or use the cpu")]
+    K(usize),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] Error),
+}
+
+/// Parts that a base is cut in, at least, if it is large: the first is searched while the others are on their way.
+const PARTS: usize = 8;
+/// Bytes of a part, at least: less keeps no device busy.
+const LEAST_PART: usize = 64 << 20;
+
+/// The `k` nearest rows of `base` to each of `queries`, exactly: the same rows in the same order as
+/// [`jasper_data::exact_knn`] finds, and the same distances.
+///
+/// The base may be a mapped file larger than host and device memory: it is read once, front to back. `progress` is told
+/// of base rows between tiles, and can cancel.
+///
+/// # Errors
+/// [`KnnError`]: input that [`jasper_data::exact_knn`] refuses, k above [`MAX_K`], queries that do not fit the device.
+pub fn exact_knn<T: Element>(
+    context: &Context,
+    base: MatrixView<'_, T>,
+    queries: MatrixView<'_, T>,
+    k: usize,
+    metric: Metric,
+    progress: &mut ProgressFn<'_>,
+) -> Result<GroundTruth, KnnError> {
+    check_knn(base, queries, k, metric)?;
+    if k > MAX_K {
+        return Err(KnnError::K(k));
+    }
+    let (dimension, stride, total) = (base.dimension(), padded_len::<T>(base.dimension()), base.len());
+    let free = context.free_memory()?;
+    let tile_rows = tile_rows::<T>(total, queries.len(), dimension, k, free).map_err(Error::from)?;
+    let stream = Stream::new(context)?;
+    let queries = upload(&stream, queries)?;
+    let mut found: Option<Nearest> = None;
+    Pipeline::new(context, stride, tile_rows)?.run(
+        &stream,
+        total,
+        |rows, out| {
+            let (first, rows) = (rows.start, base.slice(rows));
+            check_knn_base(rows, metric, first)?;
+            pad(rows, out);
+            Ok::<(), KnnError>(())
+        },
+        |rows, tile| {
+            let news = Progress { stage: Stage::Scanning, done: rows.start, total };
+            news.report(progress).map_err(jasper_data::KnnError::from)?;
+            let part = knn::exact_knn(&stream, metric, dimension, k, (tile, rows.len()), &queries)?;
+            match &mut found {
+                Some(found) => found.merge(&part, rows.start as u32),
+                none => *none = Some(part),
+            }
+            Ok(())
+        },
+    )?;
+    let news = Progress { stage: Stage::Scanning, done: total, total };
+    news.report(progress).map_err(jasper_data::KnnError::from)?;
+    let found = found.expect("the base was checked not to be empty, so there was a tile");
+    let distances = found.distances().iter().map(|&distance| distance as f32).collect();
+    Ok(GroundTruth::new(k, found.ids().to_vec(), Some(distances))
+        .expect("every query has k neighbours, since k is at most the rows"))
+}
+
+/// Rows of a tile: no more than fit, and no more than lets copies run beside the search.
+fn tile_rows<T: Element>(
+    rows: usize,
+    queries: usize,
+    dimension: usize,
+    k: usize,
+    free: Bytes,
+) -> Result<usize, PlanError> {
+    let row_bytes = padded_len::<T>(dimension) * size_of::<T>();
+    let answers = queries * k * (size_of::<u32>() + size_of::<f64>());
+    let plan = MemoryPlan::new("exact search")
+        .part(Place::Device, "queries", (queries * row_bytes) as u64)
+        .part(Place::Device, "lists", knn::scratch_bytes::<T>(queries, k) as u64)
+        // The best so far, and those of a tile.
+        .part(Place::Host, "answers", 2 * answers as u64)
+        // Queries and rows come by streams of their own.
+        .part(Place::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
+    let row = Bytes { device: 2 * row_bytes as u64, host: 0 };
+    plan.batch("a row", row, free, rows.div_ceil(PARTS).max(LEAST_PART / row_bytes).min(rows))
+}
+
+/// Rows in device memory, each padded with zeros.
+fn upload<T: Element>(stream: &Stream, rows: MatrixView<'_, T>) -> Result<Buffer<T>> {
+    let stride = padded_len::<T>(rows.dimension());
+    let mut buffer = stream.allocate(rows.len() * stride)?;
+    stream.write(&mut buffer, rows.len() * stride, stride, |piece, out| {
+        pad(rows.slice(piece.start / stride..piece.end / stride), out);
+        Ok::<(), Error>(())
+    })?;
+    Ok(buffer)
+}
+
+/// Writes rows to `out`, which has as many of the padded length.
+fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
+    let dimension = rows.dimension();
+    for (row, out) in rows.rows().zip(out.chunks_exact_mut(padded_len::<T>(dimension))) {
+        out[..dimension].copy_from_slice(row);
+        out[dimension..].fill(T::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_zero_whatever_was_there() {
+        let rows = [1_u8, 2, 3, 4, 5, 6];
+        let mut out = [9; 32];
+        pad(MatrixView::new(&rows, 3).unwrap(), &mut out);
+        assert_eq!((&out[..4], &out[16..20]), (&[1, 2, 3, 0][..], &[4, 5, 6, 0][..]));
+        assert!(out[4..16].iter().chain(&out[20..]).all(|&value| value == 0));
+    }
+
+    #[test]
+    fn tiles_fit_what_is_free() {
+        let rows =
+            |free: u64| tile_rows::<f32>(1_000_000, 10_000, 960, 100, Bytes { device: free, host: 1 << 40 });
+        // All of it would fit: it is cut so that copies run beside the search.
+        assert_eq!(rows(100 << 30), Ok(125_000));
+        let tight = rows(1 << 30).unwrap();
+        assert!((1..125_000).contains(&tight), "{tight}");
+        let error = rows(1 << 20).unwrap_err();
+        assert!(error.to_string().starts_with("exact search needs "), "{error}");
+        // A small base is one tile.
+        let plenty = Bytes { device: 1 << 40, host: 1 << 40 };
+        assert_eq!(tile_rows::<u8>(5000, 10, 128, 10, plenty), Ok(5000));
+    }
+}
