@@ -12,6 +12,7 @@
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | [`distances`] | distances of queries to rows named by id |
 //! | [`knn`] | exact nearest neighbours |
+//! | `suite` | the tests, as functions over a stream |
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
@@ -24,6 +25,8 @@ pub mod launch;
 pub mod pointer;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod stream;
+#[cfg(feature = "suite")]
+pub mod suite;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use launch::{Kernel, Launch};

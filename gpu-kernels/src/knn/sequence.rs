@@ -35,17 +35,10 @@ fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
         .unwrap_or(1)
 }
 
-/// Device memory that [`exact_knn`] takes beside rows and queries, in bytes, on a device of so many multiprocessors.
-pub fn scratch_bytes<T: Element>(
-    metric: Metric,
-    k: usize,
-    rows_len: usize,
-    queries_len: usize,
-    multiprocessors: u32,
-) -> usize {
-    let queries_len = queries_len.min(QUERIES_A_PASS);
-    let segments = segments(queries_len as u32, rows_len as u32, multiprocessors) as usize;
-    queries_len * (segments * list_len::<T>(metric, k) as usize * 8 + k * (4 + 8))
+/// Device memory that [`exact_knn`] takes at most beside rows and queries, in bytes.
+pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
+    let list_len = Metric::ALL.map(|metric| list_len::<T>(metric, k)).into_iter().max().unwrap_or(0) as usize;
+    queries_len.min(QUERIES_A_PASS) * (MAX_SEGMENTS as usize * list_len * 8 + k * (4 + 8))
 }
 
 /// The `k` nearest of the first `rows_len` rows to each query, exactly: the same rows in the same order as the CPU's

@@ -1,0 +1,30 @@
+//! The tests of the kernels, as functions over any stream: the emulator and a GPU run the same.
+//!
+//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the answer is not that of
+//! its [`twin`].
+
+mod distances;
+mod knn;
+pub mod twin;
+
+pub use distances::distances_agree_with_the_twin;
+pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
+
+use jasper_core::{Element, padded_len};
+use rand::{Rng, RngExt};
+
+/// `n` random vectors of `dimension` coordinates, padded with zeros as kernels expect them. Of `grain` 1 all values of the
+/// element near zero are drawn; a coarser grain leaves fewer, and so more distances that are equal.
+fn vectors<T: Element>(rng: &mut impl Rng, n: usize, dimension: usize, grain: f32) -> Vec<T> {
+    let stride = padded_len::<T>(dimension);
+    let zero = if T::from_f32(-1.0).to_f32() < 0.0 { 0.0 } else { 128.0 };
+    let mut all = vec![T::default(); n * stride];
+    for row in all.chunks_mut(stride) {
+        for value in &mut row[..dimension] {
+            let steps: f32 = rng.random_range(-128.0..128.0) / grain;
+            let steps = if grain > 1.0 { steps.round() } else { steps };
+            *value = T::from_f32(steps * grain + zero);
+        }
+    }
+    all
+}
