@@ -10,6 +10,7 @@
 //! | [`pointer`] | [`In`] and [`Out`]: addresses of device memory, inside the arguments of kernels |
 //! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
+//! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`distances`] | distances of queries to rows named by id |
 //! | [`knn`] | exact nearest neighbours |
 //! | `suite` | the tests, as functions over a stream |
@@ -19,6 +20,8 @@
 #[cfg(feature = "kernels")]
 mod coordinates;
 pub mod distances;
+#[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
+pub mod emulated;
 pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;

@@ -67,7 +67,6 @@ impl<E: Coordinates> Read<E> for Tiled {
     const ZERO: u32 = 0;
 
     #[inline(always)]
-    #[track_caller]
     unsafe fn row(p: *const u8) -> u32 {
         // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, so units lie at multiples of their size.
         unsafe {
@@ -80,7 +79,6 @@ impl<E: Coordinates> Read<E> for Tiled {
     }
 
     #[inline(always)]
-    #[track_caller]
     unsafe fn query(p: *const u8) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { <Self as Read<E>>::row(p) }
@@ -98,14 +96,12 @@ impl<E: Coordinates> Read<E> for Chunked {
     const ZERO: [u32; 4] = [0; 4];
 
     #[inline(always)]
-    #[track_caller]
     unsafe fn row(p: *const u8) -> [u32; 4] {
         // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, and so do their chunks.
         unsafe { global::load_streaming(p.cast()) }
     }
 
     #[inline(always)]
-    #[track_caller]
     unsafe fn query(p: *const u8) -> [u32; 4] {
         // SAFETY: the caller's promise; queries lie like rows.
         unsafe { global::load_readonly(p.cast()) }
@@ -146,7 +142,6 @@ impl Piece {
     /// # Safety
     /// The ids are what [`DistanceArgs`] says.
     #[inline(always)]
-    #[track_caller]
     unsafe fn id(&self, args: &DistanceArgs, place: u32) -> u32 {
         if place < self.len {
             // SAFETY: the place is inside of the ids of this query.
@@ -163,7 +158,6 @@ impl Piece {
 /// # Safety
 /// The arguments are what [`DistanceArgs`] says; blocks have [`BLOCK`] threads.
 #[inline(always)]
-#[track_caller]
 pub(super) unsafe fn distances<
     E: Coordinates,
     T: Term,

@@ -22,7 +22,6 @@ macro_rules! exact {
     ($($element:ident: $type:ty, |$value:ident| $as_f64:expr;)*) => { $(
         impl Exact for $element {
             #[inline(always)]
-            #[track_caller]
             unsafe fn coordinate(vector: In<u8>, i: u32) -> f64 {
                 // SAFETY: the caller's promise.
                 let $value = unsafe { global::load_readonly(vector.cast::<$type>().at(i as usize)) };
@@ -44,7 +43,6 @@ exact! {
 /// Both vectors have `dimension` coordinates in global memory that nobody writes meanwhile. `dimension` is the same in
 /// every lane of the warp.
 #[inline(always)]
-#[track_caller]
 unsafe fn sum<E: Exact>(a: In<u8>, b: In<u8>, dimension: u32, term: impl Fn(f64, f64) -> f64) -> f64 {
     // SAFETY: coordinates are below the dimension.
     let term = |i: u32| unsafe { term(E::coordinate(a, i), E::coordinate(b, i)) };
@@ -85,7 +83,6 @@ macro_rules! distance {
             Self: Score<Element = E>,
         {
             #[inline(always)]
-            #[track_caller]
             unsafe fn distance(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
                 // SAFETY: the caller's promise.
                 unsafe { $function::<E>(query, row, dimension) }
@@ -96,21 +93,18 @@ macro_rules! distance {
 distance!(FloatL2: squared_l2, ByteL2: squared_l2, FloatProduct: product, ByteProduct: product, Angle: angle);
 
 #[inline(always)]
-#[track_caller]
 unsafe fn squared_l2<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
     // SAFETY: the caller's promise.
     unsafe { sum::<E>(query, row, dimension, |x, y| (x - y) * (x - y)) }
 }
 
 #[inline(always)]
-#[track_caller]
 unsafe fn product<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
     // SAFETY: the caller's promise. From zero, so that no distance is -0.0.
     unsafe { 0.0 - sum::<E>(query, row, dimension, |x, y| x * y) }
 }
 
 #[inline(always)]
-#[track_caller]
 unsafe fn angle<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
     // SAFETY: the caller's promise.
     let (product, squares) = unsafe {

@@ -13,7 +13,6 @@ pub(super) const NO_ENTRY: u64 = u64::MAX;
 /// # Safety
 /// `list` has `len` entries, rising, that nobody writes meanwhile.
 #[inline(always)]
-#[track_caller]
 pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 {
     let (mut low, mut high) = (0, len);
     while low < high {
@@ -33,7 +32,6 @@ pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 
 /// # Safety
 /// `list` has room for `len` entries, a multiple of 32.
 #[inline(always)]
-#[track_caller]
 pub(super) unsafe fn clear(list: Out<u64>, len: u32) {
     let mut at = warp::lane_id();
     while at < len {
@@ -53,7 +51,6 @@ pub(super) unsafe fn clear(list: Out<u64>, len: u32) {
 /// - `list` has `len` entries, a multiple of 32, rising; this warp alone reads and writes both, and its last writes to
 ///   them were followed by a barrier of the warp or the block.
 #[inline(always)]
-#[track_caller]
 pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: Out<u64>, len: u32) -> u64 {
     let lane = warp::lane_id();
     // SAFETY: lane < count, and rows of 32 places end at or before `len`; every collective is reached by the whole

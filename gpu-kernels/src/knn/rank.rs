@@ -37,7 +37,6 @@ impl Work {
     /// # Safety
     /// The work is what the arguments said.
     #[inline(always)]
-    #[track_caller]
     unsafe fn gather(&self) {
         let RankArgs { segments, list_len, .. } = self.args;
         let mut i = thread::thread_idx_x();
@@ -74,7 +73,6 @@ impl Work {
     /// # Safety
     /// As for [`Self::gather`].
     #[inline(always)]
-    #[track_caller]
     unsafe fn measure<D: Distance>(&self) {
         let query = self.args.queries.from(self.query as usize * self.args.row_bytes as usize);
         let mut i = thread::thread_idx_x() / LANES;
@@ -103,7 +101,6 @@ impl Work {
     /// # Safety
     /// As for [`Self::gather`].
     #[inline(always)]
-    #[track_caller]
     unsafe fn write(&self) {
         let RankArgs { list_len, k, ids, distances, .. } = self.args;
         let first = self.query as usize * k as usize;
@@ -139,7 +136,6 @@ impl Work {
 /// # Safety
 /// The arguments are what [`RankArgs`] says, and the launch is the one planned for them: a block for each query.
 #[inline(always)]
-#[track_caller]
 pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();
     let distances = candidates.add(args.list_len);

@@ -64,7 +64,6 @@ impl Side {
     /// # Safety
     /// The vectors are what [`ScanArgs`] says, at least one.
     #[inline(always)]
-    #[track_caller]
     unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> [[u32; 4]; CARRIED] {
         let mut carried = [[0; 4]; CARRIED];
         for (i, carried) in carried.iter_mut().enumerate().take(CARRIED * 4 / E::UNPACKED) {
@@ -89,7 +88,6 @@ impl Side {
     /// # Safety
     /// The block is done reading the tile.
     #[inline(always)]
-    #[track_caller]
     unsafe fn put<E: Coordinates>(tile: Shared<u32>, carried: [[u32; 4]; CARRIED]) {
         for (i, chunk) in carried.into_iter().enumerate().take(CARRIED * 4 / E::UNPACKED) {
             let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
@@ -122,7 +120,6 @@ impl<S: Score> Product<S> {
     /// # Safety
     /// Both tiles are written, and nobody writes them meanwhile.
     #[inline(always)]
-    #[track_caller]
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>) {
         let (query, row) = (
             in_tile(thread::thread_idx_x() / THREADS_ACROSS, 0),
@@ -152,7 +149,6 @@ impl<S: Score> Product<S> {
 /// # Safety
 /// `at` is a multiple of 16 bytes inside of the first half of a line of a tile that nobody writes meanwhile.
 #[inline(always)]
-#[track_caller]
 unsafe fn eight(at: Shared<u32>) -> [u32; SIDE] {
     // SAFETY: the caller's promise.
     let ([a, b, c, d], [e, f, g, h]) =
@@ -174,7 +170,6 @@ struct Work {
 impl Work {
     /// Calls `each` with the queries of this warp. Whole warp.
     #[inline(always)]
-    #[track_caller]
     fn queries_of_warp(&self, mut each: impl FnMut(u32)) {
         let mut query = thread::thread_idx_x() / WARP;
         while query < TILE {
@@ -188,7 +183,6 @@ impl Work {
     /// # Safety
     /// The work is what the arguments said.
     #[inline(always)]
-    #[track_caller]
     unsafe fn begin(&self) {
         self.queries_of_warp(|query| {
             // SAFETY: the lists of the queries that exist lie one after the other; one lane writes the counts.
@@ -214,7 +208,6 @@ impl Work {
     /// # Safety
     /// As for [`Self::begin`].
     #[inline(always)]
-    #[track_caller]
     unsafe fn settle(&self) {
         self.queries_of_warp(|query| {
             // SAFETY: a query belongs to one warp, which alone sees its list; what waits was written before the barrier.
@@ -238,7 +231,6 @@ impl Work {
     /// # Safety
     /// As for [`Self::begin`]; `first_row` is the row at which the tile begins.
     #[inline(always)]
-    #[track_caller]
     unsafe fn offer<S: Score>(&self, product: &Product<S>, first_row: u32) {
         let (row, query) = (thread::thread_idx_x() % THREADS_ACROSS, thread::thread_idx_x() / THREADS_ACROSS);
         let mut undecided = 0_u64;
@@ -289,7 +281,6 @@ impl Work {
     /// # Safety
     /// The query is of this tile, and nobody settles meanwhile.
     #[inline(always)]
-    #[track_caller]
     unsafe fn wait(&self, query: u32, entry: u64) -> bool {
         // SAFETY: query < TILE, place < PENDING.
         unsafe {
@@ -308,7 +299,6 @@ impl Work {
 /// The arguments are what [`ScanArgs`] says, and the launch is the one planned for them: a block for each tile of
 /// queries (x) and segment of rows (y).
 #[inline(always)]
-#[track_caller]
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let first_query = thread::block_idx_x() * TILE;
     let segment = thread::block_idx_y();

@@ -1,0 +1,77 @@
+//! The emulator as a stream: every launch runs at once, and is checked.
+
+use bytemuck::Pod;
+use cuda_std::emulator::{self, Emulator, Fault};
+
+use crate::{Buffer, In, Kernel, Out, Stream};
+
+/// A stream of an emulated device, for tests.
+pub struct EmulatedStream {
+    emulator: Emulator,
+}
+
+impl EmulatedStream {
+    /// Work that `emulator` does.
+    pub fn new(emulator: Emulator) -> Self {
+        Self { emulator }
+    }
+
+    /// Who does the work.
+    pub fn emulator(&self) -> &Emulator {
+        &self.emulator
+    }
+}
+
+impl Stream for EmulatedStream {
+    type Error = Fault;
+    type Buffer<T: Pod> = emulator::Buffer<T>;
+
+    /// Few, so that small tests already have more blocks than that.
+    fn multiprocessors(&self) -> u32 {
+        2
+    }
+
+    fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+        Ok(self.emulator.allocate(&name::<T>(len), len))
+    }
+
+    fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
+        Ok(self.emulator.upload(&name::<T>(values.len()), values))
+    }
+
+    fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Fault> {
+        buffer.fill(byte);
+        Ok(())
+    }
+
+    fn download<T: Pod>(&self, buffer: &Self::Buffer<T>) -> Result<Vec<T>, Fault> {
+        buffer.read()
+    }
+
+    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Fault> {
+        let (body, launch) = (kernel.body(), kernel.launch(&args));
+        // SAFETY: what the caller promises the emulator also checks, at every access.
+        let run = || unsafe { body(args) };
+        self.emulator.launch(&kernel.entry(), launch.grid, launch.block, launch.shared, run)?;
+        Ok(())
+    }
+}
+
+/// What faults call a buffer.
+fn name<T>(len: usize) -> String {
+    format!("[{}; {len}]", std::any::type_name::<T>())
+}
+
+impl<T: Pod> Buffer<T> for emulator::Buffer<T> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn input(&self) -> In<T> {
+        In::new(self.as_ptr())
+    }
+
+    fn output(&mut self) -> Out<T> {
+        Out::new(self.as_mut_ptr())
+    }
+}

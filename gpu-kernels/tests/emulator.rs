@@ -1,0 +1,27 @@
+//! The suite in the emulator: no GPU, and every access checked.
+
+use cuda_std::emulator::Emulator;
+use gpu_kernels::emulated::EmulatedStream;
+use gpu_kernels::suite;
+
+/// Runs a test of the suite with several orders of threads and blocks.
+fn in_orders(test: impl Fn(&EmulatedStream, u64)) {
+    for seed in 0..2 {
+        test(&EmulatedStream::new(Emulator::new(seed).threads(2)), seed);
+    }
+}
+
+#[test]
+fn distances() {
+    in_orders(|stream, seed| suite::distances_agree_with_the_twin(stream, seed));
+}
+
+#[test]
+fn exact_knn() {
+    in_orders(|stream, seed| suite::exact_knn_agrees_with_the_twin(stream, seed));
+}
+
+#[test]
+fn exact_knn_in_parts() {
+    in_orders(|stream, seed| suite::exact_knn_searches_in_parts(stream, seed));
+}
