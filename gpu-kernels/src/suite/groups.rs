@@ -1,7 +1,7 @@
 //! Groups against slices of equal keys.
 
-use rand::rngs::ChaCha8Rng;
-use rand::{RngExt, SeedableRng};
+use jasper_core::synthetic;
+use rand::{Rng, RngExt};
 
 use crate::Stream;
 use crate::groups::{Groups, TILE};
@@ -10,13 +10,13 @@ use crate::groups::{Groups, TILE};
 const LENGTHS: [u32; 9] = [0, 1, 32, 513, TILE - 1, TILE, TILE + 1, 3 * TILE + 5, 35 * TILE];
 
 /// Keys in order, of groups of `most` keys at most, with low bits that do not count.
-fn sorted_keys(random: &mut ChaCha8Rng, len: usize, most: usize, shift: u32) -> Vec<u64> {
+fn sorted_keys(rng: &mut impl Rng, len: usize, most: usize, shift: u32) -> Vec<u64> {
     let mut keys = Vec::with_capacity(len);
-    let mut group: u64 = random.random_range(0..3);
+    let mut group: u64 = rng.random_range(0..3);
     while keys.len() < len {
-        let size = random.random_range(1..=most).min(len - keys.len());
-        keys.extend((0..size).map(|_| group << shift | random.random_range(0..1 << shift)));
-        group += random.random_range(1..4);
+        let size = rng.random_range(1..=most).min(len - keys.len());
+        keys.extend((0..size).map(|_| group << shift | rng.random_range(0..1 << shift)));
+        group += rng.random_range(1..4);
     }
     keys
 }
@@ -31,24 +31,28 @@ fn twin(keys: &[u64], shift: u32) -> Vec<u32> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// Groups of every length: of one key each, of a few, of many tiles; the words of one launch serve the next.
+/// Groups of every length: of one key each, of a few, of many tiles. The words of one launch serve the next, and nothing
+/// is written past the end of the last group.
 ///
-/// # Errors
-/// Of the device.
-pub fn groups_are_runs_of_equal_keys<S: Stream>(stream: &S, seed: u64) -> Result<(), S::Error> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut groups = Groups::allocate(stream, LENGTHS[LENGTHS.len() - 1])?;
+/// # Panics
+/// If groups are not those of the twin, or the stream fails.
+pub fn groups_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let mut groups = Groups::allocate(stream, LENGTHS[LENGTHS.len() - 1]).unwrap();
     for len in LENGTHS {
         for (most, shift) in [(1, 0), (5, 32), (300, 8), (usize::MAX, 33)] {
-            let keys = sorted_keys(&mut random, len as usize, most, shift);
-            let uploaded = stream.upload(&keys)?;
-            groups.find(stream, &uploaded, len, shift)?;
-            let expected = twin(&keys, shift);
-            let count = stream.download(&groups.count)?[0] as usize;
-            assert_eq!(count, expected.len() - 1, "groups of {len} keys, {most} a group at most");
-            let begins = stream.download(&groups.begins)?;
-            assert!(begins[..=count] == expected, "begins of {count} groups of {len} keys");
+            let keys = sorted_keys(&mut rng, len as usize, most, shift);
+            let on_device = stream.upload(&keys).unwrap();
+            stream.fill(&mut groups.begins, u8::MAX).unwrap();
+            groups.find(stream, &on_device, len, shift).unwrap();
+            let mut expected = twin(&keys, shift);
+            let count = expected.len() - 1;
+            let what = format!("groups of {len} keys, {most} each at most");
+            assert_eq!(stream.download(&groups.count).unwrap(), [count as u32], "{what}");
+            let begins = stream.download(&groups.begins).unwrap();
+            expected.resize(begins.len(), u32::MAX);
+            let wrong = (0..begins.len()).find(|&at| begins[at] != expected[at]);
+            assert_eq!(wrong, None, "the first wrong begin of {count} {what}");
         }
     }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Scans against sums in a loop.
 
-use rand::rngs::ChaCha8Rng;
-use rand::{RngExt, SeedableRng};
+use jasper_core::synthetic;
+use rand::RngExt;
 
 use crate::scan::{ScanKind, TILE, Tiles, scan, scan_in_place};
 use crate::{Buffer, Stream};
@@ -23,40 +23,38 @@ fn twin(kind: ScanKind, values: &[u32]) -> Vec<u32> {
 
 /// Both scans, in place and not, of every length, with sums past 2^32; the words of one launch serve the next.
 ///
-/// # Errors
-/// Of the device.
-pub fn scans_are_sums<S: Stream>(stream: &S, seed: u64) -> Result<(), S::Error> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut tiles = Tiles::for_scans(stream, LENGTHS[LENGTHS.len() - 1] as u32)?;
+/// # Panics
+/// If a sum is not that of its twin, or the stream fails.
+pub fn scans_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let mut tiles = Tiles::for_scans(stream, LENGTHS[LENGTHS.len() - 1] as u32).unwrap();
     for len in LENGTHS {
-        let values: Vec<u32> = (0..len).map(|_| random.random()).collect();
+        let values: Vec<u32> = (0..len).map(|_| rng.random()).collect();
         for kind in [ScanKind::Exclusive, ScanKind::Inclusive] {
-            let mut input = stream.upload(&values)?;
-            let mut output = stream.allocate(len)?;
-            scan(stream, kind, &input, &mut output, len as u32, &mut tiles)?;
-            scan_in_place(stream, kind, &mut input, len as u32, &mut tiles)?;
+            let mut input = stream.upload(&values).unwrap();
+            let mut output = stream.allocate(len).unwrap();
+            scan(stream, kind, &input, &mut output, len as u32, &mut tiles).unwrap();
+            scan_in_place(stream, kind, &mut input, len as u32, &mut tiles).unwrap();
             let twin = twin(kind, &values);
-            assert_same(&stream.download(&output)?, &twin, kind);
-            assert_same(&stream.download(&input)?, &twin, kind);
+            assert_same(&stream.download(&output).unwrap(), &twin, kind);
+            assert_same(&stream.download(&input).unwrap(), &twin, kind);
         }
     }
-    Ok(())
 }
 
 /// What lies past the length stays as it was.
 ///
-/// # Errors
-/// Of the device.
-pub fn scans_end_at_their_length<S: Stream>(stream: &S, seed: u64) -> Result<(), S::Error> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut tiles = Tiles::for_scans(stream, 2 * TILE as u32)?;
-    let mut values = stream.upload(&vec![1u32; 2 * TILE])?;
-    let len = random.random_range(1..values.len());
-    scan_in_place(stream, ScanKind::Inclusive, &mut values, len as u32, &mut tiles)?;
-    let sums = stream.download(&values)?;
+/// # Panics
+/// If it does not, or the stream fails.
+pub fn scans_end_at_their_length(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let mut tiles = Tiles::for_scans(stream, 2 * TILE as u32).unwrap();
+    let mut values = stream.upload(&vec![1u32; 2 * TILE]).unwrap();
+    let len = rng.random_range(1..values.len());
+    scan_in_place(stream, ScanKind::Inclusive, &mut values, len as u32, &mut tiles).unwrap();
+    let sums = stream.download(&values).unwrap();
     let expected: Vec<u32> = (0..values.len()).map(|at| if at < len { at as u32 + 1 } else { 1 }).collect();
     assert_same(&sums, &expected, ScanKind::Inclusive);
-    Ok(())
 }
 
 /// Fails with the first difference.
