@@ -9,8 +9,6 @@ use cuda_std::warp::Summand;
 pub(crate) trait Coordinates: 'static {
     /// Bytes of one coordinate.
     const BYTES: u32;
-    /// Whether sums are exact, so that their order does not matter.
-    const EXACT: bool;
     /// What words are summed up in.
     type Sum: Summand;
     /// The empty sum.
@@ -41,7 +39,6 @@ pub(crate) struct I8;
 
 impl Coordinates for F32 {
     const BYTES: u32 = 4;
-    const EXACT: bool = false;
     type Sum = f32;
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 4;
@@ -72,7 +69,6 @@ impl Coordinates for F32 {
 
 impl Coordinates for F16 {
     const BYTES: u32 = 2;
-    const EXACT: bool = false;
     type Sum = f32;
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 8;
@@ -113,7 +109,6 @@ macro_rules! bytes {
     ($type:ident, $sum:ty, $dp4a:expr) => {
         impl Coordinates for $type {
             const BYTES: u32 = 1;
-            const EXACT: bool = true;
             type Sum = $sum;
             const ZERO: $sum = 0;
             const UNPACKED: usize = 4;

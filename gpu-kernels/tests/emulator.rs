@@ -13,15 +13,15 @@ fn in_orders(test: impl Fn(&EmulatedStream, u64)) {
 
 #[test]
 fn distances() {
-    in_orders(|stream, seed| suite::distances_agree_with_the_twin(stream, seed));
+    in_orders(suite::distances_agree_with_the_twin);
 }
 
 #[test]
 fn exact_knn() {
-    in_orders(|stream, seed| suite::exact_knn_agrees_with_the_twin(stream, seed));
+    in_orders(suite::exact_knn_agrees_with_the_twin);
 }
 
 #[test]
 fn exact_knn_in_parts() {
-    in_orders(|stream, seed| suite::exact_knn_searches_in_parts(stream, seed));
+    in_orders(suite::exact_knn_searches_in_parts);
 }

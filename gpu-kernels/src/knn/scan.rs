@@ -129,15 +129,14 @@ impl<S: Score> Product<S> {
             // SAFETY: depth < DEPTH; four words from a multiple of four below half a tile.
             let (query, row) =
                 unsafe { (eight(queries.add(depth * PITCH + query)), eight(rows.add(depth * PITCH + row))) };
-            for i in 0..SIDE {
-                for j in 0..SIDE {
-                    self.sums[i][j] = S::add(self.sums[i][j], query[i], row[j]);
+            for (sums, query) in self.sums.iter_mut().zip(query) {
+                for (sum, row) in sums.iter_mut().zip(row) {
+                    *sum = S::add(*sum, query, row);
                 }
             }
             if S::NEEDS_SQUARE {
-                for j in 0..SIDE {
-                    self.squares[j] =
-                        <S::Element as Coordinates>::Unpacked::product(self.squares[j], row[j], row[j]);
+                for (square, row) in self.squares.iter_mut().zip(row) {
+                    *square = <S::Element as Coordinates>::Unpacked::product(*square, row, row);
                 }
             }
         }
