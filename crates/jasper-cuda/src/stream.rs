@@ -127,6 +127,27 @@ impl Stream {
     /// Bytes that [`Self::write`] copies at once; twice that is pinned on the host for each stream that uploads.
     pub const PIECE_BYTES: usize = 8 << 20;
 
+    /// Copies one array to another of the same length, both made by this stream.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Panics
+    /// If the lengths differ, or another stream made one of them.
+    pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &mut Buffer<T>) -> Result<()> {
+        self.check_owner(from);
+        self.check_owner(to);
+        assert_eq!(from.len(), to.len(), "a copy is of the same length");
+        let bytes = from.bytes();
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: both buffers have that many bytes, are not the same, and go behind this.
+        self.context().call(|| unsafe {
+            sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw())
+        })
+    }
+
     /// Queues a kernel of one's own.
     ///
     /// # Errors
