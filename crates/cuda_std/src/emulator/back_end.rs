@@ -1,0 +1,312 @@
+//! The primitives of this crate on the host: each checks what it is asked, then does it.
+//!
+//! Everything is `#[track_caller]`, so that faults name the line of the kernel.
+
+use std::panic::Location;
+
+use super::access::By;
+use super::barrier::stuck;
+use super::block::{Wait, attempt, wait, with};
+use super::fault::Touch;
+use super::memory;
+use super::releases::Tell;
+use crate::primitive::{Barrier, Collective, Load, Mma, Scope, Special, Store, Update};
+use crate::{Value, Word};
+
+/// Where shared memory begins.
+const SHARED_BASE: u32 = 0;
+
+/// A thread that polls so often without waiting gives up its turn: what it polls for may need it.
+const POLLS: u32 = 64;
+
+#[track_caller]
+pub fn special(special: Special) -> u32 {
+    with(|block, thread| match special {
+        Special::ThreadIdxX => thread,
+        Special::BlockIdxX => block.index().0,
+        Special::BlockIdxY => block.index().1,
+        Special::BlockDimX => block.launch.threads,
+        Special::GridDimX => block.launch.grid.0,
+        Special::GridDimY => block.launch.grid.1,
+        Special::Lane => thread % 32,
+    })
+}
+
+#[track_caller]
+pub fn activemask() -> u32 {
+    wait(Wait::Active, |_| ());
+    with(|block, thread| block.lanes[thread as usize].value as u32)
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn barrier(barrier: Barrier) -> u32 {
+    let site = Location::caller();
+    let removable = matches!(barrier, Barrier::All | Barrier::Named { .. });
+    if removable && with(|block, _| block.leaves_out(site)) {
+        return 0;
+    }
+    if let Barrier::Named { barrier, threads } = barrier {
+        attempt(|block, thread| {
+            let wrong = if !(1..=15).contains(&barrier) {
+                format!("barrier {barrier} must be 1 to 15")
+            } else if threads == 0 || threads % 32 != 0 || threads > block.launch.threads {
+                let all = block.launch.threads;
+                format!(
+                    "threads ({threads}) of barrier {barrier} must be a multiple of 32, up to the block's {all}"
+                )
+            } else {
+                return Ok(());
+            };
+            Err(block.misuse(thread, Some(site), wrong))
+        });
+    }
+    wait(Wait::Barrier(barrier), |_| ());
+    with(|block, thread| block.lanes[thread as usize].value as u32)
+}
+
+#[track_caller]
+pub fn fence(_: Scope) {
+    with(|block, thread| block.fence(thread));
+}
+
+#[track_caller]
+pub fn nanosleep(_: u32) {
+    nap();
+}
+
+/// Lets others go first.
+#[track_caller]
+fn nap() {
+    attempt(|block, thread| {
+        let patience = block.launch.patience;
+        let lane = &mut block.lanes[thread as usize];
+        lane.naps += 1;
+        if lane.naps <= patience {
+            return Ok(());
+        }
+        (lane.wait, lane.site) = (Wait::Nap, Some(Location::caller()));
+        Err(stuck(block))
+    });
+    wait(Wait::Nap, |_| ());
+}
+
+/// Counts an ordered access: a loop of them may be waiting for another thread.
+#[track_caller]
+fn poll() {
+    let polls = with(|block, thread| {
+        let lane = &mut block.lanes[thread as usize];
+        lane.polls += 1;
+        lane.polls
+    });
+    if polls.is_multiple_of(POLLS) {
+        nap();
+    }
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn collective<T: Word>(
+    op: Collective,
+    mask: u32,
+    value: T,
+    argument: u32,
+    width: u32,
+) -> (T, bool) {
+    let site = Location::caller();
+    attempt(|block, thread| {
+        let wrong = if mask >> (thread % 32) & 1 == 0 {
+            format!("lane {} is not in the mask {mask:#010x} that it gives", thread % 32)
+        } else if !width.is_power_of_two() || width > 32 {
+            format!("width ({width}) must be 1, 2, 4, 8, 16 or 32")
+        } else {
+            return Ok(());
+        };
+        Err(block.misuse(thread, Some(site), wrong))
+    });
+    if op == Collective::Sync && with(|block, _| block.leaves_out(site)) {
+        return (value, false);
+    }
+    wait(Wait::Collective { op, mask, width }, |lane| (lane.value, lane.argument) = (value.bits(), argument));
+    with(|block, thread| {
+        let lane = &block.lanes[thread as usize];
+        (T::from_bits(lane.value), lane.flag)
+    })
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
+    wait(Wait::Mma(op), |lane| {
+        lane.fragments[..4].copy_from_slice(&a);
+        lane.fragments[4..6].copy_from_slice(&b);
+        lane.fragments[6..].copy_from_slice(&c);
+    });
+    with(|block, thread| {
+        let [.., d0, d1, d2, d3] = block.lanes[thread as usize].fragments;
+        [d0, d1, d2, d3]
+    })
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
+    let site = Location::caller();
+    let (address, bytes) = (p as usize, size_of::<T>());
+    let value = attempt(|block, thread| {
+        let by = By { thread, site };
+        let touch = match how {
+            Load::Weak => Touch::Load,
+            Load::ReadOnly | Load::Streaming => {
+                block.check_read_only(by, address, bytes)?;
+                // SAFETY: just checked.
+                return Ok(unsafe { memory::read(p) });
+            }
+            Load::Relaxed | Load::Acquire => Touch::AtomicLoad,
+        };
+        block.check_global(by, touch, address, bytes)?;
+        // SAFETY: just checked.
+        let read = || unsafe { memory::read(p) };
+        if how == Load::Weak {
+            return Ok(read());
+        }
+        let (value, told) = block.launch.releases.with(address, Tell::Nothing, read);
+        match told {
+            Some(told) if how == Load::Acquire => block.clocks.acquire(thread, &told),
+            told => block.found(thread, told),
+        }
+        Ok(value)
+    });
+    if matches!(how, Load::Relaxed | Load::Acquire) {
+        poll();
+    }
+    value
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn store<T: Value>(how: Store, p: *mut T, value: T) {
+    let site = Location::caller();
+    let (address, bytes) = (p as usize, size_of::<T>());
+    attempt(|block, thread| {
+        let touch = if how == Store::Weak { Touch::Store } else { Touch::AtomicStore };
+        block.check_global(By { thread, site }, touch, address, bytes)?;
+        // SAFETY: just checked.
+        let write = || unsafe { memory::write(p, value) };
+        if how == Store::Weak {
+            write();
+        } else {
+            let told = block.clocks.release(thread);
+            block.launch.releases.with(address, Tell::Only(told), write);
+        }
+        Ok(())
+    });
+}
+
+/// # Safety
+/// None needed: nothing happens, as on a device that has better things to do.
+pub unsafe fn prefetch(_: *const u8) {}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
+    let site = Location::caller();
+    let old = attempt(|block, thread| {
+        block.check_global(By { thread, site }, Touch::AtomicStore, p as usize, size_of::<T>())?;
+        let tell = Tell::Also(block.fenced(thread));
+        // SAFETY: just checked.
+        let change = || unsafe { memory::update(p, |old| update.apply(old)) };
+        let (old, told) = block.launch.releases.with(p as usize, tell, change);
+        block.found(thread, told);
+        Ok(old)
+    });
+    poll();
+    old
+}
+
+#[track_caller]
+pub fn shared_base() -> u32 {
+    SHARED_BASE
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn load_shared<T: Value>(address: u32) -> T {
+    let site = Location::caller();
+    attempt(|block, thread| {
+        let offset = address.wrapping_sub(SHARED_BASE);
+        let start = block.check_shared(By { thread, site }, Touch::Load, offset, size_of::<T>())?;
+        // SAFETY: the bytes are there, and any bits are a `T`.
+        Ok(unsafe { block.shared.as_ptr().add(start).cast::<T>().read_unaligned() })
+    })
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
+    let site = Location::caller();
+    attempt(|block, thread| {
+        let offset = address.wrapping_sub(SHARED_BASE);
+        let start = block.check_shared(By { thread, site }, Touch::Store, offset, size_of::<T>())?;
+        // SAFETY: the bytes are there.
+        unsafe { block.shared.as_mut_ptr().add(start).cast::<T>().write_unaligned(value) };
+        Ok(())
+    });
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
+    let site = Location::caller();
+    let old = attempt(|block, thread| {
+        let offset = address.wrapping_sub(SHARED_BASE);
+        let start = block.check_shared(By { thread, site }, Touch::AtomicStore, offset, size_of::<T>())?;
+        let tell = Tell::Also(block.fenced(thread));
+        let word = block.shared[start..].as_mut_ptr().cast::<T>();
+        let (old, told) = block.releases.with(start, tell, || {
+            // SAFETY: the bytes are there, and any bits are a `T`.
+            unsafe {
+                let old = word.read_unaligned();
+                word.write_unaligned(update.apply(old));
+                old
+            }
+        });
+        block.found(thread, told);
+        Ok(old)
+    });
+    poll();
+    old
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn copy_async(to: u32, from: *const u8) {
+    let site = Location::caller();
+    attempt(|block, thread| {
+        let by = By { thread, site };
+        block.check_global(by, Touch::Load, from as usize, 16)?;
+        // SAFETY: just checked.
+        let bytes = unsafe { memory::read(from.cast::<[u8; 16]>()) };
+        block.start_copy(by, to.wrapping_sub(SHARED_BASE), bytes)
+    });
+}
+
+#[track_caller]
+pub fn commit_group() {
+    with(|block, thread| block.lanes[thread as usize].copies.commit());
+}
+
+#[track_caller]
+pub fn wait_group<const N: u32>() {
+    attempt(|block, thread| block.finish_copies(thread, N as usize));
+}

@@ -1,0 +1,294 @@
+//! A block while it runs: its threads, what they wait for, its shared memory, and the shadows that find faults.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::{Location, resume_unwind};
+use std::sync::Arc;
+
+use corosensei::Yielder;
+use rustc_hash::FxBuildHasher;
+
+use super::clock::{Clocks, Horizon};
+use super::copies::Copies;
+use super::fault::{Access, Address, Fault, Place, Site, Touch};
+use super::launch::Launch;
+use super::memory::POISON;
+use super::random::Random;
+use super::releases::Releases;
+use super::shadow::{PAGE_BYTES, Page};
+use super::trace::TracePage;
+use crate::primitive::{Barrier, Collective, Mma};
+
+/// What a check says: boxed, because it stands in the way of each access.
+pub type Checked<T> = Result<T, Box<Fault>>;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wait {
+    /// Its turn.
+    Turn,
+    /// The next round of the block.
+    Nap,
+    /// All that its warp does now.
+    Active,
+    Collective {
+        op: Collective,
+        mask: u32,
+        width: u32,
+    },
+    Mma(Mma),
+    Barrier(Barrier),
+    /// Nothing: it has returned.
+    Done,
+}
+
+/// One thread.
+pub struct Lane {
+    pub wait: Wait,
+    /// The call that it waits in.
+    pub site: Option<Site>,
+    /// What it brings to a collective, and then takes from it.
+    pub value: u64,
+    pub argument: u32,
+    pub flag: bool,
+    /// What it brings to a matrix product: a, b and c; then d in the place of c.
+    pub fragments: [u32; 10],
+    /// How to give up the turn; set before its first one.
+    pub yielder: *const Yielder<(), ()>,
+    /// How often it gave up its turn because it may be spinning.
+    pub naps: u32,
+    /// Ordered accesses since the last of these.
+    pub polls: u32,
+    /// What it knew at its last fence: its next atomic store releases that.
+    pub fenced: Option<Arc<Horizon>>,
+    /// What its atomic loads found released: its next fence acquires that.
+    pub found: Option<Arc<Horizon>>,
+    pub copies: Copies,
+}
+
+/// Which lanes of a warp are where.
+#[derive(Clone, Copy, Default)]
+pub struct Warp {
+    pub ready: u32,
+    pub napping: u32,
+    /// At a collective of the warp.
+    pub meeting: u32,
+    /// At a barrier of the block.
+    pub stopped: u32,
+    /// Returned, or never there.
+    pub done: u32,
+}
+
+/// Whether a byte of shared memory holds anything.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Content {
+    Nothing,
+    Value,
+    /// An asynchronous copy may be writing it.
+    InFlight,
+}
+
+/// Shadows, kept from block to block: see [`Page`].
+#[derive(Default)]
+pub struct Shadows {
+    pub shared: Vec<Page>,
+    pub global: Vec<Page>,
+    /// Above all tags in the pages.
+    pub tag: u32,
+}
+
+/// What was done, for the [`Report`](super::Report).
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub turns: u64,
+    pub collectives: u64,
+    pub barriers: u64,
+}
+
+/// A block.
+pub struct Block {
+    pub launch: Arc<Launch>,
+    /// Its number in the grid.
+    pub number: u32,
+    pub lanes: Vec<Lane>,
+    pub warps: Vec<Warp>,
+    pub clocks: Clocks,
+    pub random: Random,
+    pub shared: Vec<u8>,
+    pub contents: Vec<Content>,
+    /// Threads that wait at a named barrier.
+    pub named: u32,
+    /// What was released in shared memory.
+    pub releases: Releases,
+    pub shadows: Shadows,
+    /// The index in `trace` and in the global shadow of each page of global memory that was touched.
+    pub pages: HashMap<usize, usize, FxBuildHasher>,
+    pub trace: Vec<(usize, TracePage)>,
+    /// Where the last search for a buffer ended.
+    pub near: usize,
+    /// Synchronisations that were called.
+    pub sites: Vec<Site>,
+    pub counts: Counts,
+    pub fault: Option<Box<Fault>>,
+    /// Lanes are being unwound: nothing that they throw is news.
+    pub abandoned: bool,
+}
+
+impl Block {
+    pub fn new(launch: &Arc<Launch>, number: u32, seed: u64, mut shadows: Shadows) -> Self {
+        let threads = launch.threads;
+        let bytes = launch.shared_bytes as usize;
+        shadows.tag += 1;
+        shadows.shared.resize_with(bytes.div_ceil(PAGE_BYTES), Page::default);
+        let warp = |first: u32| {
+            let ready = 1_u32.checked_shl(threads - first).map_or(u32::MAX, |end| end.wrapping_sub(1));
+            Warp { ready, done: !ready, ..Warp::default() }
+        };
+        Self {
+            launch: launch.clone(),
+            number,
+            lanes: (0..threads).map(|_| Lane::default()).collect(),
+            warps: (0..threads).step_by(32).map(warp).collect(),
+            clocks: Clocks::new(number, threads),
+            random: Random::new(seed, u64::from(number)),
+            shared: vec![POISON; bytes],
+            contents: vec![Content::Nothing; bytes],
+            named: 0,
+            releases: Releases::default(),
+            shadows,
+            pages: HashMap::default(),
+            trace: Vec::new(),
+            near: 0,
+            sites: Vec::new(),
+            counts: Counts::default(),
+            fault: None,
+            abandoned: false,
+        }
+    }
+
+    /// The block in x and y.
+    pub fn index(&self) -> (u32, u32) {
+        self.launch.index(self.number)
+    }
+
+    /// Names this epoch of this block in its shadows.
+    pub fn tag(&self) -> u32 {
+        self.shadows.tag + self.clocks.epoch()
+    }
+
+    /// Where `thread` is.
+    pub fn place(&self, thread: u32, site: Option<Site>) -> Place {
+        Place { kernel: self.launch.kernel.clone(), block: self.index(), thread, site }
+    }
+
+    /// An access of shared memory.
+    pub fn shared_access(&self, touch: Touch, offset: u32, bytes: usize) -> Access {
+        let address = Address::Shared { offset, bytes: self.launch.shared_bytes };
+        Access { touch, bytes: bytes as u32, address }
+    }
+
+    /// An access of global memory.
+    pub fn global_access(&self, touch: Touch, address: usize, bytes: usize) -> Access {
+        Access { touch, bytes: bytes as u32, address: self.launch.regions.describe(address) }
+    }
+
+    /// A call that may not be made in this way.
+    pub fn misuse(&self, thread: u32, site: Option<Site>, what: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault::Misuse { at: self.place(thread, site), what: what.into() })
+    }
+
+    /// Whether a synchronisation is to be left out; notes that it was called.
+    pub fn leaves_out(&mut self, site: Site) -> bool {
+        if !self.sites.iter().any(|known| std::ptr::eq(*known, site)) {
+            self.sites.push(site);
+        }
+        self.launch.without.as_ref() == Some(site)
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            wait: Wait::Turn,
+            site: None,
+            value: 0,
+            argument: 0,
+            flag: false,
+            fragments: [0; 10],
+            yielder: std::ptr::null(),
+            naps: 0,
+            polls: 0,
+            fenced: None,
+            found: None,
+            copies: Copies::default(),
+        }
+    }
+}
+
+thread_local! {
+    /// The block and thread that run now on this OS thread.
+    static CURRENT: Cell<(*mut Block, u32)> = const { Cell::new((std::ptr::null_mut(), 0)) };
+}
+
+/// What a lane throws to end itself, when its fault is noted.
+pub struct Halted;
+
+/// Lets the calls that follow be those of `thread`.
+pub fn set_current(block: *mut Block, thread: u32) {
+    CURRENT.set((block, thread));
+}
+
+/// The running block and thread.
+///
+/// # Panics
+/// If no kernel is running on this OS thread.
+#[inline]
+#[track_caller]
+pub fn with<R>(call: impl FnOnce(&mut Block, u32) -> R) -> R {
+    let (block, thread) = CURRENT.get();
+    assert!(
+        !block.is_null(),
+        "functions of cuda_std run in kernels only: launch this one with `Emulator::launch`"
+    );
+    // SAFETY: the runner of the block set it, keeps the block, and does not touch it during a turn; `call` is given no
+    // way to come here again, nor to switch to another thread.
+    call(unsafe { &mut *block }, thread)
+}
+
+/// The same for a call that may be a fault, which ends the thread.
+#[inline]
+#[track_caller]
+pub fn attempt<R>(call: impl FnOnce(&mut Block, u32) -> Checked<R>) -> R {
+    with(call).unwrap_or_else(|fault| halt(fault))
+}
+
+#[cold]
+fn halt(fault: Box<Fault>) -> ! {
+    with(|block, _| block.fault = Some(fault));
+    resume_unwind(Box::new(Halted))
+}
+
+/// Ends the turn of the running thread until what it waits for is there. `bring` fills in what it brings to others.
+#[track_caller]
+pub fn wait(wait: Wait, bring: impl FnOnce(&mut Lane)) {
+    let site = Location::caller();
+    let yielder = with(|block, thread| {
+        block.named += u32::from(matches!(wait, Wait::Barrier(Barrier::Named { .. })));
+        let lane = &mut block.lanes[thread as usize];
+        lane.wait = wait;
+        lane.site = Some(site);
+        bring(lane);
+        let warp = &mut block.warps[thread as usize / 32];
+        let place = match wait {
+            Wait::Turn => &mut warp.ready,
+            Wait::Nap => &mut warp.napping,
+            Wait::Active | Wait::Collective { .. } | Wait::Mma(_) => &mut warp.meeting,
+            Wait::Barrier(_) => &mut warp.stopped,
+            Wait::Done => &mut warp.done,
+        };
+        *place |= 1 << (thread % 32);
+        block.lanes[thread as usize].yielder
+    });
+    // SAFETY: the thread set it at its start, and lives on the stack that holds it.
+    unsafe { (*yielder).suspend(()) }
+}

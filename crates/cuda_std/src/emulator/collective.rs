@@ -1,0 +1,171 @@
+//! What the lanes of a warp do together, computed when all of them have come.
+
+use super::block::{Block, Checked, Wait};
+use super::clock::lanes;
+use super::fault::Fault;
+use super::matrix;
+use crate::primitive::Collective;
+
+/// Completes what lanes of `warp` wait for together, where all are there; says whether any could.
+///
+/// It is called when no lane of the warp can go on by itself.
+pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
+    let mut met = false;
+    let mut left = block.warps[warp].meeting;
+    while left != 0 {
+        let first = left.trailing_zeros() as usize;
+        let Block { lanes: threads, warps, .. } = block;
+        let warp_lanes = &threads[warp * 32..];
+        let wait = warp_lanes[first].wait;
+        let mut alike =
+            lanes(left).filter(|&lane| warp_lanes[lane].wait == wait).fold(0, |all, lane| all | 1 << lane);
+        let complete = match wait {
+            Wait::Collective { mask, .. } => alike == mask & !warps[warp].done,
+            Wait::Mma(_) => alike == u32::MAX,
+            _ => {
+                // Lanes stand together where they make the same call.
+                let site = warp_lanes[first].site;
+                alike = lanes(alike)
+                    .filter(|&lane| warp_lanes[lane].site == site)
+                    .fold(0, |all, lane| all | 1 << lane);
+                true
+            }
+        };
+        left &= !alike;
+        if !complete {
+            continue;
+        }
+        match wait {
+            Wait::Collective { op: Collective::Sync, .. } => block.clocks.sync_warp(warp, alike),
+            Wait::Collective { op, width, .. } => compute(block, warp, op, alike, width)?,
+            Wait::Mma(op) => matrix::multiply(op, &mut block.lanes[warp * 32..warp * 32 + 32]),
+            _ => part(block, warp, alike),
+        }
+        let state = &mut block.warps[warp];
+        state.meeting &= !alike;
+        state.ready |= alike;
+        block.counts.collectives += 1;
+        met = true;
+    }
+    Ok(met)
+}
+
+/// Answers `activemask`: the hardware may run lanes that stand together as one, or in parts.
+fn part(block: &mut Block, warp: usize, together: u32) {
+    let bits = block.random.next();
+    let one_part = if bits >> 62 == 0 { bits as u32 } else { u32::MAX };
+    for lane in lanes(together) {
+        let mine = if one_part >> lane & 1 == 1 { one_part } else { !one_part };
+        block.lanes[warp * 32 + lane].value = u64::from(together & mine);
+    }
+}
+
+/// The collective `op` of the lanes of `mask`.
+fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32) -> Checked<()> {
+    let threads = &mut block.lanes[warp * 32..];
+    let mut values = [0_u64; 32];
+    lanes(mask).for_each(|lane| values[lane] = threads[lane].value);
+    let words = || lanes(mask).map(|lane| values[lane] as u32);
+    let mut shared = |value: u64, flag: bool| {
+        for lane in lanes(mask) {
+            (threads[lane].value, threads[lane].flag) = (value, flag);
+        }
+    };
+    let reduce = |fold: fn(u32, u32) -> u32| u64::from(words().reduce(fold).unwrap_or(0));
+    match op {
+        Collective::VoteAll => shared(0, words().all(|word| word != 0)),
+        Collective::VoteAny => shared(0, words().any(|word| word != 0)),
+        Collective::Ballot => {
+            let ballot = lanes(mask).filter(|&lane| values[lane] != 0).fold(0, |all, lane| all | 1 << lane);
+            shared(ballot, true);
+        }
+        Collective::MatchAll => {
+            let same = words().all(|word| Some(word) == words().next());
+            shared(if same { u64::from(mask) } else { 0 }, same);
+        }
+        Collective::MatchAny => {
+            for lane in lanes(mask) {
+                let same = lanes(mask).filter(|&other| values[other] == values[lane]);
+                threads[lane].value = same.fold(0, |all, other| all | 1 << other);
+            }
+        }
+        Collective::ReduceAdd => shared(reduce(u32::wrapping_add), true),
+        Collective::ReduceMin => shared(reduce(u32::min), true),
+        Collective::ReduceMax => shared(reduce(u32::max), true),
+        Collective::ReduceAnd => shared(reduce(|a, b| a & b), true),
+        Collective::ReduceOr => shared(reduce(|a, b| a | b), true),
+        Collective::ReduceXor => shared(reduce(|a, b| a ^ b), true),
+        Collective::Sync => {}
+        Collective::ShuffleUp | Collective::ShuffleDown | Collective::ShuffleIdx | Collective::ShuffleXor => {
+            for lane in lanes(mask) {
+                let argument = threads[lane].argument;
+                let (from, inside) = source(op, lane as u32, argument, width);
+                if mask >> from & 1 == 0 {
+                    return Err(inactive(block, warp, lane, from, mask));
+                }
+                (threads[lane].value, threads[lane].flag) = (values[from as usize], inside);
+            }
+        }
+        Collective::ButterflyAddU32 | Collective::ButterflyAddF32 => {
+            let mut distance = width as usize / 2;
+            while distance > 0 {
+                let before = values;
+                for lane in lanes(mask) {
+                    let other = lane ^ distance;
+                    if mask >> other & 1 == 0 {
+                        return Err(inactive(block, warp, lane, other as u32, mask));
+                    }
+                    let (mine, its) = (before[lane] as u32, before[other] as u32);
+                    values[lane] = u64::from(if op == Collective::ButterflyAddU32 {
+                        mine.wrapping_add(its)
+                    } else {
+                        (f32::from_bits(mine) + f32::from_bits(its)).to_bits()
+                    });
+                }
+                distance /= 2;
+            }
+            lanes(mask).for_each(|lane| threads[lane].value = values[lane]);
+        }
+    }
+    Ok(())
+}
+
+/// Whose value `lane` takes in a shuffle, and whether that lane lies in its segment: its own value if not.
+fn source(op: Collective, lane: u32, argument: u32, width: u32) -> (u32, bool) {
+    let first = lane & !(width - 1);
+    let last = first + width - 1;
+    let from = match op {
+        Collective::ShuffleUp => lane.checked_sub(argument).filter(|&from| from >= first),
+        Collective::ShuffleDown => lane.checked_add(argument).filter(|&from| from <= last),
+        Collective::ShuffleXor => Some(lane ^ (argument & 31)).filter(|&from| from <= last),
+        _ => Some(first | (argument & (width - 1))),
+    };
+    (from.unwrap_or(lane), from.is_some())
+}
+
+fn inactive(block: &Block, warp: usize, lane: usize, asked: u32, mask: u32) -> Box<Fault> {
+    let thread = warp * 32 + lane;
+    let at = block.place(thread as u32, block.lanes[thread].site);
+    Box::new(Fault::InactiveLane { at, lane: asked, mask })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuffles_stay_in_their_segment() {
+        assert_eq!(source(Collective::ShuffleUp, 9, 1, 8), (8, true));
+        assert_eq!(source(Collective::ShuffleUp, 8, 1, 8), (8, false));
+        assert_eq!(source(Collective::ShuffleDown, 14, 1, 8), (15, true));
+        assert_eq!(source(Collective::ShuffleDown, 15, 1, 8), (15, false));
+        assert_eq!(source(Collective::ShuffleIdx, 13, 10, 8), (10, true));
+        assert_eq!(source(Collective::ShuffleXor, 13, 7, 8), (10, true));
+        assert_eq!(source(Collective::ShuffleXor, 3, 8, 8), (3, false));
+        assert_eq!(
+            source(Collective::ShuffleXor, 11, 8, 8),
+            (3, true),
+            "an earlier segment counts as inside"
+        );
+    }
+}

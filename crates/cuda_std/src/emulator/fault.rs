@@ -1,0 +1,316 @@
+//! What a kernel did wrong, in types: which kernel, block and thread, where in the source, and at which address.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// A line of a kernel: the call of a function of this crate.
+pub type Site = &'static Location<'static>;
+
+/// Who did it, and where in the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The name given to the launch.
+    pub kernel: Arc<str>,
+    /// The block in x and y.
+    pub block: (u32, u32),
+    /// The thread of the block.
+    pub thread: u32,
+    /// The call that failed; none for a panic of the kernel itself.
+    pub site: Option<Site>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, thread {}", block_of(&self.kernel, self.block), self.thread)?;
+        self.site.map_or(Ok(()), |site| write!(f, ", at {site}"))
+    }
+}
+
+/// How memory was touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// A plain load.
+    Load,
+    /// A plain store.
+    Store,
+    /// A load with an order (relaxed or acquire).
+    AtomicLoad,
+    /// An atomic update, or a store with an order.
+    AtomicStore,
+}
+
+impl Touch {
+    /// Whether the two, by different threads and with nothing to order them, are a race.
+    pub(super) fn races(self, other: Self) -> bool {
+        (self.writes() || other.writes()) && !(self.atomic() && other.atomic())
+    }
+
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Self::Store | Self::AtomicStore)
+    }
+
+    pub(super) fn atomic(self) -> bool {
+        matches!(self, Self::AtomicLoad | Self::AtomicStore)
+    }
+}
+
+impl fmt::Display for Touch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "load",
+            Self::Store => "store",
+            Self::AtomicLoad => "atomic load",
+            Self::AtomicStore => "atomic store",
+        })
+    }
+}
+
+/// A place in memory, in the words of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// In the block's shared memory, or past it.
+    Shared {
+        /// Bytes from its start.
+        offset: u32,
+        /// Bytes that it has.
+        bytes: u32,
+    },
+    /// In a buffer, or nearest to it.
+    Buffer {
+        /// The buffer's name.
+        name: Arc<str>,
+        /// Bytes from its start; negative before it.
+        offset: i64,
+        /// Bytes of an element.
+        element_bytes: u32,
+        /// Elements.
+        len: u64,
+    },
+    /// There is no buffer at all.
+    Nowhere(usize),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared { offset, bytes } => write!(f, "byte {offset} of {bytes} of shared memory"),
+            Self::Buffer { name, offset, element_bytes, len } => {
+                let element = offset.div_euclid(i64::from(*element_bytes));
+                write!(f, "`{name}` {offset:+} bytes (element {element} of {len})")
+            }
+            Self::Nowhere(address) => write!(f, "address {address:#x}, and the emulator has no buffer"),
+        }
+    }
+}
+
+/// One touch of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// How.
+    pub touch: Touch,
+    /// How many bytes.
+    pub bytes: u32,
+    /// From where on.
+    pub address: Address,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes at {}", self.touch, self.bytes, self.address)
+    }
+}
+
+/// The earlier of two accesses that race, or the one that a launch may not hold beside another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// How it touched the memory.
+    pub touch: Touch,
+    /// Whose it was.
+    pub block: (u32, u32),
+    /// Whose it was.
+    pub thread: u32,
+    /// Where in the source.
+    pub site: Site,
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { touch, block: (x, y), thread, site } = self;
+        write!(f, "{touch} by block ({x}, {y}), thread {thread}, at {site}")
+    }
+}
+
+/// Threads of a block that wait for the same, or have returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Which, in rising order.
+    pub threads: Vec<u32>,
+    /// Where they wait (`at sync_threads`) or what for; none if they have returned.
+    pub what: Option<String>,
+    /// The call that they wait in.
+    pub site: Option<Site>,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = self.threads.len() == 1;
+        f.write_str(if one { "thread " } else { "threads " })?;
+        for (number, run) in self.threads.chunk_by(|a, b| a + 1 == *b).enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            match run {
+                [one] => write!(f, "{comma}{one}")?,
+                _ => write!(f, "{comma}{}..={}", run[0], run[run.len() - 1])?,
+            }
+        }
+        match &self.what {
+            Some(what) => write!(f, " {} {what}", if one { "waits" } else { "wait" })?,
+            None => write!(f, " {} returned", if one { "has" } else { "have" })?,
+        }
+        self.site.map_or(Ok(()), |site| write!(f, " (at {site})"))
+    }
+}
+
+/// A block in words.
+fn block_of(kernel: &str, (x, y): (u32, u32)) -> String {
+    format!("kernel `{kernel}`, block ({x}, {y})")
+}
+
+/// The lines of a fault that says who waits for what.
+fn lines(groups: &[Waiting]) -> String {
+    groups.iter().map(|group| format!("\n  {group}")).collect()
+}
+
+/// What went wrong in a launch. A fault ends the launch; what it wrote until then stays written.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Memory that does not belong to the kernel.
+    #[error("{at}: {access} is out of bounds")]
+    OutOfBounds {
+        /// By whom.
+        at: Place,
+        /// Of what.
+        access: Access,
+    },
+    /// An address that is not a multiple of the size of the access.
+    #[error("{at}: {access} is misaligned; the address must be a multiple of {}", access.bytes)]
+    Misaligned {
+        /// By whom.
+        at: Place,
+        /// Of what.
+        access: Access,
+    },
+    /// A load of bytes that nothing has written.
+    #[error("{at}: {access} reads what was never written")]
+    Uninitialised {
+        /// By whom.
+        at: Place,
+        /// Of what.
+        access: Access,
+    },
+    /// An access of bytes that an asynchronous copy may be writing: its group was not waited for.
+    #[error("{at}: {access} meets an asynchronous copy that was not waited for")]
+    InFlight {
+        /// By whom.
+        at: Place,
+        /// Of what.
+        access: Access,
+    },
+    /// Two threads touch the same bytes, one of them writes, and nothing orders the two.
+    #[error(
+        "{at}: {access} races with the {other}; no barrier, sync_warp or release and acquire orders the two"
+    )]
+    Race {
+        /// The later one.
+        at: Place,
+        /// What it did.
+        access: Access,
+        /// The earlier one.
+        other: Box<Other>,
+    },
+    /// A launch writes what it also reads through the read-only path, which may show the old bytes or the new.
+    #[error(
+        "{at}: {access} and the {other} of one launch; one of them is a load of data that nobody may write"
+    )]
+    ReadOnly {
+        /// By whom.
+        at: Place,
+        /// Of what.
+        access: Access,
+        /// The other access.
+        other: Box<Other>,
+    },
+    /// Some threads wait at a barrier of the whole block, and the others have returned.
+    #[error("{}: a barrier was reached by a part of the block:{}", block_of(kernel, *block), lines(groups))]
+    PartialBarrier {
+        /// The name given to the launch.
+        kernel: Arc<str>,
+        /// The block in x and y.
+        block: (u32, u32),
+        /// Who waits where.
+        groups: Vec<Waiting>,
+    },
+    /// No thread of the block can go on.
+    #[error("{} is stuck:{}", block_of(kernel, *block), lines(groups))]
+    Stuck {
+        /// The name given to the launch.
+        kernel: Arc<str>,
+        /// The block in x and y.
+        block: (u32, u32),
+        /// Who waits where.
+        groups: Vec<Waiting>,
+    },
+    /// A call that the lanes of a warp or the threads of a block may not make in this way.
+    #[error("{at}: {what}")]
+    Misuse {
+        /// By whom.
+        at: Place,
+        /// What is wrong, and what would be right.
+        what: String,
+    },
+    /// A lane took the value of a lane that did not bring one.
+    #[error("{at}: the shuffle of mask {mask:#010x} reads lane {lane}, which takes no part in it")]
+    InactiveLane {
+        /// By whom.
+        at: Place,
+        /// The lane that was asked.
+        lane: u32,
+        /// The lanes of the shuffle.
+        mask: u32,
+    },
+    /// The kernel panicked, which is a trap on the device.
+    #[error("{at}: panicked: {message}")]
+    Panic {
+        /// By whom.
+        at: Place,
+        /// What it said.
+        message: String,
+    },
+    /// A launch that no device takes.
+    #[error("kernel `{kernel}`: {parameter} ({value}) must be {bound}")]
+    BadLaunch {
+        /// The name given to the launch.
+        kernel: Arc<str>,
+        /// What is wrong.
+        parameter: &'static str,
+        /// What was given.
+        value: u64,
+        /// What it must be.
+        bound: &'static str,
+    },
+    /// The host reads from a buffer what no launch wrote.
+    #[error(
+        "element {element} of `{buffer}` ({len} elements) was never written; a launch must write all that is read"
+    )]
+    Unwritten {
+        /// The buffer's name.
+        buffer: Arc<str>,
+        /// The first such element.
+        element: u64,
+        /// Elements of the buffer.
+        len: u64,
+    },
+}

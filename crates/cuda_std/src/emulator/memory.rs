@@ -1,0 +1,287 @@
+//! Global memory: buffers that know their bounds and which of their bytes were ever written.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytemuck::Pod;
+
+use super::fault::{Address, Fault};
+use crate::{Value, Word};
+
+/// What a driver aligns allocations to; as many bytes lie unused on both sides, so that neighbours never touch.
+const ALIGNMENT: usize = 256;
+
+/// What memory holds before anyone writes it: neither a small number nor a pleasant float.
+pub const POISON: u8 = 0xA5;
+
+/// The memory of one buffer.
+pub struct Region {
+    name: Arc<str>,
+    start: NonNull<u8>,
+    bytes: usize,
+    element_bytes: usize,
+    /// A bit for each byte that was written.
+    written: Vec<AtomicU64>,
+}
+
+// SAFETY: the memory is the region's own; kernels touch it through atomic operations only, the host between launches.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn new(name: Arc<str>, bytes: usize, element_bytes: usize) -> Self {
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout has a size above zero.
+        let Some(whole) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        // SAFETY: the layout has ALIGNMENT bytes before the region, and as many behind it.
+        let start = unsafe {
+            whole.write_bytes(POISON, layout.size());
+            whole.add(ALIGNMENT)
+        };
+        let written = (0..bytes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { name, start, bytes, element_bytes, written }
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes + 2 * ALIGNMENT, ALIGNMENT).expect("a buffer fits the address space")
+    }
+
+    fn start(&self) -> usize {
+        self.start.as_ptr() as usize
+    }
+
+    /// Which of the 64 bytes around `address` an access of `bytes` (at most 16, aligned) touches, and where they are.
+    fn bits(&self, address: usize, bytes: usize) -> (&AtomicU64, u64) {
+        let offset = address - self.start();
+        (&self.written[offset / 64], ((1 << bytes) - 1) << (offset % 64))
+    }
+
+    /// Whether all the bytes were written.
+    pub fn is_written(&self, address: usize, bytes: usize) -> bool {
+        let (word, mask) = self.bits(address, bytes);
+        word.load(Relaxed) & mask == mask
+    }
+
+    /// Notes that the bytes are written.
+    pub fn mark_written(&self, address: usize, bytes: usize) {
+        let (word, mask) = self.bits(address, bytes);
+        if word.load(Relaxed) & mask != mask {
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// How far `address` lies outside.
+    fn distance(&self, address: usize) -> usize {
+        self.start().saturating_sub(address).max((address + 1).saturating_sub(self.start() + self.bytes))
+    }
+
+    fn describe(&self, address: usize) -> Address {
+        Address::Buffer {
+            name: self.name.clone(),
+            offset: address as i64 - self.start() as i64,
+            element_bytes: self.element_bytes as u32,
+            len: (self.bytes / self.element_bytes) as u64,
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: `new` allocated it with this layout, ALIGNMENT bytes before the start.
+        unsafe { dealloc(self.start.as_ptr().sub(ALIGNMENT), Self::layout(self.bytes)) };
+    }
+}
+
+/// The buffers of an emulator, by rising address.
+#[derive(Clone, Default)]
+pub struct Regions(Vec<Arc<Region>>);
+
+impl Regions {
+    /// The region that holds all the bytes; `near` is where the search begins, and keeps the answer.
+    pub fn find(&self, address: usize, bytes: usize, near: &mut usize) -> Option<&Region> {
+        let holds =
+            |region: &Region| region.start() <= address && address - region.start() + bytes <= region.bytes;
+        if let Some(region) = self.0.get(*near)
+            && holds(region)
+        {
+            return Some(region);
+        }
+        *near = self.0.partition_point(|region| region.start() <= address).checked_sub(1)?;
+        Some(&*self.0[*near]).filter(|region| holds(region))
+    }
+
+    /// `address` in terms of the nearest buffer.
+    pub fn describe(&self, address: usize) -> Address {
+        let nearest = self.0.iter().min_by_key(|region| region.distance(address));
+        nearest.map_or(Address::Nowhere(address), |region| region.describe(address))
+    }
+}
+
+/// The buffers that live.
+#[derive(Default)]
+pub struct Memory(Mutex<Regions>);
+
+impl Memory {
+    /// The buffers of now.
+    pub fn regions(&self) -> MutexGuard<'_, Regions> {
+        self.0.lock().expect("no panic holds the list of buffers")
+    }
+}
+
+/// An array in the emulator's global memory. It goes when it is dropped; a kernel that uses it later faults.
+pub struct Buffer<T> {
+    region: Arc<Region>,
+    memory: Arc<Memory>,
+    element: PhantomData<T>,
+}
+
+impl<T: Pod> Buffer<T> {
+    pub(super) fn new(memory: &Arc<Memory>, name: &str, len: usize) -> Self {
+        let region = Arc::new(Region::new(name.into(), len * size_of::<T>(), size_of::<T>()));
+        let regions = &mut memory.regions().0;
+        let place = regions.partition_point(|other| other.start() < region.start());
+        regions.insert(place, region.clone());
+        Self { region, memory: memory.clone(), element: PhantomData }
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.region.bytes / size_of::<T>()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.region.bytes == 0
+    }
+
+    /// The address, for a kernel that reads.
+    pub fn as_ptr(&self) -> *const T {
+        self.region.start.as_ptr().cast()
+    }
+
+    /// The address, for a kernel that writes.
+    pub fn as_mut_ptr(&self) -> *mut T {
+        self.region.start.as_ptr().cast()
+    }
+
+    /// Copies `values` to the buffer's beginning.
+    ///
+    /// # Panics
+    /// If there are more values than elements.
+    pub fn write(&mut self, values: &[T]) {
+        assert!(values.len() <= self.len(), "{} values into a buffer of {}", values.len(), self.len());
+        self.overwrite(size_of_val(values), |start| {
+            // SAFETY: `overwrite` gives room for these bytes, and no launch runs.
+            unsafe { start.copy_from_nonoverlapping(NonNull::from(values).cast(), size_of_val(values)) }
+        });
+    }
+
+    /// Sets every byte to `byte`.
+    pub fn fill(&mut self, byte: u8) {
+        let bytes = self.region.bytes;
+        // SAFETY: as in `write`.
+        self.overwrite(bytes, |start| unsafe { start.write_bytes(byte, bytes) });
+    }
+
+    /// Lets `write` overwrite the first `bytes` bytes, and notes that they are written.
+    fn overwrite(&mut self, bytes: usize, write: impl FnOnce(NonNull<u8>)) {
+        write(self.region.start);
+        for (number, word) in self.region.written.iter().enumerate() {
+            let within = bytes.saturating_sub(number * 64).min(64);
+            let mask = u64::MAX.checked_shr(64 - within as u32).unwrap_or(0);
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// A copy of the elements.
+    ///
+    /// # Errors
+    /// [`Fault::Unwritten`] if any of them was never written.
+    pub fn read(&self) -> Result<Vec<T>, Fault> {
+        let Region { start, bytes, element_bytes, ref written, ref name } = *self.region;
+        let unwritten = written.iter().enumerate().find_map(|(number, word)| {
+            let first = number * 64 + word.load(Relaxed).trailing_ones() as usize;
+            (first < (number * 64 + 64).min(bytes)).then_some(first)
+        });
+        if let Some(byte) = unwritten {
+            return Err(Fault::Unwritten {
+                buffer: name.clone(),
+                element: (byte / element_bytes) as u64,
+                len: self.len() as u64,
+            });
+        }
+        let mut values = vec![T::zeroed(); self.len()];
+        // SAFETY: both hold `bytes` bytes, any bits are a `T`, and no launch runs.
+        unsafe { start.copy_to_nonoverlapping(NonNull::from(&mut values[..]).cast(), bytes) };
+        Ok(values)
+    }
+}
+
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        self.memory.regions().0.retain(|region| !Arc::ptr_eq(region, &self.region));
+    }
+}
+
+/// Reads global memory.
+///
+/// # Safety
+/// The address is that of a `T` in a region, aligned to its size.
+pub unsafe fn read<T: Value>(from: *const T) -> T {
+    let from = from.cast_mut();
+    // SAFETY: promised; the atomic types have the size of `T`, and every pattern of bits is a `T`.
+    unsafe {
+        match size_of::<T>() {
+            1 => std::mem::transmute_copy(&AtomicU8::from_ptr(from.cast()).load(Relaxed)),
+            2 => std::mem::transmute_copy(&AtomicU16::from_ptr(from.cast()).load(Relaxed)),
+            4 => std::mem::transmute_copy(&AtomicU32::from_ptr(from.cast()).load(Relaxed)),
+            8 => std::mem::transmute_copy(&AtomicU64::from_ptr(from.cast()).load(Relaxed)),
+            _ => std::mem::transmute_copy(
+                &[0, 1].map(|half| AtomicU64::from_ptr(from.cast::<u64>().add(half)).load(Relaxed)),
+            ),
+        }
+    }
+}
+
+/// Writes global memory.
+///
+/// # Safety
+/// As [`read`].
+pub unsafe fn write<T: Value>(to: *mut T, value: T) {
+    // SAFETY: promised; the atomic types have the size of `T`.
+    unsafe {
+        match size_of::<T>() {
+            1 => AtomicU8::from_ptr(to.cast()).store(std::mem::transmute_copy(&value), Relaxed),
+            2 => AtomicU16::from_ptr(to.cast()).store(std::mem::transmute_copy(&value), Relaxed),
+            4 => AtomicU32::from_ptr(to.cast()).store(std::mem::transmute_copy(&value), Relaxed),
+            8 => AtomicU64::from_ptr(to.cast()).store(std::mem::transmute_copy(&value), Relaxed),
+            _ => {
+                let halves: [u64; 2] = std::mem::transmute_copy(&value);
+                for (half, bits) in halves.into_iter().enumerate() {
+                    AtomicU64::from_ptr(to.cast::<u64>().add(half)).store(bits, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Replaces what is in global memory by what `change` makes of it, in one step; gives back what was there.
+///
+/// # Safety
+/// As [`read`].
+pub unsafe fn update<T: Word>(place: *mut T, change: impl Fn(T) -> T) -> T {
+    let change = |old: u64| change(T::from_bits(old)).bits();
+    // SAFETY: promised; the atomic types have the size of `T`.
+    T::from_bits(unsafe {
+        if size_of::<T>() == 4 {
+            let word = AtomicU32::from_ptr(place.cast());
+            u64::from(word.update(SeqCst, SeqCst, |old| change(old.into()) as u32))
+        } else {
+            AtomicU64::from_ptr(place.cast()).update(SeqCst, SeqCst, change)
+        }
+    })
+}

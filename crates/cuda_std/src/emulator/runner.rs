@@ -1,0 +1,169 @@
+//! Runs the threads of a block in turn: one coroutine each, which gives up its turn where it must wait for others.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use corosensei::{Coroutine, CoroutineResult};
+
+use super::barrier;
+use super::block::{Block, Checked, Halted, Shadows, Wait, set_current, with};
+use super::collective;
+use super::fault::Fault;
+use super::launch::Launch;
+use super::stacks::{LaneStack, Stacks};
+
+/// After one in so many collectives, another warp goes on though this one could.
+const STAY: u64 = 16;
+
+/// What is left of a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Round {
+    /// Threads have moved on.
+    Moved,
+    /// Threads spin, and nothing else has happened.
+    Idle,
+    /// All threads have returned.
+    Done,
+}
+
+/// A block with its coroutines.
+pub struct Runner<'a> {
+    block: *mut Block,
+    coroutines: Vec<Coroutine<(), (), (), LaneStack>>,
+    order: Vec<usize>,
+    stacks: &'a Stacks,
+}
+
+impl<'a> Runner<'a> {
+    /// A block that will run `kernel` in each of its threads.
+    pub fn new(
+        launch: &Arc<Launch>,
+        number: u32,
+        seed: u64,
+        kernel: &'a (dyn Fn() + Sync),
+        stacks: &'a Stacks,
+        shadows: Shadows,
+    ) -> Self {
+        let block = Box::into_raw(Box::new(Block::new(launch, number, seed, shadows)));
+        let threads = launch.threads as usize;
+        let coroutine = |stack| {
+            // SAFETY: `kernel` outlives this runner, and dropping a coroutine ends what runs on it.
+            unsafe {
+                Coroutine::with_stack_unchecked(stack, move |yielder: &corosensei::Yielder<(), ()>, ()| {
+                    with(|block, thread| block.lanes[thread as usize].yielder = yielder);
+                    catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(caught);
+                })
+            }
+        };
+        let coroutines = stacks.take(threads).into_iter().map(coroutine).collect();
+        Self { block, coroutines, order: (0..threads.div_ceil(32)).collect(), stacks }
+    }
+
+    fn block(&mut self) -> &mut Block {
+        // SAFETY: made by `new`, freed by `drop`; the turns of threads, which use it as well, are within `turn`.
+        unsafe { &mut *self.block }
+    }
+
+    /// Lets each warp run until it waits for others.
+    pub fn round(&mut self) -> Checked<Round> {
+        let mut order = std::mem::take(&mut self.order);
+        self.block().random.shuffle(&mut order);
+        let mut moved = false;
+        for &warp in &order {
+            moved |= self.run(warp)?;
+            moved |= barrier::meet(self.block())?;
+        }
+        self.order = order;
+        let block = self.block();
+        let mut napping = false;
+        for warp in &mut block.warps {
+            napping |= warp.napping != 0;
+            warp.ready |= std::mem::take(&mut warp.napping);
+        }
+        if block.warps.iter().all(|warp| warp.done == u32::MAX) {
+            return Ok(Round::Done);
+        }
+        match (moved, napping) {
+            (true, _) => Ok(Round::Moved),
+            (false, true) => Ok(Round::Idle),
+            (false, false) => Err(barrier::stuck(block)),
+        }
+    }
+
+    /// Lets the lanes of `warp` run until they wait for others, or chance says that others may go first; says whether
+    /// any did more than to look and wait on.
+    fn run(&mut self, warp: usize) -> Checked<bool> {
+        let mut moved = false;
+        loop {
+            if self.block().warps[warp].ready != 0 {
+                for lane in self.block().random.lanes() {
+                    if self.block().warps[warp].ready >> lane & 1 == 1 {
+                        moved |= self.turn(warp, lane)?;
+                    }
+                }
+            } else if !collective::meet(self.block(), warp)? {
+                return Ok(moved);
+            } else if self.block().random.next().is_multiple_of(STAY) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Lets one thread run until it waits; says whether for more than another look.
+    fn turn(&mut self, warp: usize, lane: usize) -> Checked<bool> {
+        let thread = warp * 32 + lane;
+        let block = self.block();
+        block.warps[warp].ready &= !(1 << lane);
+        block.counts.turns += 1;
+        set_current(self.block, thread as u32);
+        let result = self.coroutines[thread].resume(());
+        set_current(std::ptr::null_mut(), 0);
+        let block = self.block();
+        if let CoroutineResult::Return(()) = result {
+            block.lanes[thread].wait = Wait::Done;
+            block.warps[warp].done |= 1 << lane;
+        }
+        block.fault.take().map_or(Ok(block.lanes[thread].wait != Wait::Nap), Err)
+    }
+
+    /// The block, when its threads have returned or are to go no further.
+    pub fn finish(mut self) -> Box<Block> {
+        self.block().abandoned = true;
+        let block = self.block;
+        let mut stacks = Vec::with_capacity(self.coroutines.len());
+        for (thread, mut coroutine) in self.coroutines.drain(..).enumerate() {
+            // What a thread holds on its stack is dropped there, as that thread.
+            set_current(block, thread as u32);
+            if coroutine.started() && !coroutine.done() {
+                coroutine.force_unwind();
+            }
+            if coroutine.done() {
+                stacks.push(coroutine.into_stack());
+            }
+        }
+        set_current(std::ptr::null_mut(), 0);
+        self.stacks.give_back(stacks.into_iter());
+        // SAFETY: made by `Box::into_raw` in `new`, and given away once: `self` ends here.
+        unsafe { Box::from_raw(block) }
+    }
+}
+
+/// What a thread threw: nothing new if its fault is noted, or if it is being ended.
+fn caught(thrown: Box<dyn Any + Send>) {
+    if thrown.is::<Halted>() {
+        return;
+    }
+    let abandoned = with(|block, thread| {
+        if !block.abandoned {
+            let message = thrown.downcast_ref::<String>().cloned();
+            let message = message.or_else(|| thrown.downcast_ref::<&str>().map(ToString::to_string));
+            let at = block.place(thread, None);
+            block.fault = Some(Box::new(Fault::Panic { at, message: message.unwrap_or_default() }));
+        }
+        block.abandoned
+    });
+    if abandoned {
+        resume_unwind(thrown);
+    }
+}

@@ -1,0 +1,201 @@
+//! Who touched which bytes: the shadow of shared memory, and of global memory within a block.
+//!
+//! A cell stands for 4 bytes, or for one in pages where narrower accesses happen. It holds the accesses of this epoch
+//! (since the last barrier of the block) that a later one could race with: what came before is ordered before all.
+//! Cells are never cleared: each has the tag of its epoch, and tags rise from block to block.
+
+use super::clock::{Clocks, lanes};
+use super::fault::{Site, Touch};
+
+/// Bytes that a page stands for; no access crosses its borders.
+pub const PAGE_BYTES: usize = 256;
+
+/// Who touches memory now.
+#[derive(Clone, Copy)]
+pub struct Toucher<'a> {
+    pub touch: Touch,
+    pub thread: u32,
+    pub site: Site,
+    /// Names the block and its epoch.
+    pub tag: u32,
+    pub clocks: &'a Clocks,
+}
+
+/// Accesses of lanes of one warp that were alike.
+#[derive(Clone, Copy)]
+struct Entry {
+    site: Site,
+    clock: u32,
+    lanes: u32,
+    warp: u8,
+    touch: Touch,
+}
+
+/// An earlier access that races with the one now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rival {
+    pub touch: Touch,
+    pub thread: u32,
+    pub site: Site,
+}
+
+impl Entry {
+    /// The first thread of this entry that `toucher` races with.
+    fn rival(&self, toucher: &Toucher<'_>) -> Option<Rival> {
+        if !self.touch.races(toucher.touch) {
+            return None;
+        }
+        let thread = lanes(self.lanes)
+            .map(|lane| u32::from(self.warp) * 32 + lane as u32)
+            .find(|&thread| !toucher.clocks.knows(toucher.thread, thread, self.clock))?;
+        Some(Rival { touch: self.touch, thread, site: self.site })
+    }
+}
+
+/// The accesses of some bytes in one epoch. Most cells have one.
+#[derive(Clone, Default)]
+struct Cell {
+    tag: u32,
+    first: Option<Entry>,
+    more: Vec<Entry>,
+}
+
+impl Cell {
+    fn touch(&mut self, toucher: &Toucher<'_>, now: Entry) -> Result<(), Rival> {
+        if self.tag != toucher.tag {
+            self.tag = toucher.tag;
+            self.more.clear();
+            self.first = Some(now);
+            return Ok(());
+        }
+        for entry in self.first.iter().chain(&self.more) {
+            if let Some(rival) = entry.rival(toucher) {
+                return Err(rival);
+            }
+        }
+        if now.touch == Touch::Store {
+            // It races with everything, so everything is known to come before it.
+            self.more.clear();
+            self.first = Some(now);
+            return Ok(());
+        }
+        // This thread's earlier access of the kind says no more than the new one.
+        let mut merged = false;
+        for entry in self.first.iter_mut().chain(&mut self.more) {
+            if entry.warp == now.warp && entry.touch == now.touch {
+                entry.lanes &= !now.lanes;
+                if entry.clock == now.clock && !merged {
+                    entry.lanes |= now.lanes;
+                    merged = true;
+                }
+            }
+        }
+        if !merged {
+            self.more.retain(|entry| entry.lanes != 0);
+            self.more.push(now);
+        }
+        Ok(())
+    }
+}
+
+/// The cells of [`PAGE_BYTES`] bytes.
+#[derive(Clone)]
+pub struct Page {
+    cells: Vec<Cell>,
+    /// Bytes of a cell.
+    grain: usize,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { cells: vec![Cell::default(); PAGE_BYTES / 4], grain: 4 }
+    }
+}
+
+impl Page {
+    /// Notes an access of `bytes` bytes from `offset` on, unless it races with an earlier one.
+    pub fn touch(&mut self, offset: usize, bytes: usize, toucher: &Toucher<'_>) -> Result<(), Rival> {
+        if bytes < self.grain {
+            self.cells = self.cells.iter().flat_map(|cell| vec![cell.clone(); 4]).collect();
+            self.grain = 1;
+        }
+        let now = Entry {
+            site: toucher.site,
+            clock: toucher.clocks.now(toucher.thread).clock,
+            lanes: 1 << (toucher.thread % 32),
+            warp: (toucher.thread / 32) as u8,
+            touch: toucher.touch,
+        };
+        let cells = &mut self.cells[offset / self.grain..(offset + bytes) / self.grain];
+        cells.iter_mut().try_for_each(|cell| cell.touch(toucher, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+
+    fn touch(
+        page: &mut Page,
+        clocks: &Clocks,
+        thread: u32,
+        touch: Touch,
+        (offset, bytes): (usize, usize),
+    ) -> Option<u32> {
+        let toucher = Toucher { touch, thread, site: Location::caller(), tag: 1 + clocks.epoch(), clocks };
+        page.touch(offset, bytes, &toucher).err().map(|rival| rival.thread)
+    }
+
+    #[test]
+    fn each_reader_is_remembered() {
+        let clocks = Clocks::new(0, 64);
+        for reader in 0..64 {
+            let mut page = Page::default();
+            for thread in 0..64 {
+                assert_eq!(touch(&mut page, &clocks, thread, Touch::Load, (0, 4)), None);
+            }
+            // Of readers whom the writer does not know, the first is told: itself it knows.
+            let rival = touch(&mut page, &clocks, reader, Touch::Store, (0, 4));
+            assert_eq!(rival, Some(u32::from(reader == 0)));
+        }
+    }
+
+    #[test]
+    fn what_was_met_is_forgotten() {
+        let mut clocks = Clocks::new(0, 64);
+        let mut page = Page::default();
+        assert_eq!(touch(&mut page, &clocks, 5, Touch::Store, (16, 16)), None);
+        assert_eq!(touch(&mut page, &clocks, 6, Touch::Load, (28, 4)), Some(5));
+        clocks.sync_warp(0, u32::MAX);
+        assert_eq!(touch(&mut page, &clocks, 6, Touch::Load, (28, 4)), None);
+        assert_eq!(touch(&mut page, &clocks, 40, Touch::Load, (28, 4)), Some(5));
+        clocks.sync_block();
+        assert_eq!(touch(&mut page, &clocks, 40, Touch::Store, (28, 4)), None);
+        assert_eq!(touch(&mut page, &clocks, 5, Touch::Store, (28, 4)), Some(40));
+    }
+
+    #[test]
+    fn atomics_race_with_plain_accesses_only() {
+        let clocks = Clocks::new(0, 64);
+        let mut page = Page::default();
+        for thread in [3, 40, 3] {
+            assert_eq!(touch(&mut page, &clocks, thread, Touch::AtomicStore, (8, 8)), None);
+        }
+        assert_eq!(touch(&mut page, &clocks, 9, Touch::AtomicLoad, (8, 4)), None);
+        assert_eq!(touch(&mut page, &clocks, 40, Touch::Load, (12, 4)), Some(3));
+        assert_eq!(touch(&mut page, &clocks, 3, Touch::Store, (8, 4)), Some(40));
+    }
+
+    #[test]
+    fn neighbouring_bytes_are_apart() {
+        let clocks = Clocks::new(0, 32);
+        let mut page = Page::default();
+        assert_eq!(touch(&mut page, &clocks, 0, Touch::Store, (0, 4)), None);
+        assert_eq!(touch(&mut page, &clocks, 1, Touch::Store, (4, 1)), None);
+        assert_eq!(touch(&mut page, &clocks, 2, Touch::Store, (5, 1)), None);
+        assert_eq!(touch(&mut page, &clocks, 2, Touch::Store, (3, 1)), Some(0));
+        assert_eq!(touch(&mut page, &clocks, 3, Touch::Load, (4, 2)), Some(1));
+    }
+}

@@ -1,0 +1,240 @@
+//! Blocks of one launch: races between them, what releases and acquires order, and that blocks which wait for each
+//! other get on.
+
+use cuda_std::emulator::{Buffer, Emulator, Fault, Report};
+use cuda_std::prelude::*;
+
+use super::{SEEDS, at, told};
+
+#[test]
+fn blocks_that_write_the_same_race() {
+    for seed in SEEDS {
+        let emulator = Emulator::new(seed);
+        let out = emulator.allocate::<u32>("out", 100);
+        let launch = |stride: u32| {
+            emulator.launch("kernel", (10, 1), 10, 0, || unsafe {
+                let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
+                global::store(at(&out, block * stride + thread), block);
+            })
+        };
+        launch(10).unwrap();
+        let fault = launch(9).unwrap_err();
+        let Fault::Race { at, other, .. } = &fault else { panic!("{fault}") };
+        assert_eq!(at.block.0.abs_diff(other.block.0), 1);
+        assert_eq!(9 * at.block.0 + at.thread, 9 * other.block.0 + other.thread);
+        assert!(told(&fault).contains("at grids.rs: store of 4 bytes at `out` +"), "{fault}");
+    }
+}
+
+#[test]
+fn blocks_that_write_neighbouring_bytes_do_not() {
+    for seed in SEEDS {
+        let emulator = Emulator::new(seed);
+        let out = emulator.upload("out", &[0_u8; 32]);
+        let launch = |reader: u32| {
+            emulator.launch("kernel", (32, 1), 1, 0, || unsafe {
+                let block = thread::block_idx_x();
+                global::store(at(&out, block), block as u8);
+                if block == reader {
+                    // The bytes of blocks 4 to 7.
+                    global::load(at(&out, 4).cast::<u32>());
+                }
+            })
+        };
+        launch(99).unwrap();
+        assert!(out.read().unwrap().into_iter().eq(0..32));
+        let fault = launch(6).unwrap_err();
+        assert!(matches!(fault, Fault::Race { .. }), "{fault}");
+    }
+}
+
+#[test]
+fn a_read_only_load_and_a_store_of_another_block() {
+    for seed in SEEDS {
+        let emulator = Emulator::new(seed);
+        let values = emulator.upload("values", &[0_u32; 64]);
+        let launch = |written: u32| {
+            emulator.launch("kernel", (20, 1), 32, 0, || unsafe {
+                global::load_streaming(at(&values, warp::lane_id()));
+                if thread::block_idx_x() == 9 && warp::lane_id() == 3 {
+                    global::store(at(&values, written), 1);
+                }
+            })
+        };
+        launch(40).unwrap();
+        let fault = launch(20).unwrap_err();
+        assert!(matches!(fault, Fault::ReadOnly { .. }), "{fault}");
+    }
+}
+
+/// Each block sums its part, and the last one to end adds the sums: with what a kernel may forget.
+unsafe fn sum_by_last(values: &Buffer<u32>, sums: &Buffer<u32>, count: &Buffer<u32>, fences: (bool, bool)) {
+    unsafe {
+        let (block, blocks, lane) = (thread::block_idx_x(), thread::grid_dim_x(), warp::lane_id());
+        let sum = warp::warp_sum(warp::FULL_MASK, global::load_readonly(at(values, thread::index_1d())), 32);
+        let mut last = 0;
+        if lane == 0 {
+            global::store(at(sums, block), sum);
+            if fences.0 {
+                thread::grid_fence();
+            }
+            last = u32::from(atomic::add(at(count, 0), 1) == blocks - 1);
+            if fences.1 {
+                thread::grid_fence();
+            }
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        if warp::warp_shuffle_idx(warp::FULL_MASK, last, 0, 32).0 == 1 {
+            let mut sum = 0;
+            let mut block = lane;
+            while block < blocks {
+                sum += global::load(at(sums, block));
+                block += 32;
+            }
+            let sum = warp::warp_sum(warp::FULL_MASK, sum, 32);
+            if lane == 0 {
+                global::store(at(sums, blocks), sum);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_block_reads_all_sums_behind_fences() {
+    for seed in SEEDS {
+        for threads in [1, 2] {
+            let emulator = Emulator::new(seed).threads(threads);
+            let values = emulator.upload("values", &(0..50 * 32).collect::<Vec<u32>>());
+            let launch = |fences| {
+                let sums = emulator.allocate("sums", 51);
+                let count = emulator.upload("count", &[0]);
+                let kernel = || unsafe { sum_by_last(&values, &sums, &count, fences) };
+                emulator.launch("sum_by_last", (50, 1), 32, 0, kernel)?;
+                Ok(sums.read()?[50])
+            };
+            assert_eq!(launch((true, true)), Ok((0..50 * 32).sum::<u32>()));
+            for fences in [(true, false), (false, true)] {
+                let fault = launch(fences).unwrap_err();
+                assert!(matches!(fault, Fault::Race { .. }), "{fault}");
+            }
+        }
+    }
+}
+
+/// A chain of blocks: each adds its number to the sum of the block before, which it waits for. Blocks take their place
+/// in the chain in the order in which they begin.
+unsafe fn chain(ticket: &Buffer<u32>, sums: &Buffer<u32>, ready: &Buffer<u32>, acquire: bool) {
+    unsafe {
+        let place = shared::dynamic_shared_mem::<u32>();
+        let thread = thread::thread_idx_x();
+        if thread == 0 {
+            place.store(atomic::add(at(ticket, 0), 1));
+        }
+        thread::sync_threads();
+        let place = place.load();
+        let mut before = 0;
+        if place > 0 {
+            let flag = at(ready, place - 1);
+            while (if acquire { global::load_acquire(flag) } else { global::load_relaxed(flag) }) == 0 {
+                thread::nanosleep(100);
+            }
+            before = global::load(at(sums, 64 * (place - 1) + thread));
+        }
+        global::store(at(sums, 64 * place + thread), before + place);
+        thread::sync_threads();
+        if thread == 0 {
+            global::store_release(at(ready, place), 1);
+        }
+    }
+}
+
+#[test]
+fn a_chain_of_blocks_gets_on_and_is_ordered_by_release_and_acquire() {
+    for seed in SEEDS {
+        for threads in [1, 2] {
+            let emulator = Emulator::new(seed).threads(threads);
+            let launch = |acquire: bool| {
+                let ticket = emulator.upload("ticket", &[0]);
+                let sums = emulator.allocate::<u32>("sums", 40 * 64);
+                let ready = emulator.upload("ready", &[0; 40]);
+                let kernel = || unsafe { chain(&ticket, &sums, &ready, acquire) };
+                emulator.launch("chain", (40, 1), 64, 4, kernel)?;
+                sums.read()
+            };
+            let sums = launch(true).unwrap();
+            assert!((0..40 * 64).all(|index| sums[index] == (0..=index as u32 / 64).sum()));
+            let fault = launch(false).unwrap_err();
+            assert!(matches!(fault, Fault::Race { .. }), "{fault}");
+        }
+    }
+}
+
+#[test]
+fn a_block_that_waits_for_one_which_has_not_begun_is_stuck() {
+    let emulator = Emulator::new(1).patience(1000);
+    let ready = emulator.upload("ready", &[0; 40]);
+    let fault = emulator.launch("kernel", (40, 1), 32, 0, || unsafe {
+        let block = thread::block_idx_x();
+        if block > 0 {
+            while global::load_acquire(at(&ready, block - 1)) == 0 {}
+        }
+        if warp::lane_id() == 0 {
+            global::store_release(at(&ready, block), 1);
+        }
+    });
+    assert!(matches!(fault, Err(Fault::Stuck { .. })), "{fault:?}");
+}
+
+/// A kernel with all kinds of turns: what it answers, and what was done.
+fn mixture(seed: u64, threads: usize) -> (Vec<u32>, Report) {
+    let emulator = Emulator::new(seed).threads(threads);
+    let out = emulator.allocate("out", 30 * 4 * 96);
+    let report = emulator
+        .launch("mixture", (30, 4), 96, 4, || unsafe {
+            let thread = thread::thread_idx_x();
+            let order = shared::dynamic_shared_mem::<u32>();
+            if thread == 0 {
+                order.store(0);
+            }
+            thread::sync_threads();
+            // In which order do the threads come by?
+            let mine = order.atomic_add(1);
+            let active = warp::activemask();
+            let sum = warp::warp_sum(warp::FULL_MASK, mine ^ active, 8);
+            let block = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
+            global::store(at(&out, block * 96 + thread), sum);
+        })
+        .unwrap();
+    (out.read().unwrap(), report)
+}
+
+#[test]
+fn a_seed_decides_everything_on_any_number_of_threads() {
+    for seed in SEEDS {
+        let (answer, report) = mixture(seed, 1);
+        assert_eq!(mixture(seed, 1), (answer.clone(), report.clone()));
+        assert_eq!(mixture(seed, 2), (answer.clone(), report.clone()));
+        assert_eq!(mixture(seed, 5), (answer.clone(), report));
+        assert_ne!(mixture(seed + 1, 1).0, answer);
+    }
+}
+
+#[test]
+fn a_seed_decides_which_fault_is_told() {
+    let fault = |seed, threads| {
+        let emulator = Emulator::new(seed).threads(threads);
+        let out = emulator.allocate::<u32>("out", 1000);
+        let launch = emulator.launch("kernel", (100, 1), 64, 0, || unsafe {
+            // Many races, within blocks and between them.
+            global::store(at(&out, thread::index_1d() % 1000), 1);
+        });
+        let told = launch.unwrap_err().to_string();
+        let (place, _) = told.split_once(" bytes (element").unwrap();
+        place.to_owned()
+    };
+    for seed in SEEDS {
+        assert_eq!(fault(seed, 1), fault(seed, 1));
+        assert_eq!(fault(seed, 1), fault(seed, 2));
+        assert_eq!(fault(seed, 1), fault(seed, 3));
+    }
+}

@@ -1,0 +1,227 @@
+//! Kernels that are right: the same answers as plain code, for every seed.
+
+use cuda_std::emulator::{Buffer, Emulator};
+use cuda_std::prelude::*;
+
+use super::{SEEDS, at, block};
+
+/// Exclusive sums over a block, by warps and then over warps.
+pub unsafe fn scan(from: &Buffer<u32>, to: &Buffer<u32>) {
+    unsafe {
+        let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
+        let sums = shared::dynamic_shared_mem::<u32>();
+        let mine = global::load_readonly(at(from, thread::index_1d()));
+        let mut sum = mine;
+        let mut distance = 1;
+        while distance < 32 {
+            let (below, inside) = warp::warp_shuffle_up(warp::FULL_MASK, sum, distance, 32);
+            sum += if inside { below } else { 0 };
+            distance *= 2;
+        }
+        if lane == 31 {
+            sums.add(thread / 32).store(sum);
+        }
+        thread::sync_threads();
+        let mut before = 0;
+        for warp in 0..thread / 32 {
+            before += sums.add(warp).load();
+        }
+        global::store(at(to, thread::index_1d()), before + sum - mine);
+    }
+}
+
+#[test]
+fn a_scan() {
+    for seed in SEEDS {
+        let emulator = Emulator::new(seed);
+        let values: Vec<u32> = (0..5 * 256).map(|index| index * 7 % 31).collect();
+        let from = emulator.upload("from", &values);
+        let to = emulator.allocate("to", values.len());
+        let report = emulator.launch("scan", (5, 1), 256, 32, || unsafe { scan(&from, &to) }).unwrap();
+        for (values, sums) in values.chunks(256).zip(to.read().unwrap().chunks(256)) {
+            assert!((0..256).all(|index| sums[index] == values[..index].iter().sum::<u32>()));
+        }
+        assert_eq!((report.blocks, report.barriers, report.warp_operations), (5, 5, 5 * 8 * 5));
+    }
+}
+
+/// Sorts 64 words in shared memory by one warp, each lane two of them.
+pub unsafe fn bitonic_sort(values: &Buffer<u32>) {
+    unsafe {
+        let lane = warp::lane_id();
+        let words = shared::dynamic_shared_mem::<u32>();
+        for index in [lane, lane + 32] {
+            words.add(index).store(global::load(at(values, index)));
+        }
+        let mut size = 2;
+        while size <= 64 {
+            let mut distance = size / 2;
+            while distance > 0 {
+                warp::sync_warp(warp::FULL_MASK);
+                let low = 2 * lane - lane % distance;
+                let (a, b) = (words.add(low).load(), words.add(low + distance).load());
+                if (a > b) == (low & size == 0) {
+                    words.add(low).store(b);
+                    words.add(low + distance).store(a);
+                }
+                distance /= 2;
+            }
+            size *= 2;
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        for index in [lane, lane + 32] {
+            global::store(at(values, index), words.add(index).load());
+        }
+    }
+}
+
+#[test]
+fn a_sort() {
+    for seed in SEEDS {
+        let emulator = Emulator::new(seed);
+        let values: Vec<u32> = (0..64).map(|index| index * 37 % 64).collect();
+        let buffer = emulator.upload("values", &values);
+        emulator.launch("sort", (1, 1), 32, 256, || unsafe { bitonic_sort(&buffer) }).unwrap();
+        assert!(buffer.read().unwrap().into_iter().eq(0..64));
+    }
+}
+
+/// Counts values: lanes with the same value elect one to add for all.
+unsafe fn histogram(values: &Buffer<u32>, counts: &Buffer<u32>) {
+    unsafe {
+        let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
+        let mine = shared::dynamic_shared_mem::<u32>();
+        if thread < 64 {
+            mine.add(thread).store(0);
+        }
+        thread::sync_threads();
+        let value = global::load_readonly(at(values, thread::index_1d()));
+        let same = warp::warp_match_any(warp::FULL_MASK, value);
+        if same.trailing_zeros() == lane {
+            mine.add(value).atomic_add(same.count_ones());
+        }
+        thread::sync_threads();
+        if thread < 64 {
+            atomic::add(at(counts, thread), mine.add(thread).load());
+        }
+    }
+}
+
+#[test]
+fn a_histogram() {
+    for seed in SEEDS {
+        for threads in [1, 2] {
+            let emulator = Emulator::new(seed).threads(threads);
+            let values: Vec<u32> = (0..20 * 128).map(|index: u32| index * index % 61).collect();
+            let from = emulator.upload("values", &values);
+            let counts = emulator.upload("counts", &[0; 64]);
+            let kernel = || unsafe { histogram(&from, &counts) };
+            emulator.launch("histogram", (20, 1), 128, 256, kernel).unwrap();
+            let expected: Vec<u32> =
+                (0..64).map(|value| values.iter().filter(|&&other| other == value).count() as u32).collect();
+            assert_eq!(counts.read().unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn collectives_of_a_part_of_a_warp_and_of_a_partial_warp() {
+    for seed in SEEDS {
+        block(seed, 40, || unsafe {
+            let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
+            // The second warp has 8 lanes: those that are not there take no part.
+            let all = if thread < 32 { u32::MAX } else { 0xff };
+            assert_eq!(warp::warp_vote_ballot(warp::FULL_MASK, true), all);
+            let half = if lane % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa };
+            let least = warp::warp_reduce_min(half & all, lane);
+            assert_eq!(least, lane % 2);
+            assert_eq!(warp::warp_reduce_xor(half & all, 1 << lane), half & all);
+            let (value, inside) = warp::warp_shuffle_idx(all, u64::from(lane) << 40, lane ^ 3, 32);
+            assert_eq!((value, inside), (u64::from(lane ^ 3) << 40, true));
+            assert_eq!(warp::warp_match_all(all, 5), (all, true));
+            assert_eq!(warp::warp_match_all(all, u32::from(lane == 1)), (0, false));
+            assert!(warp::warp_vote_all(all, lane < 32) && !warp::warp_vote_any(all, lane == 32));
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn sums_are_added_in_the_order_of_the_butterfly() {
+    let value = |lane: u32| (lane as f32 + 0.1).powi(5);
+    for width in [2, 8, 32] {
+        let mut sums: Vec<f32> = (0..32).map(value).collect();
+        let mut distance = width as usize / 2;
+        while distance > 0 {
+            sums = (0..32).map(|lane| sums[lane] + sums[lane ^ distance]).collect();
+            distance /= 2;
+        }
+        block(1, 32, || unsafe {
+            let lane = warp::lane_id();
+            let sum: f32 = warp::warp_sum(warp::FULL_MASK, value(lane), width);
+            assert_eq!(sum.to_bits(), sums[lane as usize].to_bits());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn the_active_mask_holds_the_caller_and_is_good_for_a_meeting() {
+    let mut seen = [false; 2];
+    for seed in 0..32 {
+        let emulator = Emulator::new(seed);
+        let masks = emulator.allocate("masks", 32);
+        emulator
+            .launch("kernel", (1, 1), 32, 0, || unsafe {
+                let lane = warp::lane_id();
+                if lane < 20 {
+                    let mask = warp::activemask();
+                    assert!(mask >> lane & 1 == 1 && mask >> 20 == 0);
+                    assert_eq!(warp::warp_vote_ballot(mask, true), mask);
+                    global::store(at(&masks, lane), mask);
+                } else {
+                    global::store(at(&masks, lane), 0);
+                }
+            })
+            .unwrap();
+        seen[usize::from(masks.read().unwrap()[0] == 0xf_ffff)] = true;
+    }
+    assert_eq!(seen, [true; 2], "lanes that stand together run as one, or in parts");
+}
+
+/// Multiplies by the tensor cores what is put into fragments by the page of the instruction, and compares each sum.
+#[test]
+fn matrix_products_follow_the_layout_of_their_fragments() {
+    let a = |row: u32, inner: u32| ((row * 5 + inner * 3) % 17) as i32 - 8;
+    let b = |inner: u32, column: u32| ((inner * 7 + column * 2) % 13) as i32 - 6;
+    let product = |inner: u32, row: u32, column: u32, unsigned: bool| -> i32 {
+        let byte = |value: i32| if unsigned { value as u8 as i32 } else { value };
+        (0..inner).map(|k| byte(a(row, k)) * byte(b(k, column))).sum()
+    };
+    let bytes = |value: &dyn Fn(u32) -> i32| u32::from_le_bytes([0, 1, 2, 3].map(|place| value(place) as u8));
+    let halves = |value: &dyn Fn(u32) -> i32| math::f32_to_half2(value(0) as f32, value(1) as f32);
+    block(1, 32, || unsafe {
+        let (group, pair) = (warp::lane_id() / 4, warp::lane_id() % 4);
+        let corners = [(group, 0), (group + 8, 0), (group, 1), (group + 8, 1)];
+        let sums = [(group, 0), (group, 1), (group + 8, 0), (group + 8, 1)]
+            .map(|(row, next)| (row, 2 * pair + next));
+        let c = sums.map(|(row, column)| (row * 100 + column) as i32);
+
+        let a_halves = corners.map(|(row, far)| halves(&|place| a(row, 2 * pair + place + 8 * far)));
+        let b_halves = [0, 1].map(|far| halves(&|place| b(2 * pair + place + 8 * far, group)));
+        let d = mma::m16n8k16_f16(a_halves, b_halves, c.map(|sum| sum as f32));
+        for ((row, column), (d, c)) in sums.into_iter().zip(d.into_iter().zip(c)) {
+            assert_eq!(d, (product(16, row, column, false) + c) as f32);
+        }
+
+        let a_bytes = corners.map(|(row, far)| bytes(&|place| a(row, 4 * pair + place + 16 * far)));
+        let b_bytes = [0, 1].map(|far| bytes(&|place| b(4 * pair + place + 16 * far, group)));
+        let signed = mma::m16n8k32_i8(a_bytes, b_bytes, c);
+        let unsigned = mma::m16n8k32_u8(a_bytes, b_bytes, c);
+        for (place, (row, column)) in sums.into_iter().enumerate() {
+            assert_eq!(signed[place], product(32, row, column, false) + c[place]);
+            assert_eq!(unsigned[place], product(32, row, column, true) + c[place]);
+        }
+    })
+    .unwrap();
+}

@@ -1,0 +1,45 @@
+//! The emulator: kernels that are right run the same for all seeds, and each way to be wrong is found and told.
+
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "kernels that are wrong on purpose: the emulator checks them"
+)]
+
+mod copies;
+mod faults;
+mod grids;
+mod kernels;
+mod meetings;
+mod mutations;
+mod races;
+
+use cuda_std::emulator::{Buffer, Emulator, Fault, Report};
+
+/// Orders to try: enough that a pair of threads takes both.
+const SEEDS: std::ops::Range<u64> = 0..8;
+
+/// One block of `threads` threads with 1024 bytes of shared memory.
+fn block(seed: u64, threads: u32, kernel: impl Fn() + Sync) -> Result<Report, Fault> {
+    Emulator::new(seed).launch("kernel", (1, 1), threads, 1024, kernel)
+}
+
+/// What a block of `threads` threads does wrong, for each seed.
+fn faults(threads: u32, kernel: impl Fn() + Sync) -> Vec<Fault> {
+    SEEDS.map(|seed| block(seed, threads, &kernel).expect_err("the kernel is wrong")).collect()
+}
+
+/// What it says, of places in this folder without the folder, the line and the column.
+fn told(fault: &Fault) -> String {
+    let text = fault.to_string().replace("crates/cuda_std/tests/emulator/", "");
+    let mut parts = text.split(".rs:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
+        format!("{all}.rs{rest}")
+    })
+}
+
+/// Element `index` of a buffer, for kernels to read or write.
+fn at<T: bytemuck::Pod>(buffer: &Buffer<T>, index: u32) -> *mut T {
+    buffer.as_mut_ptr().wrapping_add(index as usize)
+}

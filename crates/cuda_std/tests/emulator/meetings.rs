@@ -1,0 +1,256 @@
+//! Threads that wait: for whom, with whom, and in vain.
+
+use cuda_std::emulator::{Emulator, Fault, Waiting};
+use cuda_std::prelude::*;
+
+use super::{SEEDS, block, faults, told};
+
+fn groups(fault: &Fault) -> Vec<Waiting> {
+    match fault {
+        Fault::Stuck { groups, .. } | Fault::PartialBarrier { groups, .. } => groups.clone(),
+        _ => panic!("{fault}"),
+    }
+}
+
+#[test]
+fn a_barrier_reached_by_a_part_of_the_block() {
+    for fault in faults(96, || {
+        if thread::thread_idx_x() < 40 {
+            unsafe { thread::sync_threads() };
+        }
+    }) {
+        assert_eq!(
+            told(&fault),
+            "kernel `kernel`, block (0, 0): a barrier was reached by a part of the block:\n  threads 0..=39 wait at \
+             sync_threads (at meetings.rs)\n  threads 40..=95 have returned"
+        );
+    }
+}
+
+#[test]
+fn a_stuck_block_says_who_waits_for_what() {
+    for fault in faults(64, || unsafe {
+        match thread::thread_idx_x() {
+            0..16 => warp::sync_warp(warp::FULL_MASK),
+            16..32 => {
+                warp::warp_shuffle_xor(warp::FULL_MASK, 1_u32, 1, 32);
+            }
+            63 => {}
+            _ => thread::sync_threads(),
+        }
+    }) {
+        assert_eq!(
+            told(&fault),
+            "kernel `kernel`, block (0, 0) is stuck:\n  threads 0..=15 wait at sync_warp of lanes 0xffffffff (at \
+             meetings.rs)\n  threads 16..=31 wait at warp_shuffle_xor of lanes 0xffffffff (at meetings.rs)\n  \
+             threads 32..=62 wait at sync_threads (at meetings.rs)\n  thread 63 has returned"
+        );
+        assert_eq!(groups(&fault)[2].threads, (32..63).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn lanes_that_name_each_other_with_different_masks_are_stuck() {
+    for fault in
+        faults(32, || unsafe { warp::sync_warp(if warp::lane_id() % 2 == 0 { u32::MAX } else { !1 }) })
+    {
+        let folded: Vec<String> = groups(&fault).iter().map(ToString::to_string).collect();
+        assert!(folded[0].starts_with("threads 0, 2, 4, 6, 8,"), "{fault}");
+        assert!(folded[1].contains("wait at sync_warp of lanes 0xfffffffe"), "{fault}");
+    }
+}
+
+#[test]
+fn a_lane_must_be_in_its_own_mask() {
+    for fault in faults(32, || unsafe {
+        warp::warp_vote_any(0x7fff_ffff, true);
+    }) {
+        assert_eq!(
+            told(&fault),
+            "kernel `kernel`, block (0, 0), thread 31, at meetings.rs: lane 31 is not in the mask 0x7fffffff that it \
+             gives"
+        );
+    }
+}
+
+#[test]
+fn shuffles_read_lanes_that_take_part() {
+    for fault in faults(32, || unsafe {
+        if warp::lane_id() < 16 {
+            warp::warp_shuffle_down(0xffff, 1_u32, 8, 32);
+        }
+    }) {
+        let Fault::InactiveLane { at, lane, mask } = &fault else { panic!("{fault}") };
+        assert_eq!((at.thread + 8, *mask), (*lane, 0xffff));
+    }
+    // Lanes that have returned take no part, though the mask names them.
+    for fault in faults(32, || unsafe {
+        if warp::lane_id() != 9 {
+            warp::warp_shuffle_idx(warp::FULL_MASK, 1_u32, 9, 32);
+        }
+    }) {
+        assert!(
+            told(&fault).ends_with("the shuffle of mask 0xfffffdff reads lane 9, which takes no part in it"),
+            "{fault}"
+        );
+    }
+    let sum = faults(16, || unsafe {
+        warp::warp_sum(0xffff, 1_u32, 32);
+    });
+    assert!(sum.iter().all(|fault| matches!(fault, Fault::InactiveLane { .. })), "{sum:?}");
+}
+
+#[test]
+fn widths_are_powers_of_two() {
+    let fault = block(1, 32, || unsafe {
+        warp::warp_shuffle_up(u32::MAX, 1_u32, 1, 12);
+    })
+    .unwrap_err();
+    assert!(told(&fault).ends_with("width (12) must be 1, 2, 4, 8, 16 or 32"), "{fault}");
+}
+
+#[test]
+#[expect(clippy::if_same_then_else, reason = "two barriers at different places")]
+fn lanes_of_a_warp_come_to_a_barrier_together() {
+    for fault in faults(64, || unsafe {
+        if thread::thread_idx_x() < 40 {
+            thread::sync_threads();
+        } else {
+            thread::sync_threads();
+        }
+    }) {
+        assert!(
+            told(&fault).contains("thread 40, at meetings.rs: diverged from thread 39 of its warp"),
+            "{fault}"
+        );
+    }
+    for seed in SEEDS {
+        // Whole warps may come from different places.
+        block(seed, 64, || unsafe {
+            if thread::thread_idx_x() < 32 {
+                thread::sync_threads();
+            } else {
+                thread::sync_threads();
+            }
+        })
+        .unwrap();
+    }
+    let fault = block(1, 64, || unsafe {
+        if thread::thread_idx_x() < 32 {
+            thread::sync_threads();
+        } else {
+            thread::sync_threads_count(true);
+        }
+    })
+    .unwrap_err();
+    assert!(told(&fault).contains("waits at sync_threads_count, and thread 0 at sync_threads"), "{fault}");
+}
+
+#[test]
+fn barriers_count_and_decide() {
+    for seed in SEEDS {
+        block(seed, 96, || unsafe {
+            let thread = thread::thread_idx_x();
+            assert_eq!(thread::sync_threads_count(thread % 3 == 0), 32);
+            assert!(thread::sync_threads_or(thread == 70) && !thread::sync_threads_or(false));
+            assert!(thread::sync_threads_and(true) && !thread::sync_threads_and(thread != 70));
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn named_barriers_order_those_who_come() {
+    let words = || shared::dynamic_shared_mem::<u32>();
+    // Two pairs of warps, each with its own barrier; `reach` decides whose word is read afterwards.
+    let kernel = |reach: u32| {
+        move || unsafe {
+            let thread = thread::thread_idx_x();
+            let pair = thread / 64;
+            for round in 0..3 {
+                words().add(thread).store(thread + round);
+                thread::sync_some(1 + pair, 64);
+                let other = (thread + reach) % 128;
+                let value = words().add(other).load();
+                if value != other + round {
+                    panic!("{value} of {other}");
+                }
+                thread::sync_some(1 + pair, 64);
+            }
+        }
+    };
+    for seed in SEEDS {
+        // 128 is one's own word; 64 is in the other pair.
+        block(seed, 128, kernel(128)).unwrap();
+        let fault = block(seed, 128, kernel(64)).unwrap_err();
+        assert!(!matches!(fault, Fault::Stuck { .. }), "{fault}");
+        block(seed, 128, || unsafe {
+            let thread = thread::thread_idx_x();
+            words().add(thread).store(thread);
+            thread::sync_some(1 + thread / 64, 64);
+            let other = thread ^ 32;
+            if words().add(other).load() != other {
+                panic!("not the value of {other}");
+            }
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn what_a_named_barrier_ordered_is_told_on() {
+    // Warp 0 writes; warp 1 meets it, then warp 2 meets warp 1 only.
+    let kernel = |second: bool| {
+        move || unsafe {
+            let word = shared::dynamic_shared_mem::<u32>();
+            let warp = thread::thread_idx_x() / 32;
+            if thread::thread_idx_x() == 0 {
+                word.store(7);
+            }
+            if warp <= 1 {
+                thread::sync_some(1, 64);
+            }
+            if warp >= 1 && second {
+                thread::sync_some(2, 64);
+            }
+            if warp == 2 {
+                word.load();
+            }
+        }
+    };
+    for seed in SEEDS {
+        block(seed, 96, kernel(true)).unwrap();
+        let fault = block(seed, 96, kernel(false)).unwrap_err();
+        assert!(matches!(fault, Fault::Race { .. } | Fault::Uninitialised { .. }), "{fault}");
+    }
+}
+
+#[test]
+fn named_barriers_that_no_device_has_are_refused() {
+    let refused = |barrier, threads| {
+        let fault = block(1, 64, || unsafe { thread::sync_some(barrier, threads) }).unwrap_err();
+        told(&fault)
+    };
+    assert!(refused(0, 64).ends_with("barrier 0 must be 1 to 15"));
+    assert!(refused(16, 64).ends_with("barrier 16 must be 1 to 15"));
+    let wrong = "of barrier 3 must be a multiple of 32, up to the block's 64";
+    assert!(refused(3, 40).ends_with(&format!("threads (40) {wrong}")));
+    assert!(refused(3, 96).ends_with(&format!("threads (96) {wrong}")));
+    let fault = block(1, 96, || unsafe {
+        thread::sync_some(3, if thread::thread_idx_x() < 64 { 64 } else { 96 });
+        thread::sync_some(3, 64);
+    })
+    .unwrap_err();
+    assert!(matches!(fault, Fault::Misuse { .. } | Fault::Stuck { .. }), "{fault}");
+}
+
+#[test]
+fn a_wait_for_nobody_ends() {
+    let emulator = Emulator::new(1).patience(1000);
+    let flag = emulator.upload("flag", &[0_u32]);
+    let fault = emulator
+        .launch("spin", (1, 1), 32, 0, || unsafe { while global::load_acquire(flag.as_ptr()) == 0 {} })
+        .unwrap_err();
+    assert!(told(&fault).contains("is stuck:"), "{fault}");
+    assert!(told(&fault).contains("wait for another thread, again and again (at meetings.rs)"), "{fault}");
+}

@@ -1,0 +1,54 @@
+//! Kernels with one synchronisation left out: each that is needed is missed, and one that is not needed shows.
+
+use cuda_std::emulator::{Emulator, Fault, Site};
+use cuda_std::prelude::*;
+
+use super::SEEDS;
+use super::kernels::{bitonic_sort, scan};
+
+/// The sites of `run`, and of these the ones that it does not need.
+fn needless(run: impl Fn(&Emulator) -> Result<(), Fault>) -> (Vec<Site>, Vec<Site>) {
+    let whole = Emulator::new(0);
+    run(&whole).unwrap();
+    let sites = whole.sites();
+    let passes =
+        |site: &Site| SEEDS.map(|seed| run(&Emulator::new(seed).without(site))).all(|run| run.is_ok());
+    let needless = sites.iter().copied().filter(passes).collect();
+    (sites, needless)
+}
+
+#[test]
+fn each_synchronisation_of_a_kernel_is_missed() {
+    let (sites, needless) = needless(|emulator| {
+        let from = emulator.upload("from", &[1; 256]);
+        let to = emulator.allocate("to", 256);
+        emulator.launch("scan", (1, 1), 256, 32, || unsafe { scan(&from, &to) })?;
+        let values = emulator.upload("values", &(0..64).rev().collect::<Vec<u32>>());
+        emulator.launch("sort", (1, 1), 32, 256, || unsafe { bitonic_sort(&values) }).map(|_| ())
+    });
+    assert_eq!((sites.len(), needless), (3, Vec::new()));
+    assert!(sites.iter().all(|site| site.file().ends_with("kernels.rs")));
+}
+
+#[test]
+fn a_needless_one_shows() {
+    let line = line!() + 6;
+    let (sites, needless) = needless(|emulator| {
+        let kernel = || unsafe {
+            let word = shared::dynamic_shared_mem::<u32>().add(thread::thread_idx_x());
+            word.store(1);
+            thread::sync_threads();
+            word.load();
+            warp::sync_warp(warp::FULL_MASK);
+            if thread::thread_idx_x() < 32 {
+                word.add(32).load();
+                thread::sync_some(3, 32);
+                word.add(31).byte_add(4).store(2);
+            }
+        };
+        emulator.launch("kernel", (1, 1), 64, 256, kernel).map(|_| ())
+    });
+    assert_eq!(sites.iter().map(|site| site.line()).collect::<Vec<_>>(), [line, line + 2, line + 5]);
+    // What follows the barrier is each lane's own: the others order nothing that is shared.
+    assert_eq!(needless.iter().map(|site| site.line()).collect::<Vec<_>>(), [line + 2, line + 5]);
+}
