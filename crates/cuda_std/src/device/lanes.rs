@@ -3,17 +3,24 @@
 use crate::Word;
 use crate::primitive::Collective;
 
+/// A value and a predicate, as the intrinsics return them.
+#[repr(C)]
+struct Flagged {
+    value: u32,
+    flag: bool,
+}
+
 unsafe extern "unadjusted" {
     #[link_name = "llvm.nvvm.bar.warp.sync"]
     fn warp_sync(mask: u32);
     #[link_name = "llvm.nvvm.shfl.sync.up.i32p"]
-    fn shuffle_up(mask: u32, value: u32, delta: u32, bounds: u32) -> (u32, bool);
+    fn shuffle_up(mask: u32, value: u32, delta: u32, bounds: u32) -> Flagged;
     #[link_name = "llvm.nvvm.shfl.sync.down.i32p"]
-    fn shuffle_down(mask: u32, value: u32, delta: u32, bounds: u32) -> (u32, bool);
+    fn shuffle_down(mask: u32, value: u32, delta: u32, bounds: u32) -> Flagged;
     #[link_name = "llvm.nvvm.shfl.sync.idx.i32p"]
-    fn shuffle_idx(mask: u32, value: u32, lane: u32, bounds: u32) -> (u32, bool);
+    fn shuffle_idx(mask: u32, value: u32, lane: u32, bounds: u32) -> Flagged;
     #[link_name = "llvm.nvvm.shfl.sync.bfly.i32p"]
-    fn shuffle_xor(mask: u32, value: u32, bits: u32, bounds: u32) -> (u32, bool);
+    fn shuffle_xor(mask: u32, value: u32, bits: u32, bounds: u32) -> Flagged;
     #[link_name = "llvm.nvvm.vote.all.sync"]
     fn vote_all(mask: u32, predicate: bool) -> bool;
     #[link_name = "llvm.nvvm.vote.any.sync"]
@@ -23,7 +30,7 @@ unsafe extern "unadjusted" {
     #[link_name = "llvm.nvvm.match.any.sync.i32"]
     fn match_any(mask: u32, value: u32) -> u32;
     #[link_name = "llvm.nvvm.match.all.sync.i32p"]
-    fn match_all(mask: u32, value: u32) -> (u32, bool);
+    fn match_all(mask: u32, value: u32) -> Flagged;
     #[link_name = "llvm.nvvm.redux.sync.add"]
     fn reduce_add(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.redux.sync.umin"]
@@ -64,7 +71,10 @@ pub unsafe fn collective<T: Word>(
             Collective::VoteAny => (word, vote_any(mask, word != 0)),
             Collective::Ballot => (ballot(mask, word != 0), false),
             Collective::MatchAny => (match_any(mask, word), false),
-            Collective::MatchAll => match_all(mask, word),
+            Collective::MatchAll => {
+                let Flagged { value, flag } = match_all(mask, word);
+                (value, flag)
+            }
             Collective::ReduceAdd => (reduce_add(word, mask), false),
             Collective::ReduceMin => (reduce_min(word, mask), false),
             Collective::ReduceMax => (reduce_max(word, mask), false),
@@ -101,14 +111,15 @@ unsafe fn shuffle_word(op: Collective, mask: u32, value: u32, argument: u32, wid
     // The instruction's operand: which bits of a lane's number name its segment, and the last lane that may be asked.
     let segment = (32 - width) << 8;
     // SAFETY: the caller's promise.
-    unsafe {
+    let Flagged { value, flag } = unsafe {
         match op {
             Collective::ShuffleUp => shuffle_up(mask, value, argument, segment),
             Collective::ShuffleDown => shuffle_down(mask, value, argument, segment | 31),
             Collective::ShuffleIdx => shuffle_idx(mask, value, argument, segment | 31),
             _ => shuffle_xor(mask, value, argument, segment | 31),
         }
-    }
+    };
+    (value, flag)
 }
 
 /// The sum over each segment by exchange with ever nearer lanes.

@@ -14,25 +14,26 @@ global_asm!(".extern .shared .align 16 .b8 cuda_std_shared[];");
 
 /// Reads a value by the load of its size.
 macro_rules! load {
-    ($instruction:literal, $class:ident, $address:expr, $T:ty, $($option:ident),+) => {
+    ($instruction:literal, $class:ident, $address:expr, $T:ty $(, $option:ident)*) => {
         match size_of::<$T>() {
-            1 => load!(@ $instruction, ".u8", reg16 u8, $class, $address, $($option),+),
-            2 => load!(@ $instruction, ".u16", reg16 u16, $class, $address, $($option),+),
-            4 => load!(@ $instruction, ".u32", reg32 u32, $class, $address, $($option),+),
-            8 => load!(@ $instruction, ".u64", reg64 u64, $class, $address, $($option),+),
+            // Registers have 16 bits at least.
+            1 => transmute_copy(&(load!(@ $instruction, ".u8", reg16 u16, $class, $address $(, $option)*) as u8)),
+            2 => transmute_copy(&load!(@ $instruction, ".u16", reg16 u16, $class, $address $(, $option)*)),
+            4 => transmute_copy(&load!(@ $instruction, ".u32", reg32 u32, $class, $address $(, $option)*)),
+            8 => transmute_copy(&load!(@ $instruction, ".u64", reg64 u64, $class, $address $(, $option)*)),
             _ => {
                 let (a, b, c, d): (u32, u32, u32, u32);
-                asm!(concat!($instruction, ".v4.u32 {{{},{},{},{}}}, [{}];"), out(reg32) a, out(reg32) b, out(reg32) c,
-                    out(reg32) d, in($class) $address, options($($option,)+ nostack));
+                asm!(concat!($instruction, ".v4.u32 {{{},{},{},{}}}, [{}];"), out(reg32) a, out(reg32) b,
+                    out(reg32) c, out(reg32) d, in($class) $address, options($($option,)* nostack));
                 transmute_copy(&[a, b, c, d])
             }
         }
     };
-    (@ $instruction:literal, $suffix:literal, $out:ident $bits:ty, $class:ident, $address:expr, $($option:ident),+) => {{
+    (@ $instruction:literal, $suffix:literal, $out:ident $bits:ty, $class:ident, $address:expr $(, $option:ident)*) => {{
         let bits: $bits;
         asm!(concat!($instruction, $suffix, " {}, [{}];"), out($out) bits, in($class) $address,
-            options($($option,)+ nostack));
-        transmute_copy(&bits)
+            options($($option,)* nostack));
+        bits
     }};
 }
 
@@ -40,10 +41,13 @@ macro_rules! load {
 macro_rules! store {
     ($instruction:literal, $class:ident, $address:expr, $T:ty, $value:expr) => {
         match size_of::<$T>() {
-            1 => store!(@ $instruction, ".u8", reg16 u8, $class, $address, $value),
-            2 => store!(@ $instruction, ".u16", reg16 u16, $class, $address, $value),
-            4 => store!(@ $instruction, ".u32", reg32 u32, $class, $address, $value),
-            8 => store!(@ $instruction, ".u64", reg64 u64, $class, $address, $value),
+            1 => {
+                let byte: u8 = transmute_copy($value);
+                store!(@ $instruction, ".u8", reg16, $class, $address, u16::from(byte));
+            }
+            2 => store!(@ $instruction, ".u16", reg16, $class, $address, transmute_copy::<$T, u16>($value)),
+            4 => store!(@ $instruction, ".u32", reg32, $class, $address, transmute_copy::<$T, u32>($value)),
+            8 => store!(@ $instruction, ".u64", reg64, $class, $address, transmute_copy::<$T, u64>($value)),
             _ => {
                 let [a, b, c, d]: [u32; 4] = transmute_copy($value);
                 asm!(concat!($instruction, ".v4.u32 [{}], {{{},{},{},{}}};"), in($class) $address, in(reg32) a,
@@ -51,10 +55,9 @@ macro_rules! store {
             }
         }
     };
-    (@ $instruction:literal, $suffix:literal, $in:ident $bits:ty, $class:ident, $address:expr, $value:expr) => {{
-        let bits: $bits = transmute_copy($value);
-        asm!(concat!($instruction, $suffix, " [{}], {};"), in($class) $address, in($in) bits, options(nostack));
-    }};
+    (@ $instruction:literal, $suffix:literal, $in:ident, $class:ident, $address:expr, $bits:expr) => {
+        asm!(concat!($instruction, $suffix, " [{}], {};"), in($class) $address, in($in) $bits, options(nostack))
+    };
 }
 
 /// Updates a word atomically.
@@ -104,8 +107,8 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
             Load::ReadOnly => load!("ld.global.nc", reg64, p, T, pure, nomem),
             Load::Streaming => load!("ld.global.nc.L1::no_allocate", reg64, p, T, pure, nomem),
             Load::Relaxed => load!("ld.relaxed.gpu.global", reg64, p, T, readonly),
-            // What follows must not be done before: assembly that may write orders it.
-            Load::Acquire => load!("ld.acquire.gpu.global", reg64, p, T, preserves_flags),
+            // As assembly that may write, this one also keeps what follows behind it.
+            Load::Acquire => load!("ld.acquire.gpu.global", reg64, p, T),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, Launch};
 
-const WORDS: u32 = 14;
+const WORDS: u32 = 16;
 
 /// Every thread computes with three words of the input.
 ///
@@ -23,6 +23,7 @@ pub unsafe fn arithmetic(args: Args) {
         answers.put(math::dp4a_i32(a, b, c as i32));
         answers.put(math::dp4a_u32_i32(a, b, c as i32));
         answers.put(math::fma(fraction(a), fraction(b), fraction(c)));
+        answers.put(math::sqrt_f64(f64::from(a)).to_bits());
 
         // Odd numbers: none is zero, so that no zero has a sign.
         let halves =
@@ -68,6 +69,8 @@ fn of_thread([a, b, c]: [u32; 3]) -> Vec<u32> {
     // The product of two f32 is exact in f64, and so is its sum with a third that is not much smaller.
     let fused = f64::from(fraction(a)) * f64::from(fraction(b)) + f64::from(fraction(c));
     answers.push((fused as f32).to_bits());
+    let root = f64::from(a).sqrt().to_bits();
+    answers.extend([root as u32, (root >> 32) as u32]);
 
     // Halves of small integers: exact up to 2048, and then rounded to 11 bits, ties to even.
     let half = |integer: i64| {
