@@ -1,4 +1,8 @@
 //! The kernels of the family, written once.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
@@ -109,8 +113,8 @@ impl<E: Coordinates> Read<E> for Chunked {
 
     #[inline(always)]
     fn add<T: Term>(mut sum: E::Sum, query: [u32; 4], row: [u32; 4]) -> E::Sum {
-        for (query, row) in query.into_iter().zip(row) {
-            sum = T::add::<E>(sum, query, row);
+        for word in 0..4 {
+            sum = T::add::<E>(sum, query[word], row[word]);
         }
         sum
     }
@@ -191,8 +195,8 @@ pub(super) unsafe fn distances<
         };
         let mut wanted = [R::ZERO; STEPS];
         if one_round {
-            for (step, wanted) in wanted.iter_mut().enumerate() {
-                *wanted = query(step as u32);
+            for s in 0..STEPS {
+                wanted[s] = query(s as u32);
             }
         }
         let batch = WARP / WIDTH * ROWS as u32;
@@ -213,19 +217,19 @@ pub(super) unsafe fn distances<
             let mut step = 0;
             while step * WIDTH < units {
                 let mut read = [[R::ZERO; STEPS]; ROWS];
-                for (read, row) in read.iter_mut().zip(row) {
-                    for (s, read) in read.iter_mut().enumerate() {
-                        *read = R::row(row.wrapping_add(offset(step + s as u32)));
+                for r in 0..ROWS {
+                    for s in 0..STEPS {
+                        read[r][s] = R::row(row[r].wrapping_add(offset(step + s as u32)));
                     }
                 }
                 if !one_round {
-                    for (s, wanted) in wanted.iter_mut().enumerate() {
-                        *wanted = query(step + s as u32);
+                    for s in 0..STEPS {
+                        wanted[s] = query(step + s as u32);
                     }
                 }
-                for (sum, read) in sum.iter_mut().zip(read) {
-                    for (s, read) in read.into_iter().enumerate() {
-                        *sum = R::add::<T>(*sum, wanted[s], keep(read, step + s as u32));
+                for r in 0..ROWS {
+                    for s in 0..STEPS {
+                        sum[r] = R::add::<T>(sum[r], wanted[s], keep(read[r][s], step + s as u32));
                     }
                 }
                 step += STEPS as u32;

@@ -1,4 +1,8 @@
 //! Scores of a tile of queries against a segment of the rows, and the best of them.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
@@ -66,7 +70,7 @@ impl Side {
     #[inline(always)]
     unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> [[u32; 4]; CARRIED] {
         let mut carried = [[0; 4]; CARRIED];
-        for (i, carried) in carried.iter_mut().enumerate().take(CARRIED * 4 / E::UNPACKED) {
+        for i in 0..CARRIED * 4 / E::UNPACKED {
             let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
             let vector = (first + number / Self::chunks::<E>()).min(self.len - 1);
             let at = (chunk + number % Self::chunks::<E>()) * 16;
@@ -78,7 +82,7 @@ impl Side {
                     self.vectors.at(vector as usize * self.row_bytes as usize + inside as usize).cast(),
                 )
             };
-            *carried = if at == inside { words } else { [0; 4] };
+            carried[i] = if at == inside { words } else { [0; 4] };
         }
         carried
     }
@@ -89,14 +93,14 @@ impl Side {
     /// The block is done reading the tile.
     #[inline(always)]
     unsafe fn put<E: Coordinates>(tile: Shared<u32>, carried: [[u32; 4]; CARRIED]) {
-        for (i, chunk) in carried.into_iter().enumerate().take(CARRIED * 4 / E::UNPACKED) {
+        for i in 0..CARRIED * 4 / E::UNPACKED {
             let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
             let (vector, chunk_number) = (number / Self::chunks::<E>(), number % Self::chunks::<E>());
-            let words = E::unpack(chunk);
-            for (w, word) in words.into_iter().enumerate().take(E::UNPACKED) {
+            let words = E::unpack(carried[i]);
+            for w in 0..E::UNPACKED {
                 let depth = chunk_number * E::UNPACKED as u32 + w as u32;
                 // SAFETY: depth < DEPTH and vector < TILE, and no other thread has this chunk.
-                unsafe { tile.add(depth * PITCH + vector).store(word) };
+                unsafe { tile.add(depth * PITCH + vector).store(words[w]) };
             }
         }
     }
@@ -129,14 +133,15 @@ impl<S: Score> Product<S> {
             // SAFETY: depth < DEPTH; four words from a multiple of four below half a tile.
             let (query, row) =
                 unsafe { (eight(queries.add(depth * PITCH + query)), eight(rows.add(depth * PITCH + row))) };
-            for (sums, query) in self.sums.iter_mut().zip(query) {
-                for (sum, row) in sums.iter_mut().zip(row) {
-                    *sum = S::add(*sum, query, row);
+            for i in 0..SIDE {
+                for j in 0..SIDE {
+                    self.sums[i][j] = S::add(self.sums[i][j], query[i], row[j]);
                 }
             }
             if S::NEEDS_SQUARE {
-                for (square, row) in self.squares.iter_mut().zip(row) {
-                    *square = <S::Element as Coordinates>::Unpacked::product(*square, row, row);
+                for j in 0..SIDE {
+                    self.squares[j] =
+                        <S::Element as Coordinates>::Unpacked::product(self.squares[j], row[j], row[j]);
                 }
             }
         }
