@@ -1,4 +1,5 @@
-//! The entries: a scan and a ranking for each element and metric.
+//! The entries: a scan and a ranking for each element and metric, and how many blocks of the scan a multiprocessor holds:
+//! one where two would not have the registers.
 
 use cuda_std::prelude::*;
 
@@ -9,13 +10,13 @@ use super::{RankArgs, ScanArgs};
 use crate::coordinates::{F16, F32, I8, U8};
 
 macro_rules! entries {
-    ($($scan:ident $rank:ident: $score:ty;)*) => {
+    ($($scan:ident $rank:ident: $score:ty, $blocks:tt;)*) => {
         $(
             /// A scan: its name says of what.
             ///
             /// # Safety
             /// The arguments are what [`ScanArgs`] says, and the launch is the one planned for them.
-            #[kernel(max_threads = 256, min_blocks = 2)]
+            #[kernel(max_threads = 256, min_blocks = $blocks)]
             pub unsafe fn $scan(args: ScanArgs) {
                 // SAFETY: the caller's promise.
                 unsafe { scan::<$score>(args) }
@@ -53,16 +54,16 @@ macro_rules! entries {
 }
 
 entries! {
-    knn_scan_f32_l2 knn_rank_f32_l2: FloatL2<F32>;
-    knn_scan_f32_ip knn_rank_f32_ip: FloatProduct<F32>;
-    knn_scan_f32_cosine knn_rank_f32_cosine: Angle<F32>;
-    knn_scan_f16_l2 knn_rank_f16_l2: FloatL2<F16>;
-    knn_scan_f16_ip knn_rank_f16_ip: FloatProduct<F16>;
-    knn_scan_f16_cosine knn_rank_f16_cosine: Angle<F16>;
-    knn_scan_u8_l2 knn_rank_u8_l2: ByteL2<U8>;
-    knn_scan_u8_ip knn_rank_u8_ip: ByteProduct<U8>;
-    knn_scan_u8_cosine knn_rank_u8_cosine: Angle<U8>;
-    knn_scan_i8_l2 knn_rank_i8_l2: ByteL2<I8>;
-    knn_scan_i8_ip knn_rank_i8_ip: ByteProduct<I8>;
-    knn_scan_i8_cosine knn_rank_i8_cosine: Angle<I8>;
+    knn_scan_f32_l2 knn_rank_f32_l2: FloatL2<F32>, 2;
+    knn_scan_f32_ip knn_rank_f32_ip: FloatProduct<F32>, 2;
+    knn_scan_f32_cosine knn_rank_f32_cosine: Angle<F32>, 1;
+    knn_scan_f16_l2 knn_rank_f16_l2: FloatL2<F16>, 2;
+    knn_scan_f16_ip knn_rank_f16_ip: FloatProduct<F16>, 2;
+    knn_scan_f16_cosine knn_rank_f16_cosine: Angle<F16>, 1;
+    knn_scan_u8_l2 knn_rank_u8_l2: ByteL2<U8>, 2;
+    knn_scan_u8_ip knn_rank_u8_ip: ByteProduct<U8>, 2;
+    knn_scan_u8_cosine knn_rank_u8_cosine: Angle<U8>, 1;
+    knn_scan_i8_l2 knn_rank_i8_l2: ByteL2<I8>, 2;
+    knn_scan_i8_ip knn_rank_i8_ip: ByteProduct<I8>, 2;
+    knn_scan_i8_cosine knn_rank_i8_cosine: Angle<I8>, 1;
 }

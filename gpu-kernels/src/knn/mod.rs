@@ -4,8 +4,8 @@
 //!
 //! 1. *Scan*: a block takes a tile of queries and a segment of the rows, which it walks a tile at a time. The product of
 //!    two tiles stays in registers, eight queries by eight rows a thread. Scores that beat the worst of a query's list
-//!    wait in shared memory, and are merged into the list when some query has [`PENDING`] of them. So no matrix of
-//!    distances exists, and what leaves the block is its list of a few more than k.
+//!    wait in shared memory, and are merged into the list when many wait for some query. So no matrix of distances
+//!    exists, and what leaves the block is its lists of a few more than k entries.
 //! 2. *Rank*: a block takes one query, picks the best of its lists of all segments, computes their distances in f64 the
 //!    way the CPU does, and writes the best k in order of (distance, id).
 //!
@@ -105,5 +105,5 @@ const DEPTH: u32 = 16;
 const PITCH: u32 = TILE + 4;
 /// Words of one tile of vectors.
 const TILE_WORDS: u32 = DEPTH * PITCH;
-/// Scores that can wait for a query's list: one a lane.
-const PENDING: u32 = WARP;
+/// Entries that can wait for a query's list: half of them may do so while the other half come.
+const PENDING: u32 = 2 * WARP;

@@ -19,6 +19,9 @@ const THREADS_ACROSS: u32 = TILE / SIDE as u32;
 /// Chunks of a tile that one thread carries to shared memory, if a chunk unpacks to four words; half of them if to eight.
 const CARRIED: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
 
+/// Rounds in which the scores of a tile are offered: in each, a query meets half as many rows as entries can wait for it.
+const ROUNDS: usize = (TILE / (PENDING / 2)) as usize;
+
 /// Where in its tile vector number `i` of a thread lies, the thread being `across` in that direction.
 #[inline(always)]
 fn in_tile(across: u32, i: usize) -> u32 {
@@ -33,7 +36,7 @@ struct Parts {
     pending: Shared<u64>,
     /// `[TILE]`: the last entry of each list.
     worst: Shared<u64>,
-    /// `[TILE]`: how many entries wait, or wanted to.
+    /// `[TILE]`: how many entries wait.
     waiting: Shared<u32>,
 }
 
@@ -191,11 +194,15 @@ impl Work {
         self.queries_of_warp(|query| {
             // SAFETY: the lists of the queries that exist lie one after the other; one lane writes the counts.
             unsafe {
-                if self.first_query + query < self.queries_len {
+                // A query that is none has no list, and nothing beats its worst entry.
+                let worst = if self.first_query + query < self.queries_len {
                     list::clear(self.list(query), self.list_len);
-                }
+                    NO_ENTRY
+                } else {
+                    0
+                };
                 if warp::lane_id() == 0 {
-                    self.parts.worst.add(query).store(NO_ENTRY);
+                    self.parts.worst.add(query).store(worst);
                     self.parts.waiting.add(query).store(0);
                 }
             }
@@ -216,83 +223,62 @@ impl Work {
         self.queries_of_warp(|query| {
             // SAFETY: a query belongs to one warp, which alone sees its list; what waits was written before the barrier.
             unsafe {
-                let count = self.parts.waiting.add(query).load().min(PENDING);
-                if count > 0 && self.first_query + query < self.queries_len {
-                    let pending = self.parts.pending.add(query * PENDING);
-                    let worst = list::merge(pending, count, self.list(query), self.list_len);
+                let count = self.parts.waiting.add(query).load();
+                let mut merged = 0;
+                while merged < count {
+                    let pending = self.parts.pending.add(query * PENDING + merged);
+                    let worst =
+                        list::merge(pending, WARP.min(count - merged), self.list(query), self.list_len);
                     if warp::lane_id() == 0 {
                         self.parts.worst.add(query).store(worst);
                         self.parts.waiting.add(query).store(0);
                     }
+                    merged += WARP;
                 }
             }
         });
     }
 
-    /// Lets the scores that beat the worst of their lists wait, and settles whenever there is no more room. Whole
-    /// block; at least one barrier passes.
+    /// Lets the scores that beat the worst of their lists wait for them, and settles before there is no more room. Whole
+    /// block, in rounds with a barrier behind each.
     ///
     /// # Safety
     /// As for [`Self::begin`]; `first_row` is the row at which the tile begins.
     #[inline(always)]
     unsafe fn offer<S: Score>(&self, product: &Product<S>, first_row: u32) {
         let (row, query) = (thread::thread_idx_x() % THREADS_ACROSS, thread::thread_idx_x() / THREADS_ACROSS);
-        let mut undecided = 0_u64;
-        for j in 0..SIDE {
-            if first_row + in_tile(row, j) < self.rows_end {
-                undecided |= 0x0101_0101_0101_0101 << j;
-            }
-        }
-        for i in 0..SIDE {
-            if self.first_query + in_tile(query, i) >= self.queries_len {
-                undecided &= !(0xFF << (SIDE * i));
-            }
-        }
-        loop {
+        for round in 0..ROUNDS {
+            let mut crowded = false;
             for i in 0..SIDE {
                 let query = in_tile(query, i);
                 // SAFETY: query < TILE; the barrier before was the last time that it changed.
                 let worst = unsafe { self.parts.worst.add(query).load() };
-                for j in 0..SIDE {
-                    let bit = 1 << (SIDE * i + j);
+                for j in round * SIDE / ROUNDS..(round + 1) * SIDE / ROUNDS {
                     let score = S::score(product.sums[i][j], product.squares[j]);
-                    if score > (worst >> 32) as u32 {
-                        undecided &= !bit;
-                    }
-                    if undecided & bit != 0 {
-                        let entry = u64::from(score) << 32 | u64::from(first_row + in_tile(row, j));
-                        // SAFETY: places are handed out once, and read after a barrier.
-                        let waits = entry >= worst || unsafe { self.wait(query, entry) };
-                        if waits {
-                            undecided &= !bit;
+                    // Most end here.
+                    if score <= (worst >> 32) as u32 {
+                        let row = first_row + in_tile(row, j);
+                        let entry = u64::from(score) << 32 | u64::from(row);
+                        if row < self.rows_end && entry < worst {
+                            // SAFETY: at most half of the places were taken when the round began, and a query meets
+                            // as many rows in one as there are others. Places are handed out once, and read after a
+                            // barrier.
+                            unsafe {
+                                let place = self.parts.waiting.add(query).atomic_add(1);
+                                self.parts.pending.add(query * PENDING + place).store(entry);
+                                crowded |= place >= PENDING / 2;
+                            }
                         }
                     }
                 }
             }
-            // SAFETY: every thread comes here as often: what it brings, all see.
+            // SAFETY: every thread comes here as often, and what it brings, all see.
             unsafe {
-                if !thread::sync_threads_or(undecided != 0) {
-                    return;
+                if thread::sync_threads_or(crowded) {
+                    self.settle();
+                    thread::sync_threads();
                 }
-                self.settle();
-                thread::sync_threads();
             }
-        }
-    }
-
-    /// Puts an entry where it waits for its list, if there is room.
-    ///
-    /// # Safety
-    /// The query is of this tile, and nobody settles meanwhile.
-    #[inline(always)]
-    unsafe fn wait(&self, query: u32, entry: u64) -> bool {
-        // SAFETY: query < TILE, place < PENDING.
-        unsafe {
-            let place = self.parts.waiting.add(query).atomic_add(1);
-            if place < PENDING {
-                self.parts.pending.add(query * PENDING + place).store(entry);
-            }
-            place < PENDING
         }
     }
 }
@@ -322,8 +308,8 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let chunks = Side::chunks::<S::Element>();
     let tile = |turn: u32, side: u32| work.parts.tiles.add(((turn & 1) * 2 + side) * TILE_WORDS);
 
-    // A segment is a chain of steps, each `chunks` chunks of all vectors of two tiles. While one is in use, the next is
-    // on its way to registers.
+    // A segment is a chain of steps, each `chunks` chunks of all vectors of two tiles. A warp puts its part of the next in
+    // place before it works on the one that is there: what one warp waits for, others hide.
     // SAFETY: the shapes are what the arguments say; loops have the same bounds in all threads of the block, so that all
     // reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
     unsafe {
@@ -338,29 +324,25 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         put(0, fetch(first_row, 0));
         thread::sync_threads();
         let mut product = Product::<S>::new();
+        // The step whose vectors are in place, and the turn of its tiles.
         let (mut row, mut chunk, mut turn) = (first_row, 0, 0);
-        loop {
-            let last = (chunk + chunks) * 16 >= args.row_bytes;
-            let (next_row, next_chunk) = if last { (row + TILE, 0) } else { (row, chunk + chunks) };
-            let more = next_row < rows_end;
-            let mut next = ([[0; 4]; CARRIED], [[0; 4]; CARRIED]);
-            if more {
-                next = fetch(next_row, next_chunk);
+        while row < rows_end {
+            chunk += chunks;
+            let last = chunk * 16 >= args.row_bytes;
+            if last {
+                (row, chunk) = (row + TILE, 0);
+            }
+            if row < rows_end {
+                put(turn + 1, fetch(row, chunk));
             }
             product.add(tile(turn, 0), tile(turn, 1));
-            if more {
-                put(turn + 1, next);
-            }
             if last {
-                work.offer(&product, row);
+                work.offer(&product, row - TILE);
                 product = Product::new();
             } else {
                 thread::sync_threads();
             }
-            if !more {
-                break;
-            }
-            (row, chunk, turn) = (next_row, next_chunk, turn + 1);
+            turn += 1;
         }
         work.settle();
     }
