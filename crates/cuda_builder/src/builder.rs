@@ -1,0 +1,248 @@
+//! From a crate to PTX: the steps of a build, and what can be set.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::bounds;
+use crate::compiler::{Compiler, Compilers};
+use crate::entries::entries;
+use crate::error::BuildError;
+use crate::header::{Difference, Header};
+use crate::recipe::{Arch, PROFILE, Recipe, TARGET};
+use crate::refusal::refusals;
+use crate::sources::{Source, listed};
+
+/// Compiles one crate of kernels. See the [crate's page](crate).
+#[derive(Clone, Debug)]
+pub struct CudaBuilder {
+    package: PathBuf,
+    recipe: Recipe,
+    compiler: Option<Compiler>,
+    canary: Option<String>,
+    target_dir: Option<PathBuf>,
+    copy_to: Option<PathBuf>,
+}
+
+/// What a build leaves.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The PTX, its header in front.
+    pub ptx: String,
+    /// What it was made from.
+    pub header: Header,
+    /// The names of the kernels, in their order.
+    pub kernels: Vec<String>,
+}
+
+impl CudaBuilder {
+    /// For the crate in the folder `package`: a library, `no_std` on the device, whose kernels are exported.
+    pub fn new(package: impl Into<PathBuf>) -> Self {
+        Self {
+            package: package.into(),
+            recipe: Recipe::default(),
+            compiler: None,
+            canary: None,
+            target_dir: None,
+            copy_to: None,
+        }
+    }
+
+    /// The lowest GPU to compile for; without a choice, [`Arch::Sm80`].
+    #[must_use]
+    pub fn arch(mut self, arch: Arch) -> Self {
+        self.recipe.arch = arch;
+        self
+    }
+
+    /// Turns a feature of the crate on.
+    #[must_use]
+    pub fn feature(mut self, feature: impl Into<String>) -> Self {
+        self.recipe.features.push(feature.into());
+        self
+    }
+
+    /// Whether instructions say from which line of Rust they come, for profilers and memory checkers. Such PTX runs at
+    /// full speed, but holds paths of this machine: it is not for sharing.
+    #[must_use]
+    pub fn generate_line_info(mut self, line_info: bool) -> Self {
+        self.recipe.line_info = line_info;
+        self
+    }
+
+    /// The compiler to use; without a choice, the first of [`Compilers::find`].
+    #[must_use]
+    pub fn compiler(mut self, compiler: Compiler) -> Self {
+        self.compiler = Some(compiler);
+        self
+    }
+
+    /// Names a kernel of the form *if c { write }; barrier; if c { write }*. The build is refused unless its PTX has
+    /// exactly one barrier: compilers have copied barriers into both branches, which hangs or corrupts on some launches.
+    #[must_use]
+    pub fn canary(mut self, kernel: impl Into<String>) -> Self {
+        self.canary = Some(kernel.into());
+        self
+    }
+
+    /// Where cargo builds; without a choice, `target/ptx` of the crate's workspace. The first build there takes most of
+    /// a minute, for `core`; later ones a second or two.
+    #[must_use]
+    pub fn target_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.target_dir = Some(folder.into());
+        self
+    }
+
+    /// A file to write the PTX to.
+    #[must_use]
+    pub fn copy_to(mut self, file: impl Into<PathBuf>) -> Self {
+        self.copy_to = Some(file.into());
+        self
+    }
+
+    /// Compiles, sets launch bounds, refuses what is slow or wrong, and writes the header. What cargo prints passes
+    /// through to standard error.
+    ///
+    /// # Errors
+    /// When there is no compiler, the crate does not compile, the PTX is refused ([`Refusal`](crate::Refusal)), or
+    /// files cannot be written. Nothing is copied then.
+    pub fn build(&self) -> Result<Built, BuildError> {
+        let compiler = match &self.compiler {
+            Some(chosen) => chosen.clone(),
+            None => Compilers::find().first()?.clone(),
+        };
+        let root = self.root()?;
+        let folder = self.folder(&root, &compiler);
+        self.compile(&compiler, &folder)?;
+        let release = folder.join(TARGET).join("release");
+        let ptx = without_comments(&bounds::insert(&read(&assembly(&release.join("deps"))?)?)?);
+        let refusals = refusals(&ptx, self.canary.as_deref());
+        if !refusals.is_empty() {
+            return Err(BuildError::Refused { refusals });
+        }
+        let header = Header {
+            compiler: compiler.version,
+            recipe: self.recipe.to_string(),
+            sources: sources(&release, &root)?,
+        };
+        let ptx = format!("{header}{ptx}");
+        if let Some(file) = &self.copy_to {
+            let parent = file.parent().unwrap_or(Path::new(""));
+            fs::create_dir_all(parent).map_err(at(parent))?;
+            fs::write(file, &ptx).map_err(at(file))?;
+        }
+        let lines: Vec<&str> = ptx.lines().collect();
+        let kernels = entries(&lines).into_iter().map(|entry| entry.name.to_owned()).collect();
+        Ok(Built { kernels, header, ptx })
+    }
+
+    /// What has changed since `ptx` was built: files, flags, features. Needs no compiler for GPUs, and is empty if a
+    /// build by the same compiler would give the same bytes.
+    ///
+    /// # Errors
+    /// When `ptx` has no header, or the crate is in no workspace.
+    pub fn differences(&self, ptx: &str) -> Result<Vec<Difference>, BuildError> {
+        Ok(Header::read(ptx)?.differences(&self.recipe.to_string(), &self.root()?))
+    }
+
+    /// The folder of the workspace that the crate is in.
+    fn root(&self) -> Result<PathBuf, BuildError> {
+        let mut locate = self.cargo();
+        locate.args(["locate-project", "--workspace", "--message-format", "plain"]).stderr(Stdio::inherit());
+        let output = locate.output().map_err(starting(&locate))?;
+        if !output.status.success() {
+            return Err(self.failed(output.status));
+        }
+        let manifest = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Ok(manifest.parent().unwrap_or(Path::new("")).to_path_buf())
+    }
+
+    /// One folder for each compiler and recipe: cargo leaves the PTX of two of them under one name, and takes the one
+    /// for the other.
+    fn folder(&self, root: &Path, compiler: &Compiler) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (&self.package, self.recipe.to_string(), &compiler.version).hash(&mut hasher);
+        let folder = self.target_dir.clone().unwrap_or_else(|| root.join("target/ptx"));
+        folder.join(format!("{}-{:016x}", self.recipe.arch, hasher.finish()))
+    }
+
+    fn compile(&self, compiler: &Compiler, folder: &Path) -> Result<(), BuildError> {
+        let mut cargo = self.cargo();
+        cargo
+            .args(["rustc", "--quiet", "--release", "--lib", "--crate-type", "cdylib", "-Zbuild-std=core"])
+            .args(["--target", TARGET, "--features", &self.recipe.features.join(",")])
+            .arg("--target-dir")
+            .arg(folder)
+            .args(["--", "--emit=asm"])
+            .envs(PROFILE)
+            .env("RUSTC", &compiler.rustc)
+            // Lets a stable compiler take the unstable flags and features.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("CARGO_ENCODED_RUSTFLAGS", self.recipe.flags().join("\x1f"))
+            .env_remove("RUSTC_WRAPPER")
+            .env_remove("RUSTC_WORKSPACE_WRAPPER")
+            .env_remove("RUSTUP_TOOLCHAIN");
+        let status = cargo.status().map_err(starting(&cargo))?;
+        if status.success() { Ok(()) } else { Err(self.failed(status)) }
+    }
+
+    /// The cargo that runs this program, or the one on the search path, in the folder of the crate. Any recent one will
+    /// do: the compiler alone decides the bytes.
+    fn cargo(&self) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(&self.package);
+        cargo
+    }
+
+    fn failed(&self, status: std::process::ExitStatus) -> BuildError {
+        BuildError::Cargo { package: self.package.clone(), status }
+    }
+}
+
+/// The text without lines that are nothing but a comment: LLVM puts one before and after each piece of inline assembly,
+/// a quarter of all.
+fn without_comments(ptx: &str) -> String {
+    ptx.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The one PTX in `folder`.
+fn assembly(folder: &Path) -> Result<PathBuf, BuildError> {
+    let mut found = with_extension(folder, "s")?;
+    match (found.pop(), found.len()) {
+        (Some(file), 0) => Ok(file),
+        (last, rest) => {
+            let count = rest + usize::from(last.is_some());
+            Err(BuildError::Output { folder: folder.to_path_buf(), count })
+        }
+    }
+}
+
+/// The files below `root` that the build in `release` read, by the lists that cargo leaves beside its output.
+fn sources(release: &Path, root: &Path) -> Result<Vec<Source>, BuildError> {
+    let mut files = Vec::new();
+    for list in with_extension(release, "d")? {
+        files.extend(listed(&read(&list)?, root));
+    }
+    files.iter().map(|file| Source::read(root, file).map_err(at(&root.join(file)))).collect()
+}
+
+fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, BuildError> {
+    let entries = fs::read_dir(folder).map_err(at(folder))?;
+    let files = entries.flatten().map(|entry| entry.path());
+    Ok(files.filter(|file| file.extension().is_some_and(|its| its == extension)).collect())
+}
+
+fn read(file: &Path) -> Result<String, BuildError> {
+    fs::read_to_string(file).map_err(at(file))
+}
+
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BuildError {
+    let path = path.to_path_buf();
+    |source| BuildError::Io { path, source }
+}
+
+fn starting(command: &Command) -> impl FnOnce(std::io::Error) -> BuildError {
+    let program = command.get_program().to_string_lossy().into_owned();
+    |source| BuildError::Start { program, source }
+}
