@@ -13,6 +13,8 @@
 //! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from.
 
 #[cfg(feature = "kernels")]
+mod best;
+#[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
 mod exact;
@@ -23,6 +25,8 @@ mod nearest;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]
+mod product;
+#[cfg(feature = "kernels")]
 mod rank;
 #[cfg(feature = "kernels")]
 mod scan;
@@ -30,6 +34,8 @@ mod scan;
 mod score;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sequence;
+#[cfg(feature = "kernels")]
+mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use nearest::Nearest;
@@ -101,9 +107,7 @@ const WARP: u32 = 32;
 
 /// Words of each vector that are in shared memory at once.
 const DEPTH: u32 = 16;
-/// From one word of a tile to the next, in words: 16-byte aligned, and off the banks of its neighbours.
-const PITCH: u32 = TILE + 4;
 /// Words of one tile of vectors.
-const TILE_WORDS: u32 = DEPTH * PITCH;
+const TILE_WORDS: u32 = DEPTH * TILE;
 /// Entries that can wait for a query's list: half of them may do so while the other half come.
 const PENDING: u32 = 2 * WARP;

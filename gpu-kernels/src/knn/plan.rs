@@ -8,8 +8,10 @@ use super::{PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_
 use crate::{Kernel, Launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other
-/// is filled; waiting scores, worst entries and counts.
-const SCAN_SHARED: u32 = 4 * TILE_WORDS * 4 + TILE * PENDING * 8 + TILE * 8 + TILE * 4;
+/// is filled; squared lengths, also two; waiting entries, worst entries and counts.
+const SCAN_SHARED: u32 = 4 * TILE_WORDS * 4 + 2 * TILE * 4 + TILE * PENDING * 8 + TILE * 8 + TILE * 4;
+/// No more than the smallest of the GPUs that run this PTX has: 99 KiB.
+const _: () = assert!(SCAN_SHARED <= 99 << 10);
 /// Shared memory of a block of the ranking for each entry of a list: the best ones, and their distances.
 const RANK_SHARED_AN_ENTRY: u32 = 8 + 8;
 

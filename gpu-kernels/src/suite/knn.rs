@@ -21,10 +21,10 @@ struct Case {
 /// and rows that lie equally far.
 const CASES: [Case; 5] = [
     Case { dimension: 3, rows: 1, queries: 1, k: 1, grain: 1.0 },
-    Case { dimension: 37, rows: 300, queries: 130, k: 10, grain: 1.0 },
+    Case { dimension: 37, rows: 140, queries: 130, k: 10, grain: 1.0 },
     Case { dimension: 9, rows: 100, queries: 3, k: MAX_K, grain: 64.0 },
     Case { dimension: 70, rows: 260, queries: 7, k: MAX_K, grain: 1.0 },
-    Case { dimension: 8, rows: 2500, queries: 2, k: 33, grain: 32.0 },
+    Case { dimension: 8, rows: 2100, queries: 2, k: 33, grain: 32.0 },
 ];
 
 /// All elements and metrics over a few shapes: the same rows, in the same order, at the same distances.

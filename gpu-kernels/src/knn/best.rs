@@ -1,0 +1,150 @@
+//! The best rows of each query of a tile: lists in global memory, and entries that wait for them in shared memory.
+
+use cuda_std::prelude::*;
+
+use super::list::{self, NO_ENTRY};
+use super::product::{self, Product, SIDE};
+use super::score::{Score, Sum};
+use super::{PENDING, SCAN_THREADS, TILE, WARP};
+use crate::Out;
+use crate::coordinates::Coordinates;
+
+/// Rounds in which the scores of a tile are offered: in each, a query meets half as many rows as entries can wait for it.
+const ROUNDS: usize = (TILE / (PENDING / 2)) as usize;
+
+/// The lists of the queries of a tile. Queries are shared out among the warps, each of which alone sees its lists.
+pub(super) struct Best {
+    /// `[TILE][PENDING]`: entries that wait for the list of each query.
+    pub(super) pending: Shared<u64>,
+    /// `[TILE]`: the last entry of each list.
+    pub(super) worst: Shared<u64>,
+    /// `[TILE]`: how many entries wait.
+    pub(super) waiting: Shared<u32>,
+    /// `[queries][list_len]`
+    pub(super) lists: Out<u64>,
+    /// Entries of a list.
+    pub(super) list_len: u32,
+    /// How many of the queries of the tile there are.
+    pub(super) queries: u32,
+    /// Where the rows end.
+    pub(super) rows_end: u32,
+}
+
+impl Best {
+    /// Calls `each` with the queries of this warp. Whole warp.
+    #[inline(always)]
+    fn queries_of_warp(&self, mut each: impl FnMut(u32)) {
+        let mut query = thread::thread_idx_x() / WARP;
+        while query < TILE {
+            each(query);
+            query += SCAN_THREADS / WARP;
+        }
+    }
+
+    /// Makes lists and counts empty. Whole block; a barrier must follow.
+    ///
+    /// # Safety
+    /// Everything is as large as it says.
+    #[inline(always)]
+    pub(super) unsafe fn begin(&self) {
+        self.queries_of_warp(|query| {
+            // SAFETY: the lists of the queries that there are lie one after the other; one lane writes the counts.
+            unsafe {
+                // A query that is none has no list, and nothing beats its worst entry.
+                let worst = if query < self.queries {
+                    list::clear(self.list(query), self.list_len);
+                    NO_ENTRY
+                } else {
+                    0
+                };
+                if warp::lane_id() == 0 {
+                    self.worst.add(query).store(worst);
+                    self.waiting.add(query).store(0);
+                }
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn list(&self, query: u32) -> Out<u64> {
+        self.lists.from(query as usize * self.list_len as usize)
+    }
+
+    /// Merges what waits into the lists. Whole block, behind a barrier; another must follow before more may wait.
+    ///
+    /// # Safety
+    /// As for [`Self::begin`].
+    #[inline(always)]
+    pub(super) unsafe fn settle(&self) {
+        self.queries_of_warp(|query| {
+            // SAFETY: a query belongs to one warp, which alone sees its list; what waits was written before the barrier.
+            unsafe {
+                let count = self.waiting.add(query).load();
+                let mut merged = 0;
+                while merged < count {
+                    let pending = self.pending.add(query * PENDING + merged);
+                    let worst =
+                        list::merge(pending, WARP.min(count - merged), self.list(query), self.list_len);
+                    if warp::lane_id() == 0 {
+                        self.worst.add(query).store(worst);
+                        self.waiting.add(query).store(0);
+                    }
+                    merged += WARP;
+                }
+            }
+        });
+    }
+
+    /// Lets the scores that beat the worst of their lists wait for them, and settles before there is no more room. Whole
+    /// block, in rounds with a barrier behind each.
+    ///
+    /// # Safety
+    /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared lengths
+    /// of its rows, if the score needs them.
+    #[inline(always)]
+    pub(super) unsafe fn offer<S: Score>(
+        &self,
+        product: &Product<S>,
+        squares: Shared<Sum<S>>,
+        first_row: u32,
+    ) {
+        for round in 0..ROUNDS {
+            let mut crowded = false;
+            for i in 0..SIDE {
+                let query = product::query(i);
+                // SAFETY: query < TILE; the barrier before was the last time that it changed.
+                let worst = unsafe { self.worst.add(query).load() };
+                for j in round * SIDE / ROUNDS..(round + 1) * SIDE / ROUNDS {
+                    let square = match S::NEEDS_SQUARE {
+                        // SAFETY: row < TILE, and a barrier has passed since the squares were written.
+                        true => unsafe { squares.add(product::row(j)).load() },
+                        false => S::Element::ZERO,
+                    };
+                    let score = S::score(product.sum(i, j), square);
+                    // Most end here.
+                    if score <= (worst >> 32) as u32 {
+                        let row = first_row + product::row(j);
+                        let entry = u64::from(score) << 32 | u64::from(row);
+                        if row < self.rows_end && entry < worst {
+                            // SAFETY: at most half of the places were taken when the round began, and a query meets
+                            // as many rows in one as there are others. Places are handed out once, and read after a
+                            // barrier.
+                            unsafe {
+                                let place = self.waiting.add(query).atomic_add(1);
+                                self.pending.add(query * PENDING + place).store(entry);
+                                crowded |= place >= PENDING / 2;
+                            }
+                        }
+                    }
+                }
+            }
+            // SAFETY: every thread comes here as often, and what it brings, all see.
+            unsafe {
+                if thread::sync_threads_or(crowded) {
+                    self.settle();
+                    thread::sync_threads();
+                }
+            }
+        }
+    }
+}

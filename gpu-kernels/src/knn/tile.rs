@@ -1,0 +1,111 @@
+//! Tiles of vectors in shared memory, and how they get there.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::{DEPTH, SCAN_THREADS, TILE};
+use crate::In;
+use crate::coordinates::Coordinates;
+
+/// Chunks of a tile that one thread carries, if a chunk unpacks to four words; half of them if to eight.
+const CARRIED: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
+
+/// Chunks that one thread carries to a tile: of the same vectors each time.
+pub(super) type Carried = [[u32; 4]; CARRIED];
+
+/// Chunks of a vector that a tile holds.
+#[inline(always)]
+pub(super) const fn chunks<E: Coordinates>() -> u32 {
+    DEPTH / E::UNPACKED as u32
+}
+
+/// How many chunks one thread carries.
+#[inline(always)]
+const fn carried<E: Coordinates>() -> usize {
+    CARRIED * 4 / E::UNPACKED
+}
+
+/// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighbouring lanes have neighbouring
+/// chunks.
+#[inline(always)]
+fn carries<E: Coordinates>(i: usize) -> (u32, u32) {
+    let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
+    (number / chunks::<E>(), number % chunks::<E>())
+}
+
+/// Vectors in global memory, each `row_bytes` bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Vectors {
+    pub(super) address: In<u8>,
+    pub(super) len: u32,
+    pub(super) row_bytes: u32,
+}
+
+impl Vectors {
+    /// The chunks that this thread carries, of the tile that begins at vector `first`, from chunk `chunk` on. Vectors
+    /// behind the last are copies of it, chunks behind the end are zero.
+    ///
+    /// # Safety
+    /// The vectors are there, at least one.
+    #[inline(always)]
+    pub(super) unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> Carried {
+        let mut fetched = [[0; 4]; CARRIED];
+        for i in 0..carried::<E>() {
+            let (vector, within) = carries::<E>(i);
+            let vector = (first + vector).min(self.len - 1);
+            let at = (chunk + within) * 16;
+            // The last chunk in place of one behind it, so that the load needs no branch.
+            let inside = at.min(self.row_bytes - 16);
+            let offset = vector as usize * self.row_bytes as usize + inside as usize;
+            // SAFETY: the vector is below `len`, the chunk inside of it.
+            let words = unsafe { global::load_readonly(self.address.at(offset).cast()) };
+            fetched[i] = if at == inside { words } else { [0; 4] };
+        }
+        fetched
+    }
+}
+
+/// Puts what this thread carries into a tile. Several lanes meet in a bank, which other warps' products hide: places that
+/// keep them apart cost registers in the loop that matters.
+///
+/// # Safety
+/// The block is done reading the tile.
+#[inline(always)]
+pub(super) unsafe fn put<E: Coordinates>(tile: Shared<u32>, fetched: Carried) {
+    for i in 0..carried::<E>() {
+        let (vector, chunk) = carries::<E>(i);
+        let words = E::unpack(fetched[i]);
+        for w in 0..E::UNPACKED {
+            let line = chunk * E::UNPACKED as u32 + w as u32;
+            // SAFETY: line < DEPTH and vector < TILE; no other thread has this chunk.
+            unsafe { tile.add(line * TILE + vector).store(words[w]) };
+        }
+    }
+}
+
+/// Adds the squares of what this thread carries to the squared lengths of its vectors, which are `fresh` at their first
+/// chunks. Whole block.
+///
+/// # Safety
+/// `lengths` has a place for each vector of a tile, and the block is done reading it.
+#[inline(always)]
+pub(super) unsafe fn add_squares<E: Coordinates>(lengths: Shared<E::Sum>, fetched: Carried, fresh: bool) {
+    for i in 0..carried::<E>() {
+        let (vector, chunk) = carries::<E>(i);
+        // SAFETY: the whole warp comes here; vector < TILE, and its place belongs to one lane, the same every time.
+        unsafe {
+            let mut square = if chunk == 0 && !fresh { lengths.add(vector).load() } else { E::ZERO };
+            let words = E::unpack(fetched[i]);
+            for w in 0..E::UNPACKED {
+                square = E::Unpacked::product(square, words[w], words[w]);
+            }
+            square = warp::warp_sum(warp::FULL_MASK, square, chunks::<E>());
+            if chunk == 0 {
+                lengths.add(vector).store(square);
+            }
+        }
+    }
+}
