@@ -88,7 +88,7 @@ impl<T: Pod + Send> Pipeline<T> {
                 fill(range.start + piece.start / row..range.start + piece.end / row, out)
             })?;
             tile.filled.record(copies)?;
-            Ok(())
+            Ok::<(), E>(())
         };
         // Each side ends when the other has gone, for whatever reason.
         std::thread::scope(move |scope| {

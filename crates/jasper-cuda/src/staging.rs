@@ -1,6 +1,6 @@
 //! Two pieces of pinned memory in turn: one is filled while the other is copied.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{Context, Event, Pinned};
 
 /// Where host memory waits on its way to the device.
@@ -18,7 +18,7 @@ pub(crate) struct Slot {
 
 impl Staging {
     pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
-        let slot = || Ok(Slot { memory: Pinned::zeroed(context, bytes)?, copied: Event::new(context)? });
+        let slot = || Ok::<_, Error>(Slot { memory: Pinned::zeroed(context, bytes)?, copied: Event::new(context)? });
         Ok(Self { slots: [slot()?, slot()?], turn: 0 })
     }
 

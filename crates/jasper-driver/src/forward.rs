@@ -55,7 +55,6 @@ pub fn error_name(code: i32) -> Option<&'static str> {
 /// # Safety
 /// `out` must be writable.
 #[unsafe(no_mangle)]
-#[expect(non_snake_case, reason = "the driver's name")]
 unsafe extern "C" fn cuGetErrorString(error: CUresult, out: *mut *const c_char) -> CUresult {
     type F = unsafe extern "C" fn(i32, *mut *const c_char) -> i32;
     if let Ok(function) = symbol::<F>("cuGetErrorString\0") {
