@@ -74,19 +74,27 @@ fn meet_all(block: &mut Block, threads: &[u32]) -> Checked<bool> {
     Ok(true)
 }
 
-/// Opens a named barrier once as many are there as it waits for.
+/// Opens a named barrier once as many warps are there as it waits for.
 fn meet_some(block: &mut Block, number: u32, threads: &[u32]) -> Checked<bool> {
     let Wait::Barrier(Barrier::Named { threads: wanted, .. }) = block.lanes[threads[0] as usize].wait else {
         return Ok(false);
     };
     check_alike(block, threads)?;
-    if threads.len() < wanted as usize {
+    let warps = || threads.chunk_by(|a, b| a / 32 == b / 32);
+    let come = 32 * warps().count();
+    if come < wanted as usize {
         return Ok(false);
     }
-    if threads.len() > wanted as usize {
-        let here = threads.len();
-        let what = format!("{here} threads have come to barrier {number}, which is for {wanted} at a time");
-        return Err(block.misuse(threads[0], block.lanes[threads[0] as usize].site, what));
+    let misuse = |thread: u32, what| Err(block.misuse(thread, block.lanes[thread as usize].site, what));
+    if come > wanted as usize {
+        let what = format!("{come} threads have come to barrier {number}, which is for {wanted} at a time");
+        return misuse(threads[0], what);
+    }
+    for warp in warps() {
+        let done = block.warps[warp[0] as usize / 32].done.count_ones() as usize;
+        if warp.len() + done < 32 {
+            return misuse(warp[0], format!("has come to barrier {number} without the whole of its warp"));
+        }
     }
     block.clocks.sync_some(threads);
     open(block, threads, 0);

@@ -196,7 +196,7 @@ pub enum Fault {
         access: Access,
     },
     /// An address that is not a multiple of the size of the access.
-    #[error("{at}: {access} is misaligned; the address must be a multiple of {}", access.bytes)]
+    #[error("{at}: {access} is misaligned; the address must be a multiple of {}", .access.bytes)]
     Misaligned {
         /// By whom.
         at: Place,
@@ -244,7 +244,7 @@ pub enum Fault {
         other: Box<Other>,
     },
     /// Some threads wait at a barrier of the whole block, and the others have returned.
-    #[error("{}: a barrier was reached by a part of the block:{}", block_of(kernel, *block), lines(groups))]
+    #[error("{}: a barrier was reached by a part of the block:{}", block_of(.kernel, *.block), lines(.groups))]
     PartialBarrier {
         /// The name given to the launch.
         kernel: Arc<str>,
@@ -254,7 +254,7 @@ pub enum Fault {
         groups: Vec<Waiting>,
     },
     /// No thread of the block can go on.
-    #[error("{} is stuck:{}", block_of(kernel, *block), lines(groups))]
+    #[error("{} is stuck:{}", block_of(.kernel, *.block), lines(.groups))]
     Stuck {
         /// The name given to the launch.
         kernel: Arc<str>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use super::memory::{Buffer, Memory, Regions};
 use super::random::Random;
 use super::releases::Releases;
 use super::runner::{Round, Runner};
-use super::stacks::Stacks;
 use super::trace::{Conflict, Ledger, Mark, Trace};
 
 /// Blocks that take turns on one OS thread, as several share a multiprocessor.
@@ -90,7 +89,6 @@ pub struct Emulator {
     patience: u32,
     without: Option<Location<'static>>,
     memory: Arc<Memory>,
-    stacks: Stacks,
     sites: Mutex<Vec<Site>>,
 }
 
@@ -103,7 +101,6 @@ impl Emulator {
             patience: PATIENCE,
             without: None,
             memory: Arc::default(),
-            stacks: Stacks::default(),
             sites: Mutex::default(),
         }
     }
@@ -191,8 +188,8 @@ impl Emulator {
         });
         let mut order: Vec<u32> = (0..blocks).collect();
         Random::new(self.seed, u64::MAX).shuffle(&mut order);
-        let (next, end) = (AtomicUsize::new(0), Mutex::default());
-        Work { emulator: self, launch, kernel: &kernel, order, next, end }.run()
+        let (next, faulted, end) = <(AtomicUsize, AtomicBool, Mutex<End>)>::default();
+        Work { emulator: self, launch, kernel: &kernel, order, next, faulted, end }.run()
     }
 }
 
@@ -205,6 +202,8 @@ struct Work<'a> {
     order: Vec<u32>,
     /// The first chunk that nobody has taken.
     next: AtomicUsize,
+    /// Some block has a fault.
+    faulted: AtomicBool,
     end: Mutex<End>,
 }
 
@@ -270,7 +269,7 @@ impl Work<'_> {
         let mut random = Random::new(emulator.seed, (1 << 32) | number as u64);
         let start = |&block: &u32| {
             let kept = shadows.pop().unwrap_or_default();
-            Runner::new(launch, block, emulator.seed, *kernel, &emulator.stacks, kept)
+            Runner::new(launch, block, emulator.seed, *kernel, kept)
         };
         let mut running: Vec<Runner<'_>> = blocks.iter().map(start).collect();
         let mut ended = Vec::new();
@@ -280,9 +279,14 @@ impl Work<'_> {
             let chosen = random.below(running.len());
             match running[chosen].round() {
                 Ok(Round::Moved) => idle = 0,
+                // Whom these blocks wait for may have been ended by its fault.
+                Ok(Round::Idle) if self.faulted.load(SeqCst) => break,
                 Ok(Round::Idle) => idle += 1,
                 Ok(Round::Done) => ended.push(running.remove(chosen).finish()),
-                Err(fault) => outcome = Err(fault),
+                Err(fault) => {
+                    outcome = Err(fault);
+                    self.faulted.store(true, SeqCst);
+                }
             }
             if emulator.threads > 1 && idle > 64 {
                 // All wait for blocks on other OS threads.

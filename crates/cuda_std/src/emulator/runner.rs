@@ -1,6 +1,7 @@
 //! Runs the threads of a block in turn: one coroutine each, which gives up its turn where it must wait for others.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::block::{Block, Checked, Halted, Shadows, Wait, set_current, with};
 use super::collective;
 use super::fault::Fault;
 use super::launch::Launch;
-use super::stacks::{LaneStack, Stacks};
+use super::stacks::{self, LaneStack};
 
 /// After one in so many collectives, another warp goes on though this one could.
 const STAY: u64 = 16;
@@ -32,7 +33,7 @@ pub struct Runner<'a> {
     block: *mut Block,
     coroutines: Vec<Coroutine<(), (), (), LaneStack>>,
     order: Vec<usize>,
-    stacks: &'a Stacks,
+    kernel: PhantomData<&'a (dyn Fn() + Sync)>,
 }
 
 impl<'a> Runner<'a> {
@@ -42,7 +43,6 @@ impl<'a> Runner<'a> {
         number: u32,
         seed: u64,
         kernel: &'a (dyn Fn() + Sync),
-        stacks: &'a Stacks,
         shadows: Shadows,
     ) -> Self {
         let block = Box::into_raw(Box::new(Block::new(launch, number, seed, shadows)));
@@ -56,12 +56,12 @@ impl<'a> Runner<'a> {
                 })
             }
         };
-        let coroutines = stacks.take(threads).into_iter().map(coroutine).collect();
-        Self { block, coroutines, order: (0..threads.div_ceil(32)).collect(), stacks }
+        let coroutines = stacks::take(threads).into_iter().map(coroutine).collect();
+        Self { block, coroutines, order: (0..threads.div_ceil(32)).collect(), kernel: PhantomData }
     }
 
     fn block(&mut self) -> &mut Block {
-        // SAFETY: made by `new`, freed by `drop`; the turns of threads, which use it as well, are within `turn`.
+        // SAFETY: made by `new`, freed by `finish`; the turns of threads, which use it as well, are within `turn`.
         unsafe { &mut *self.block }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Runner<'a> {
             }
         }
         set_current(std::ptr::null_mut(), 0);
-        self.stacks.give_back(stacks.into_iter());
+        stacks::give_back(stacks);
         // SAFETY: made by `Box::into_raw` in `new`, and given away once: `self` ends here.
         unsafe { Box::from_raw(block) }
     }

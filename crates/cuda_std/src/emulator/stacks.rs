@@ -34,27 +34,22 @@ unsafe impl Stack for LaneStack {
 #[cfg(not(unix))]
 pub type LaneStack = DefaultStack;
 
-/// Stacks at rest, shared by the launches of an emulator.
-#[derive(Default)]
-pub struct Stacks(Mutex<Vec<LaneStack>>);
+/// Stacks at rest, of all emulators: those of one test serve the next.
+static AT_REST: Mutex<Vec<LaneStack>> = Mutex::new(Vec::new());
 
-impl Stacks {
-    /// `count` stacks.
-    pub fn take(&self, count: usize) -> Vec<LaneStack> {
-        let mut stacks = self.0.lock().expect("no panic holds the stacks");
-        let kept = stacks.len().saturating_sub(count);
-        let mut taken = stacks.split_off(kept);
-        drop(stacks);
-        for number in taken.len()..count {
-            taken.push(new(number));
-        }
-        taken
-    }
+/// `count` stacks.
+pub fn take(count: usize) -> Vec<LaneStack> {
+    let mut stacks = AT_REST.lock().expect("no panic holds the stacks");
+    let kept = stacks.len().saturating_sub(count);
+    let mut taken = stacks.split_off(kept);
+    drop(stacks);
+    taken.extend((taken.len()..count).map(new));
+    taken
+}
 
-    /// Takes stacks back.
-    pub fn give_back(&self, stacks: impl Iterator<Item = LaneStack>) {
-        self.0.lock().expect("no panic holds the stacks").extend(stacks);
-    }
+/// Takes stacks back.
+pub fn give_back(stacks: Vec<LaneStack>) {
+    AT_REST.lock().expect("no panic holds the stacks").extend(stacks);
 }
 
 /// A fresh stack, the `number`th of its kind.

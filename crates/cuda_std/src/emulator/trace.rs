@@ -234,6 +234,8 @@ fn add_cell(marks: &Marks, pasts: &mut Vec<Past>, horizons: &[Arc<Horizon>]) -> 
         }
         let alike = pasts.iter().filter(|past| past.mark.touch == mark.touch).count();
         if alike == 0 || (horizons.len() > 1 && alike < KEPT) {
+            // Most cells hold one: there are as many as a launch touches words.
+            pasts.reserve_exact(1);
             pasts.push(Past { mark, known: known.cloned() });
         }
     }

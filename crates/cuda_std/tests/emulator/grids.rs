@@ -238,3 +238,23 @@ fn a_seed_decides_which_fault_is_told() {
         assert_eq!(fault(seed, 1), fault(seed, 3));
     }
 }
+
+#[test]
+fn a_fault_is_told_rather_than_the_wait_for_its_block() {
+    for seed in SEEDS {
+        for threads in [1, 2, 4] {
+            let emulator = Emulator::new(seed).threads(threads);
+            let ticket = emulator.upload("ticket", &[0]);
+            let ready = emulator.upload("ready", &[0; 40]);
+            let fault = emulator.launch("kernel", (40, 1), 1, 0, || unsafe {
+                let place = atomic::add(at(&ticket, 0), 1);
+                assert!(place != 9, "the tenth block fails");
+                while place > 0 && global::load_acquire(at(&ready, place - 1)) == 0 {
+                    thread::nanosleep(100);
+                }
+                global::store_release(at(&ready, place), 1);
+            });
+            assert!(matches!(fault, Err(Fault::Panic { .. })), "{fault:?}");
+        }
+    }
+}

@@ -31,11 +31,10 @@ fn faults(threads: u32, kernel: impl Fn() + Sync) -> Vec<Fault> {
 /// What it says, of places in this folder without the folder, the line and the column.
 fn told(fault: &Fault) -> String {
     let text = fault.to_string().replace("crates/cuda_std/tests/emulator/", "");
-    let mut parts = text.split(".rs:");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |all, part| {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
-        format!("{all}.rs{rest}")
+    let (first, parts) = text.split_once(".rs:").unwrap_or((&text, ""));
+    let number = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    parts.split(".rs:").filter(|part| !part.is_empty()).fold(first.to_owned(), |all, part| {
+        format!("{all}.rs{}", number(number(part).trim_start_matches(':')))
     })
 }
 
