@@ -13,6 +13,9 @@
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`distances`] | distances of queries to rows named by id |
 //! | [`knn`] | exact nearest neighbours |
+//! | [`scan`] | prefix sums |
+//! | [`sort`] | pairs sorted by some bits of their keys |
+//! | [`groups`] | where runs of equal keys begin |
 //! | `suite` | the tests, as functions over a stream |
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
@@ -22,10 +25,13 @@ mod coordinates;
 pub mod distances;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
+pub mod groups;
 pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
 pub mod pointer;
+pub mod scan;
+pub mod sort;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod stream;
 #[cfg(feature = "suite")]

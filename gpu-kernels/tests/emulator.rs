@@ -25,3 +25,24 @@ fn exact_knn() {
 fn exact_knn_in_parts() {
     in_orders(suite::exact_knn_searches_in_parts);
 }
+
+#[test]
+fn scans() {
+    in_orders(suite::scans_agree_with_the_twin);
+    in_orders(suite::scans_end_at_their_length);
+}
+
+#[test]
+fn sorts() {
+    in_orders(suite::sorts_agree_with_the_twin);
+}
+
+#[test]
+fn sorts_by_some_bits() {
+    in_orders(suite::sorts_go_by_their_bits_alone);
+}
+
+#[test]
+fn groups() {
+    in_orders(suite::groups_agree_with_the_twin);
+}

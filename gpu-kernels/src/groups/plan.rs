@@ -28,7 +28,6 @@ impl Kernel for FindGroups {
 }
 
 /// Runs of equal keys among sorted ones, and what it takes to find them.
-#[derive(Debug)]
 pub struct Groups<S: Stream> {
     /// `[capacity + 1]`: group `g` is the keys `begins[g]..begins[g + 1]`.
     pub begins: S::Buffer<u32>,
@@ -63,13 +62,7 @@ impl<S: Stream> Groups<S> {
     ///
     /// # Panics
     /// If there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
-    pub fn find(
-        &mut self,
-        stream: &S,
-        keys: &S::Buffer<u64>,
-        len: u32,
-        shift: u32,
-    ) -> Result<(), S::Error> {
+    pub fn find(&mut self, stream: &S, keys: &S::Buffer<u64>, len: u32, shift: u32) -> Result<(), S::Error> {
         assert!(len as usize <= keys.len(), "the groups of {len} keys are not among {}", keys.len());
         assert!(
             (len as usize) < self.begins.len(),

@@ -102,7 +102,11 @@ fn queue<S: Stream>(
     len: u32,
     tiles: &mut Tiles<S>,
 ) -> Result<(), S::Error> {
-    assert!(len as usize <= output.len(), "a scan of {len} elements writes past the {} there are", output.len());
+    assert!(
+        len as usize <= output.len(),
+        "a scan of {len} elements writes past the {} there are",
+        output.len()
+    );
     let output = output.output();
     let own = if kind == ScanKind::Inclusive { u32::MAX } else { 0 };
     // SAFETY: both arrays hold `len` elements as was asserted, each tile reads its own before it writes them, and the

@@ -4,7 +4,6 @@ use super::Round;
 use crate::{Buffer, Stream};
 
 /// Words for the sums of tiles, for as many launches as one likes.
-#[derive(Debug)]
 pub struct Tiles<S: Stream> {
     words: S::Buffer<u64>,
     tickets: S::Buffer<u32>,
@@ -40,7 +39,8 @@ impl<S: Stream> Tiles<S> {
     ) -> Result<(), S::Error> {
         let room = self.words.len() / self.columns;
         assert!(tiles as usize <= room, "a launch of {tiles} tiles needs more than the words of {room}");
-        if self.stamp > u32::MAX - 4 {
+        // A round takes two stamps.
+        if self.stamp > u32::MAX - 2 {
             stream.fill(&mut self.words, 0)?;
             self.stamp = 0;
         }
@@ -49,5 +49,109 @@ impl<S: Stream> Tiles<S> {
         self.drawn = self.drawn.wrapping_add(tiles);
         self.stamp += 2;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+
+    use bytemuck::Pod;
+
+    use super::*;
+    use crate::{In, Kernel, Out};
+
+    /// Counts how often memory is filled, and holds none.
+    #[derive(Default)]
+    struct Counter {
+        fills: Cell<u32>,
+    }
+
+    struct Nowhere<T>(usize, PhantomData<T>);
+
+    impl<T> Buffer<T> for Nowhere<T> {
+        fn len(&self) -> usize {
+            self.0
+        }
+
+        fn input(&self) -> In<T> {
+            In::new(std::ptr::null())
+        }
+
+        fn output(&mut self) -> Out<T> {
+            Out::new(std::ptr::null_mut())
+        }
+    }
+
+    impl Stream for Counter {
+        type Error = std::fmt::Error;
+        type Buffer<T: Pod> = Nowhere<T>;
+
+        fn multiprocessors(&self) -> u32 {
+            1
+        }
+
+        fn allocate<T: Pod>(&self, len: usize) -> Result<Nowhere<T>, Self::Error> {
+            Ok(Nowhere(len, PhantomData))
+        }
+
+        fn upload<T: Pod>(&self, values: &[T]) -> Result<Nowhere<T>, Self::Error> {
+            self.allocate(values.len())
+        }
+
+        fn fill<T: Pod>(&self, _: &mut Nowhere<T>, _: u8) -> Result<(), Self::Error> {
+            self.fills.set(self.fills.get() + 1);
+            Ok(())
+        }
+
+        fn download<T: Pod>(&self, _: &Nowhere<T>) -> Result<Vec<T>, Self::Error> {
+            Err(std::fmt::Error)
+        }
+
+        unsafe fn launch<K: Kernel>(&self, _: &K, _: K::Args) -> Result<(), Self::Error> {
+            Ok(())
+        }
+    }
+
+    /// First ticket and stamp of the next round, of `tiles` tiles.
+    fn round(tiles: &mut Tiles<Counter>, stream: &Counter, count: u32) -> (u32, u32) {
+        let mut seen = None;
+        let launch = |round: Round| {
+            seen = Some((round.first_ticket, round.stamp));
+            Ok(())
+        };
+        tiles.round(stream, count, launch).unwrap();
+        seen.unwrap()
+    }
+
+    #[test]
+    fn rounds_go_on_where_the_last_one_ended() {
+        let stream = Counter::default();
+        let mut tiles = Tiles::allocate(&stream, 7, 3).unwrap();
+        let cleared = stream.fills.get();
+        assert_eq!(round(&mut tiles, &stream, 7), (0, 0));
+        assert_eq!(round(&mut tiles, &stream, 2), (7, 2));
+        assert_eq!(tiles.round(&stream, 5, |_| Err(std::fmt::Error)), Err(std::fmt::Error));
+        assert_eq!(round(&mut tiles, &stream, 1), (9, 4));
+        assert_eq!(stream.fills.get(), cleared);
+    }
+
+    #[test]
+    fn words_are_cleared_when_stamps_run_out() {
+        let stream = Counter::default();
+        let mut tiles = Tiles::allocate(&stream, 1, 1).unwrap();
+        let cleared = stream.fills.get();
+        (tiles.stamp, tiles.drawn) = (u32::MAX - 3, u32::MAX);
+        assert_eq!(round(&mut tiles, &stream, 1), (u32::MAX, u32::MAX - 3));
+        assert_eq!(round(&mut tiles, &stream, 1), (0, 0));
+        assert_eq!(stream.fills.get(), cleared + 1);
+    }
+
+    #[test]
+    #[should_panic = "a launch of 8 tiles needs more than the words of 7"]
+    fn a_round_has_its_words() {
+        let stream = Counter::default();
+        round(&mut Tiles::allocate(&stream, 7, 3).unwrap(), &stream, 8);
     }
 }

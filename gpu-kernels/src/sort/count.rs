@@ -80,7 +80,7 @@ unsafe fn count_digit(digit: Bits, keys: &[u64; COUNT_KEYS as usize], loaded: u3
             run = value;
             length = 0;
         }
-        length += ((k as u32) < loaded) as u32;
+        length += u32::from((k as u32) < loaded);
     }
     // SAFETY: as above.
     unsafe { counters.add(run).atomic_add(length) };

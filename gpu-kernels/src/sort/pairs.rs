@@ -12,7 +12,6 @@ use crate::{Buffer, Stream};
 const MAX_PASSES: u32 = u64::BITS / DIGIT_BITS;
 
 /// Keys, and the value of each.
-#[derive(Debug)]
 pub struct Pairs<S: Stream> {
     /// `[capacity]`.
     pub keys: S::Buffer<u64>,
@@ -37,7 +36,6 @@ impl<S: Stream> Pairs<S> {
 }
 
 /// What a sort needs beside the pairs, for any number of sorts.
-#[derive(Debug)]
 pub struct SortScratch<S: Stream> {
     /// Where a pass writes; then the pairs and these change places.
     other: Pairs<S>,

@@ -4,11 +4,17 @@
 //! its [`twin`].
 
 mod distances;
+mod groups;
 mod knn;
+mod scan;
+mod sort;
 pub mod twin;
 
 pub use distances::distances_agree_with_the_twin;
+pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
+pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
+pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
 
 use jasper_core::{Element, padded_len};
 use rand::{Rng, RngExt};
