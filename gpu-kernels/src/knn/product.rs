@@ -6,8 +6,8 @@
 
 use cuda_std::prelude::*;
 
+use super::TILE;
 use super::score::{Score, Sum};
-use super::{DEPTH, TILE};
 use crate::coordinates::Coordinates;
 
 /// Queries, and rows, whose products one thread sums up: two groups of four neighbours, half a tile apart.
@@ -47,21 +47,27 @@ impl<S: Score> Product<S> {
         self.0[i][j]
     }
 
-    /// Adds what the words in two tiles make.
+    /// Adds what the first `chunks` chunks in two tiles make.
     ///
     /// # Safety
-    /// Both tiles are written, and nobody writes them meanwhile.
+    /// Both tiles are written, at most whole, and nobody writes them meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>) {
-        for line in 0..DEPTH {
-            let (query, row) = (query(0) + line * TILE, row(0) + line * TILE);
-            // SAFETY: line < DEPTH; the vectors of a thread lie four by four from a multiple of four, half a tile apart.
-            let (query, row) = unsafe { (eight(queries.add(query)), eight(rows.add(row))) };
-            for i in 0..SIDE {
-                for j in 0..SIDE {
-                    self.0[i][j] = S::add(self.0[i][j], query[i], row[j]);
+    pub(super) unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
+        let chunk_words = S::Element::UNPACKED as u32 * TILE;
+        let (mut queries, mut rows) = (queries.add(query(0)), rows.add(row(0)));
+        let end = rows.add(chunks * chunk_words).address();
+        while rows.address() != end {
+            for line in 0..S::Element::UNPACKED as u32 {
+                // SAFETY: a line of a chunk that is there; the vectors of a thread lie four by four from a multiple of
+                // four, half a tile apart.
+                let (query, row) = unsafe { (eight(queries.add(line * TILE)), eight(rows.add(line * TILE))) };
+                for i in 0..SIDE {
+                    for j in 0..SIDE {
+                        self.0[i][j] = S::add(self.0[i][j], query[i], row[j]);
+                    }
                 }
             }
+            (queries, rows) = (queries.add(chunk_words), rows.add(chunk_words));
         }
     }
 }

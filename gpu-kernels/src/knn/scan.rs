@@ -89,15 +89,16 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         thread::sync_threads();
         let mut product = Product::<S>::new();
         while row < best.rows_end {
-            chunk += chunks::<S::Element>();
-            let last = chunk * 16 >= args.row_bytes;
+            let present = chunks::<S::Element>().min(args.row_bytes / 16 - chunk);
+            chunk += present;
+            let last = chunk * 16 == args.row_bytes;
             if last {
                 (row, chunk) = (row + TILE, 0);
             }
             if row < best.rows_end {
                 put_step(turn + 1, row, chunk);
             }
-            product.add(parts.queries(turn), parts.rows(turn));
+            product.add(parts.queries(turn), parts.rows(turn), present);
             if last {
                 best.offer(&product, parts.squares(row - TILE), row - TILE);
                 product = Product::new();
