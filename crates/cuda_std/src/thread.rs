@@ -52,7 +52,7 @@ pub fn index_1d() -> u32 {
     block_idx_x() * block_dim_x() + thread_idx_x()
 }
 
-/// Waits for all threads of the block; what each wrote before, all see afterwards (`barrier.sync.aligned 0`).
+/// Waits for all threads of the block; what each wrote before, all see afterwards (`bar.sync 0`).
 ///
 /// # Safety
 /// Every thread of the block comes here, and not one by one: the lanes of a warp have not diverged.
@@ -63,7 +63,7 @@ pub unsafe fn sync_threads() {
     unsafe { imp::barrier(Barrier::All) };
 }
 
-/// [`sync_threads`], and how many threads brought `true` (`barrier.red.popc.aligned.u32 0`).
+/// [`sync_threads`], and how many threads brought `true` (`bar.red.popc.u32 0`).
 ///
 /// # Safety
 /// As [`sync_threads`].
@@ -74,7 +74,7 @@ pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
     unsafe { imp::barrier(Barrier::Count(predicate)) }
 }
 
-/// [`sync_threads`], and whether all threads brought `true` (`barrier.red.and.aligned.pred 0`).
+/// [`sync_threads`], and whether all threads brought `true` (`bar.red.and.pred 0`).
 ///
 /// # Safety
 /// As [`sync_threads`].
@@ -85,7 +85,7 @@ pub unsafe fn sync_threads_and(predicate: bool) -> bool {
     unsafe { imp::barrier(Barrier::And(predicate)) != 0 }
 }
 
-/// [`sync_threads`], and whether any thread brought `true` (`barrier.red.or.aligned.pred 0`).
+/// [`sync_threads`], and whether any thread brought `true` (`bar.red.or.pred 0`).
 ///
 /// # Safety
 /// As [`sync_threads`].
@@ -97,7 +97,7 @@ pub unsafe fn sync_threads_or(predicate: bool) -> bool {
 }
 
 /// Waits at one of the block's other barriers until `threads` threads are there, which then see what each other
-/// wrote (`barrier.sync.aligned barrier, threads`).
+/// wrote (`bar.sync barrier, threads`).
 ///
 /// # Safety
 /// - `barrier` is 1 to 15 (0 is [`sync_threads`]); `threads` is a multiple of 32, and the same for all who come.

@@ -137,7 +137,7 @@ macro_rules! reductions {
     )* };
 }
 reductions! {
-    /// The wrapping sum over the lanes of `mask` (`redux.sync.add.u32`).
+    /// The wrapping sum over the lanes of `mask` (`redux.sync.add.s32`).
     warp_reduce_add, ReduceAdd;
     /// The least value among the lanes of `mask` (`redux.sync.min.u32`).
     warp_reduce_min, ReduceMin;

@@ -93,7 +93,7 @@ pub(crate) fn case(input: &[u32]) -> Case {
     let one = 1.0_f32.to_bits();
     let before_u64 = [0, u64::MAX, 0, 0, u64::MAX, 0];
     let after_u64 = [
-        longs.iter().fold(0, |sum, long| sum.wrapping_add(*long)),
+        longs.iter().fold(0, |sum: u64, long| sum.wrapping_add(*long)),
         *longs.iter().min().unwrap(),
         *longs.iter().max().unwrap(),
         longs.iter().fold(0, |bits, long| bits | long),
@@ -102,7 +102,7 @@ pub(crate) fn case(input: &[u32]) -> Case {
     ];
     let floats: f32 = words.iter().map(|&word| f32::from(word as i16)).sum();
     let after_u32 = [
-        words.iter().fold(0, |sum, word| sum.wrapping_add(*word)),
+        words.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)),
         *words.iter().min().unwrap(),
         *words.iter().max().unwrap(),
         words.iter().fold(0, |bits, word| bits | word),

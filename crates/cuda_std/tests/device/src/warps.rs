@@ -26,7 +26,7 @@ pub unsafe fn warps(args: Args) {
         let small = f32::from(word as i16);
         let mut answers = Answers::of_this_thread(&args, WORDS);
         answers.put(lane);
-        answers.put(warp::activemask());
+        answers.put(warp::activemask() >> lane & 1);
 
         answers.put_with_flag(warp::warp_shuffle_up(FULL_MASK, word, 3, WARP_SIZE));
         answers.put_with_flag(warp::warp_shuffle_up(FULL_MASK, word as i32, 3, 8));
@@ -86,7 +86,7 @@ fn of_lane(words: &[u32], lane: usize, block: u32) -> Vec<u32> {
     let small = |lane: usize| f32::from(words[lane] as i16);
     let long = |lane: usize| [!words[lane], words[lane]];
     let bits = |holds: &dyn Fn(usize) -> bool| (0..32).map(|i| u32::from(holds(i)) << i).sum::<u32>();
-    let mut answers = vec![lane as u32, u32::MAX];
+    let mut answers = vec![lane as u32, 1];
 
     let up = |width: usize| if lane % width >= 3 { (lane - 3, 1) } else { (lane, 0) };
     let down = |width: usize| if lane % width + 3 < width { (lane + 3, 1) } else { (lane, 0) };
@@ -108,7 +108,7 @@ fn of_lane(words: &[u32], lane: usize, block: u32) -> Vec<u32> {
     answers.extend([if all { u32::MAX } else { 0 }, u32::from(all), u32::MAX, 1]);
     assert!(block < 2, "the block's number is the same in all lanes");
 
-    answers.push(words.iter().fold(0, |sum, word| sum.wrapping_add(*word)));
+    answers.push(words.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)));
     answers.extend([*words.iter().min().unwrap(), *words.iter().max().unwrap()]);
     answers.push(words.iter().fold(u32::MAX, |bits, word| bits & (word | 0xff)));
     answers.push(words.iter().fold(0, |bits, word| bits | word & 0xff00));
@@ -125,7 +125,7 @@ fn of_lane(words: &[u32], lane: usize, block: u32) -> Vec<u32> {
     };
     let of_four = words[lane / 4 * 4..][..4].iter().fold(0_u32, |sum, word| sum.wrapping_add(*word));
     answers.extend([butterfly(32), butterfly(8), of_four]);
-    answers.push(words.iter().fold(0, |sum, word| sum.wrapping_add(*word)));
+    answers.push(words.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)));
     answers.push(words[lane ^ 7]);
     let some = |answer| if SOME >> lane & 1 == 1 { answer } else { 0 };
     answers.extend([some(bits(&|i| words[i] % 2 == 0) & SOME), some(SOME.count_ones()), some(of_four)]);

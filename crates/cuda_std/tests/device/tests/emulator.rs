@@ -3,22 +3,42 @@
 use cuda_std::emulator::Emulator;
 use cuda_std_kernels::{Args, cases};
 
-#[test]
-fn every_function_gives_its_answer_under_every_order_of_threads() {
-    for seed in 0..8 {
-        let emulator = Emulator::new(seed);
-        let (input, cases) = cases();
-        let input = emulator.upload("input", &input);
-        for case in cases {
-            let output = emulator.upload("output", &case.before);
+/// Runs all cases; the error says what is wrong with the first that is.
+fn run(emulator: &Emulator) -> Result<(), String> {
+    let (input, cases) = cases();
+    let input = emulator.upload("input", &input);
+    for case in cases {
+        let output = emulator.upload("output", &case.before);
+        let (grid, block, shared) = (case.launch.grid, case.launch.block, case.launch.shared);
+        let kernel = || {
             let args = Args { input: input.as_ptr(), output: output.as_mut_ptr() };
-            let (grid, block, shared) = (case.launch.grid, case.launch.block, case.launch.shared);
             // SAFETY: the case's own launch.
-            let launched = emulator.launch(case.entry, grid, block, shared, || unsafe { (case.kernel)(args) });
-            launched.unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
-            let after = output.read().unwrap();
-            let wrong = after.iter().zip(&case.after).position(|(found, expected)| found != expected);
-            assert_eq!(wrong, None, "seed {seed}: the first word that {} has wrong", case.entry);
+            unsafe { (case.kernel)(args) }
+        };
+        emulator.launch(case.entry, grid, block, shared, kernel).map_err(|fault| fault.to_string())?;
+        let after = output.read().map_err(|fault| fault.to_string())?;
+        if let Some(wrong) = (0..after.len()).find(|&word| after[word] != case.after[word]) {
+            let (found, expected) = (after[wrong], case.after[wrong]);
+            return Err(format!("word {wrong} of {} is {found:#x}, not {expected:#x}", case.entry));
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_function_gives_its_answer_whatever_the_order_of_threads() {
+    for seed in 0..8 {
+        assert_eq!(run(&Emulator::new(seed)), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
+fn no_barrier_of_these_kernels_can_go() {
+    let whole = Emulator::new(0);
+    assert_eq!(run(&whole), Ok(()));
+    let sites = whole.sites();
+    assert_eq!(sites.len(), 6, "sync_threads four times, sync_warp and sync_some once: {sites:?}");
+    for site in sites {
+        assert!(run(&Emulator::new(0).without(site)).is_err(), "nothing fails without {site}");
     }
 }
