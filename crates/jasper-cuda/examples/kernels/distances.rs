@@ -25,9 +25,12 @@ pub fn run(bench: &Bench) -> Result<()> {
     bench.stream.fill(&mut rows, 0x3C)?;
     for (element, dimension) in ROWS {
         let row_bytes = dimension * element.size() as u32;
-        let ids = random_ids(bench, (LARGE / row_bytes as usize) as u32, (LARGE / row_bytes as usize).min(IDS))?;
+        let ids =
+            random_ids(bench, (LARGE / row_bytes as usize) as u32, (LARGE / row_bytes as usize).min(IDS))?;
         let mut distances = bench.stream.allocate::<f32>(ids.len())?;
-        for (loads, width) in Loads::ALL.into_iter().flat_map(|loads| TileWidth::ALL.map(|width| (loads, width))) {
+        for (loads, width) in
+            Loads::ALL.into_iter().flat_map(|loads| TileWidth::ALL.map(|width| (loads, width)))
+        {
             let any = Distances::new(element, Measure::SquaredL2, loads, width);
             for kernel in [Some(any), any.specialized(row_bytes)].into_iter().flatten() {
                 let args = DistanceArgs {
