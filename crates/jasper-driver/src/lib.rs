@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(take_failure(), Some(Failure { call: "cuInit", code: 303 }));
         assert_eq!(take_failure(), None);
         // cust's messages come from the driver; without one they must not panic.
-        assert_eq!(CudaError::InvalidValue.to_string(), "the CUDA driver is not loaded");
+        assert!(CudaError::InvalidValue.to_string().contains("the CUDA driver is not loaded"));
     }
 
     #[test]
