@@ -11,6 +11,8 @@ use crate::Work;
 pub trait Executor<T: Element> {
     /// A list of neighbours, with distances, for each vertex of a batch: candidates, then links.
     type Lists: Lists;
+    /// The edges of a batch turned around: what is left of them to merge.
+    type BackEdges;
     /// New rows of vertices, and additions to rows.
     type Updates;
 
@@ -27,9 +29,15 @@ pub trait Executor<T: Element> {
     /// Writes the rows of a batch. No edge leads to them yet.
     fn publish_links(&self, graph: &mut Graph<T>, links: &Self::Lists);
 
-    /// The edges of `links` turned around, sorted by (target, distance, source), and what the targets' rows become:
-    /// the new edges beside the old while there is room, else a prune of both. The links are published.
-    fn merge(&self, graph: &Graph<T>, links: &Self::Lists) -> Self::Updates;
+    /// The edges of `links` turned around, sorted by (target, distance, source).
+    fn turn_around(&self, links: &Self::Lists) -> Self::BackEdges;
+
+    /// What the rows of the next targets become: the new edges beside the old while there is room, else a prune of both.
+    /// Takes as many targets off the back edges as are worked out at once; none when none are left. The links are
+    /// published, and so is what was merged before.
+    ///
+    /// A batch of 2% of the vertices may lead to all of them: their new rows together would be the graph once more.
+    fn merge(&self, graph: &Graph<T>, back_edges: &mut Self::BackEdges) -> Option<Self::Updates>;
 
     /// For every live vertex among `vertices` with hidden neighbours, its row without them: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
@@ -40,7 +48,9 @@ pub trait Executor<T: Element> {
 }
 
 /// What the pipeline asks of the lists of a batch.
-pub trait Lists {
+pub trait Lists: Sized {
+    /// The lists of a batch, from those of its parts in order.
+    fn join(parts: Vec<Self>) -> Self;
     /// Vertices that were not linked because their row is that of another: (the vertex, the other).
     fn identical(&self) -> &[(VectorId, VectorId)];
     /// What it cost to find the lists.

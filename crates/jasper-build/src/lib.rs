@@ -24,6 +24,7 @@
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
 //! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
+//! | [`memory`](MemoryEstimate) | what a build takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
 //! | [`query`](SearchParams) | answers for users: filters, tombstones, the exact scan |
@@ -38,18 +39,20 @@ mod cpu;
 mod executor;
 mod ingest;
 mod insert;
+mod memory;
 pub mod pipeline;
 mod query;
 mod start;
 mod work;
 
-pub use bulk::{BuildReport, bulk_build, largest_batch};
+pub use bulk::{BuildReport, bulk_build};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, PoolError};
 pub use executor::{Executor, Lists};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
+pub use memory::MemoryEstimate;
 pub use pipeline::{Exclusive, GraphCell};
 pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use work::Work;

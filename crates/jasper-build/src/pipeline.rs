@@ -42,6 +42,10 @@ impl<T: Element> GraphCell<T> for &RwLock<Graph<T>> {
     }
 }
 
+/// Vertices that are searched for before they are pruned: candidates take a kilobyte or two a vertex, links a third of
+/// that. Batches whose vertices are candidates of each other are smaller.
+pub(crate) const SEARCHED_AT_ONCE: usize = 4096;
+
 /// Links one batch of vertices into the graph: its links, and what they cost with the merge of their targets.
 pub fn link_batch<T: Element, E: Executor<T>>(
     executor: &E,
@@ -50,13 +54,18 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     within_batch: bool,
 ) -> (E::Lists, Work) {
     let links = cell.read(|graph| {
-        let candidates = executor.search(graph, batch);
-        executor.prune(graph, candidates, within_batch)
+        let parts = batch.chunks(SEARCHED_AT_ONCE).map(|part| {
+            let candidates = executor.search(graph, part);
+            executor.prune(graph, candidates, within_batch)
+        });
+        E::Lists::join(parts.collect())
     });
     cell.write(|graph| executor.publish_links(graph, &links));
-    let updates = cell.read(|graph| executor.merge(graph, &links));
-    let mut work = cell.write(|graph| executor.publish(graph, updates));
-    work += links.work();
+    let mut work = links.work();
+    let mut back_edges = executor.turn_around(&links);
+    while let Some(updates) = cell.read(|graph| executor.merge(graph, &mut back_edges)) {
+        work += cell.write(|graph| executor.publish(graph, updates));
+    }
     (links, work)
 }
 

@@ -304,7 +304,8 @@ impl Scratch {
         for (prepared, task) in prepared.iter_mut().zip(&*tasks) {
             graph.prepare(task.row, task.vector, prepared)?;
         }
-        let scorers: Vec<_> = prepared[..tasks.len()].iter().map(|prepared| graph.scorer(prepared)).collect();
+        let scorers: Vec<_> =
+            prepared[..tasks.len()].iter().map(|prepared| graph.scorer(prepared).sketched()).collect();
         if let Plan::Beam(width) = plan {
             Beam::search(&mut self.beams, &scorers, graph, width);
         }

@@ -3,13 +3,13 @@
 use std::io;
 
 use jasper_core::{
-    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MAX_VECTORS, MatrixError, Metric, NO_KEY, VectorId,
-    padded_len,
+    BitSet, BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, MatrixError, Metric, NO_KEY,
+    VectorId, padded_len,
 };
 
 use crate::journal::Journal;
 use crate::keys::{KeyError, KeyTable};
-use crate::sketch::Sketches;
+use crate::sketch::{self, Sketches};
 use crate::space::{Scorer, Space, needs_norms};
 use crate::{RowError, Segments};
 
@@ -469,7 +469,25 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// What the operating system says when it has no more memory.
     pub fn sketch(&mut self) -> io::Result<()> {
-        self.space.sketch()
+        self.space.sketch(None)
+    }
+
+    /// Takes sketches of the rows in `chosen` slots alone: what [`Self::sketch`] does, where memory is short.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sketch_some(&mut self, chosen: &[VectorId]) -> io::Result<()> {
+        self.space.sketch(Some(chosen))
+    }
+
+    /// Gives the memory of sketches back.
+    pub fn forget_sketches(&mut self) {
+        self.space.sketches = None;
+    }
+
+    /// Bytes that the sketch of one row takes among chosen ones; `None` where the element takes no sketches.
+    pub fn bytes_per_sketch(dimension: usize) -> Option<usize> {
+        (T::KIND == ElementKind::F32).then(|| sketch::row_bytes(dimension) + size_of::<u32>())
     }
 
     /// Bytes of sketches; 0 where there are none.

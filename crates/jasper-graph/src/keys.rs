@@ -94,7 +94,8 @@ impl KeyTable {
 
     /// Slot of a live key. `hidden` tells which slots have no key.
     pub(crate) fn slot(&self, key: Key, hidden: impl Fn(VectorId) -> bool) -> Option<VectorId> {
-        self.map(hidden).get(&key).copied()
+        // The table of no keys is not made: a bulk build asks for every key before it has the first.
+        if self.first.is_empty() { None } else { self.map(hidden).get(&key).copied() }
     }
 
     /// Why `key` cannot be deleted or looked up.

@@ -5,7 +5,6 @@
 //! moved it. By the triangle inequality, the row is at least as far as its sketch less both roundings, the query's and
 //! its own; where that is too far already, the row is not read. Answers are those without sketches, bit for bit.
 
-use std::borrow::Cow;
 use std::io;
 
 use jasper_core::distance::prefetch;
@@ -13,11 +12,15 @@ use jasper_core::{Element, VectorId, padded_len};
 
 use crate::Segments;
 
-/// Sketches of all rows. A row of the table is a [`Header`], then one code a coordinate.
+/// Sketches of all rows, or of chosen ones. A row of the table is a [`Header`], then one code a coordinate.
 #[derive(Debug)]
 pub(crate) struct Sketches {
     table: Segments<i8>,
+    /// Where in the table the sketch of each slot is, [`NOWHERE`] for none; without it, all are at their own slots.
+    places: Option<Vec<u32>>,
 }
+
+const NOWHERE: u32 = u32::MAX;
 
 /// What stands before the codes of a row.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
@@ -41,68 +44,94 @@ const SLACK: f32 = 1e-4;
 
 /// A vector to compare sketches with.
 #[derive(Debug)]
-pub(crate) struct SketchedVector<'a> {
-    codes: Cow<'a, [i8]>,
+pub(crate) struct SketchedVector {
+    codes: Vec<i8>,
     header: Header,
 }
 
 impl Sketches {
-    pub(crate) fn new(dimension: usize) -> Self {
-        Self { table: Segments::new(HEADER_BYTES + padded_len::<i8>(dimension)) }
+    /// No sketches, for as many rows as come.
+    pub(crate) fn of_all(dimension: usize) -> Self {
+        Self { table: Segments::new(row_bytes(dimension)), places: None }
     }
 
-    pub(crate) fn resize(&mut self, rows: usize) -> io::Result<()> {
-        self.table.resize(rows)
+    /// Room for sketches of `chosen` of `slots` rows.
+    pub(crate) fn of_some(dimension: usize, chosen: &[VectorId], slots: usize) -> io::Result<Self> {
+        let mut table = Segments::new(row_bytes(dimension));
+        table.resize(chosen.len())?;
+        let mut places = vec![NOWHERE; slots];
+        for (place, slot) in chosen.iter().enumerate() {
+            places[slot.index()] = place as u32;
+        }
+        Ok(Self { table, places: Some(places) })
+    }
+
+    /// Follows a change of the number of slots; among chosen rows, new ones are not.
+    pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
+        match &mut self.places {
+            Some(places) => places.resize(slots, NOWHERE),
+            None => self.table.resize(slots)?,
+        }
+        Ok(())
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes()
+        self.table.bytes() + self.places.as_ref().map_or(0, |places| size_of_val(&**places))
     }
 
-    /// Takes the sketch of a row.
-    pub(crate) fn set<T: Element>(&mut self, row: usize, vector: &[T]) {
-        let (head, codes) = self.table.row_mut(row).split_at_mut(HEADER_BYTES);
+    /// Takes the sketch of the row in a slot, if it is to have one.
+    pub(crate) fn set<T: Element>(&mut self, slot: usize, vector: &[T]) {
+        let Some(place) = self.place(slot) else { return };
+        let (head, codes) = self.table.row_mut(place).split_at_mut(HEADER_BYTES);
         head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, codes)]));
     }
 
-    pub(crate) fn of_row(&self, row: usize) -> SketchedVector<'_> {
-        SketchedVector { codes: Cow::Borrowed(self.codes(row)), header: self.header(row) }
-    }
-
-    pub(crate) fn of_vector<T: Element>(&self, vector: &[T]) -> SketchedVector<'static> {
+    pub(crate) fn of_vector<T: Element>(&self, vector: &[T]) -> SketchedVector {
         let mut codes = vec![0; self.table.width() - HEADER_BYTES];
         let header = sketch(vector, &mut codes);
-        SketchedVector { codes: Cow::Owned(codes), header }
+        SketchedVector { codes, header }
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, row: usize) {
-        prefetch(self.table.row(row));
-    }
-
-    /// For each of `ids`, a number that the dot product of its row with the vector is not above, and one that their
-    /// squared distance is not below. `dots` and the result are as long as `ids`, 64 at most.
-    pub(crate) fn bounds<'a>(
-        &'a self,
-        vector: &'a SketchedVector<'_>,
-        ids: &'a [VectorId],
-        dots: &'a mut [f32; 64],
-    ) -> impl Iterator<Item = Bounds> + 'a {
-        let mut rows: [&[i8]; 64] = [&[]; 64];
-        for (row, id) in rows.iter_mut().zip(ids) {
-            *row = self.codes(id.index());
+    pub(crate) fn prefetch(&self, slot: usize) {
+        if let Some(place) = self.place(slot) {
+            prefetch(self.table.row(place));
         }
-        (i8::kernels().dot_many)(&vector.codes, &rows[..ids.len()], &mut dots[..ids.len()]);
-        ids.iter().zip(&*dots).map(|(id, &dot)| Bounds::of(&vector.header, &self.header(id.index()), dot))
     }
 
-    fn codes(&self, row: usize) -> &[i8] {
-        &self.table.row(row)[HEADER_BYTES..]
+    /// Keeps those of `ids` that have no sketch, and those whose bounds `may_stay`.
+    pub(crate) fn retain(
+        &self,
+        vector: &SketchedVector,
+        ids: &mut Vec<VectorId>,
+        may_stay: impl Fn(Bounds) -> bool,
+    ) {
+        let dot = i8::kernels().dot;
+        ids.retain(|id| {
+            let bounds = self
+                .row(id.index())
+                .map(|(header, codes)| Bounds::of(&vector.header, &header, dot(&vector.codes, codes)));
+            bounds.is_none_or(&may_stay)
+        });
     }
 
-    fn header(&self, row: usize) -> Header {
-        bytemuck::pod_read_unaligned(bytemuck::cast_slice(&self.table.row(row)[..HEADER_BYTES]))
+    fn row(&self, slot: usize) -> Option<(Header, &[i8])> {
+        let (head, codes) = self.table.row(self.place(slot)?).split_at(HEADER_BYTES);
+        Some((bytemuck::pod_read_unaligned(bytemuck::cast_slice(head)), codes))
     }
+
+    /// Where the sketch of a slot is.
+    fn place(&self, slot: usize) -> Option<usize> {
+        match &self.places {
+            None => Some(slot),
+            Some(places) => Some(places[slot] as usize).filter(|&place| place != NOWHERE as usize),
+        }
+    }
+}
+
+/// Bytes of the sketch of a row of `dimension` coordinates.
+pub(crate) const fn row_bytes(dimension: usize) -> usize {
+    HEADER_BYTES + padded_len::<i8>(dimension)
 }
 
 /// What two sketches say of their vectors.
@@ -178,11 +207,11 @@ mod tests {
             let a: Vec<f32> = a.iter().map(|x| x * scale * 0.01).collect();
             // From equal over close to unrelated.
             let b: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a * (1.0 - near) + b * scale * 0.01 * near).collect();
-            let mut sketches = Sketches::new(d);
+            let mut sketches = Sketches::of_all(d);
             sketches.resize(1).unwrap();
             sketches.set(0, &b);
-            let mut dots = [0.0; 64];
-            let bounds = sketches.bounds(&sketches.of_vector(&a), &[VectorId::new(0)], &mut dots).next().unwrap();
+            let (query, row) = (sketches.of_vector(&a), sketches.of_vector(&b));
+            let bounds = Bounds::of(&query.header, &row.header, (i8::kernels().dot)(&query.codes, &row.codes));
             let kernels = f32::kernels();
             prop_assert!(bounds.squared_l2 <= (kernels.squared_l2)(&a, &b), "{bounds:?}");
             prop_assert!(bounds.dot >= (kernels.dot)(&a, &b), "{bounds:?}");
@@ -191,8 +220,8 @@ mod tests {
             if exact > length && length > 1e-20 && d > 8 {
                 prop_assert!(bounds.squared_l2 > 0.9 * exact, "{bounds:?} {exact}");
             }
-            let own = sketches.of_row(0);
-            prop_assert_eq!(own.header.step, sketches.of_vector(&b).header.step);
+            let (header, codes) = sketches.row(0).unwrap();
+            prop_assert_eq!((header.step, codes), (row.header.step, &*row.codes));
         }
     }
 }

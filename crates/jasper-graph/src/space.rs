@@ -37,8 +37,8 @@ pub struct Scorer<'a, T: 'static> {
     vector: &'a [T],
     squared_norm: f32,
     form: Form,
-    /// The vector's own sketch, where rows have theirs.
-    sketched: Option<SketchedVector<'a>>,
+    /// The vector's own sketch, where one was made.
+    sketched: Option<SketchedVector>,
 }
 
 /// What is done with the kernel's sum.
@@ -68,8 +68,7 @@ impl<T: Element> Space<T> {
     pub(crate) fn query_scorer<'a>(&'a self, vector: &'a [T]) -> Scorer<'a, T> {
         let form = self.form();
         let squared_norm = if matches!(form, Form::Angle) { (T::kernels().dot)(vector, vector) } else { 0.0 };
-        let sketched = self.sketches.as_ref().map(|sketches| sketches.of_vector(vector));
-        Scorer { space: self, vector, squared_norm, form, sketched }
+        Scorer { space: self, vector, squared_norm, form, sketched: None }
     }
 
     /// Scores a stored row against others in the space the graph is built in.
@@ -81,8 +80,7 @@ impl<T: Element> Space<T> {
             Form::Angle => (form, self.norm_of(slot)),
             _ => (form, 0.0),
         };
-        let sketched = self.sketches.as_ref().map(|sketches| sketches.of_row(slot.index()));
-        Scorer { space: self, vector, squared_norm, form, sketched }
+        Scorer { space: self, vector, squared_norm, form, sketched: None }
     }
 
     /// How queries are scored.
@@ -95,12 +93,16 @@ impl<T: Element> Space<T> {
         }
     }
 
-    /// Takes the sketches of all rows, if the element is long enough to be worth it and there are none.
-    pub(crate) fn sketch(&mut self) -> io::Result<()> {
-        if T::KIND != ElementKind::F32 || self.sketches.is_some() {
+    /// Takes the sketches of all rows, or of the rows in `chosen` slots, in the place of what sketches there are; if the
+    /// element is long enough to be worth it.
+    pub(crate) fn sketch(&mut self, chosen: Option<&[VectorId]>) -> io::Result<()> {
+        if T::KIND != ElementKind::F32 {
             return Ok(());
         }
-        let mut sketches = Sketches::new(self.dimension);
+        let mut sketches = match chosen {
+            Some(chosen) => Sketches::of_some(self.dimension, chosen, self.vectors.len())?,
+            None => Sketches::of_all(self.dimension),
+        };
         sketches.resize(self.vectors.len())?;
         for row in 0..self.vectors.len() {
             sketches.set(row, self.vectors.row(row));
@@ -137,26 +139,19 @@ impl<T: Element> Scorer<'_, T> {
         }
     }
 
+    /// The same, with a sketch of the vector where rows have sketches: for what is compared with hundreds of rows.
+    pub fn sketched(self) -> Self {
+        let sketched = self.space.sketches.as_ref().map(|sketches| sketches.of_vector(self.vector));
+        Self { sketched, ..self }
+    }
+
     /// Takes those of `ids` out whose distance is more than `limit` by their sketches alone, which is all that is read.
-    /// Without sketches, nothing happens.
+    /// Without [`Self::sketched`], nothing happens.
     pub fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
         let (Some(vector), Some(sketches)) = (&self.sketched, &self.space.sketches) else { return };
-        if limit == f32::INFINITY {
-            return;
+        if limit < f32::INFINITY {
+            sketches.retain(vector, ids, |bounds| self.least(bounds) <= limit);
         }
-        let mut likely = [false; ROWS_AT_ONCE];
-        let mut kept = 0;
-        for start in (0..ids.len()).step_by(ROWS_AT_ONCE) {
-            let chunk = start..ids.len().min(start + ROWS_AT_ONCE);
-            let mut dots = [0.0; ROWS_AT_ONCE];
-            let bounds = sketches.bounds(vector, &ids[chunk.clone()], &mut dots);
-            likely.iter_mut().zip(bounds).for_each(|(likely, bounds)| *likely = self.least(bounds) <= limit);
-            for (i, likely) in chunk.zip(likely) {
-                ids[kept] = ids[i];
-                kept += usize::from(likely);
-            }
-        }
-        ids.truncate(kept);
     }
 
     /// Asks the memory system for what [`Self::sift`] and, where there are no sketches, [`Self::score`] will read first.

@@ -66,7 +66,6 @@ mod builder;
 mod check;
 mod device;
 mod index;
-mod memory;
 mod shared;
 mod stats;
 mod update;
@@ -75,14 +74,13 @@ pub use builder::{BuildError, IndexBuilder};
 pub use check::CheckReport;
 pub use device::{Device, DeviceError, ParseDeviceError};
 pub use index::Index;
-pub use memory::MemoryEstimate;
 pub use shared::SharedIndex;
 pub use stats::IndexStats;
 pub use update::DeleteError;
 
 pub use jasper_build::{
-    BuildReport, CompactReport, ConsolidateReport, Filter, Hit, InsertError, InsertReport, SearchError,
-    SearchParams, SearchReport, Work,
+    BuildReport, CompactReport, ConsolidateReport, Filter, Hit, InsertError, InsertReport, MemoryEstimate,
+    SearchError, SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

@@ -5,47 +5,34 @@ use rayon::prelude::*;
 
 use super::updates::NeighborLists;
 
-/// Pairs (target, source) of a batch, sorted by (target, distance, source), and where each target's run ends.
-#[derive(Debug)]
-pub(crate) struct BackEdges {
-    sources: Vec<Neighbor>,
-    groups: Vec<Group>,
-}
+/// An edge to add: its target, and its source with their distance.
+pub(crate) type BackEdge = (VectorId, Neighbor);
 
-/// A run of back edges to one target.
+/// The edges of a batch turned around, sorted by (target, distance, source), and how many of them are merged.
 #[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) target: VectorId,
-    start: usize,
-    end: usize,
+pub struct BackEdges {
+    edges: Vec<BackEdge>,
+    merged: usize,
 }
 
 impl BackEdges {
     /// Turns `links` around. The full key is sorted, so nothing depends on the order of threads.
     pub(crate) fn of(links: &NeighborLists) -> Self {
-        let mut pairs: Vec<(VectorId, Neighbor)> = links
-            .rows()
-            .flat_map(|(source, edges)| {
-                edges.iter().map(move |edge| (edge.id(), Neighbor::new(edge.distance(), source)))
-            })
-            .collect();
-        pairs.par_sort_unstable();
-        let mut groups: Vec<Group> = Vec::new();
-        for (i, &(target, _)) in pairs.iter().enumerate() {
-            match groups.last_mut() {
-                Some(group) if group.target == target => group.end = i + 1,
-                _ => groups.push(Group { target, start: i, end: i + 1 }),
-            }
+        let mut edges: Vec<BackEdge> = Vec::with_capacity(links.edges());
+        for (source, row) in links.rows() {
+            edges.extend(row.iter().map(|edge| (edge.id(), Neighbor::new(edge.distance(), source))));
         }
-        Self { sources: pairs.into_iter().map(|(_, source)| source).collect(), groups }
+        edges.par_sort_unstable();
+        Self { edges, merged: 0 }
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.groups
+    /// The edges to each of the next `targets`, fewer at the end.
+    pub(crate) fn next(&self, targets: usize) -> Vec<&[BackEdge]> {
+        self.edges[self.merged..].chunk_by(|a, b| a.0 == b.0).take(targets).collect()
     }
 
-    /// New in-neighbours of a group's target, rising.
-    pub(crate) fn sources(&self, group: &Group) -> &[Neighbor] {
-        &self.sources[group.start..group.end]
+    /// Counts the next `edges` as merged.
+    pub(crate) fn take(&mut self, edges: usize) {
+        self.merged += edges;
     }
 }

@@ -14,8 +14,8 @@ use jasper_core::{Element, Neighbor, VectorId, defaults};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{Executor, Work};
-use back_edges::BackEdges;
+use crate::{Executor, Lists, Work};
+use back_edges::{BackEdge, BackEdges};
 pub(crate) use beam::{Beam, TOGETHER};
 pub(crate) use locality::order_by_nearness;
 use prune::Prune;
@@ -50,6 +50,9 @@ pub struct PoolError {
 
 /// Vertices or queries a thread takes at a time.
 pub(crate) const GRAIN: usize = 8;
+/// Targets of back edges whose rows are worked out before they are written: enough for many threads, and with rows of
+/// 256 bytes a megabyte, where a whole batch may take as much as the graph.
+pub(crate) const TARGETS_AT_ONCE: usize = 4096;
 
 impl CpuExecutor {
     /// An executor on `threads` threads; 0 means one for each processor.
@@ -98,7 +101,8 @@ impl CpuExecutor {
 
 impl<T: Element> Executor<T> for CpuExecutor {
     type Lists = NeighborLists;
-    type Updates = Updates;
+    type BackEdges = BackEdges;
+    type Updates = Vec<Updates>;
 
     fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> NeighborLists {
         let rows: Vec<_> = batch.iter().map(|&vertex| graph.padded_vector(vertex)).collect();
@@ -128,34 +132,45 @@ impl<T: Element> Executor<T> for CpuExecutor {
         links
     }
 
-    fn merge(&self, graph: &Graph<T>, links: &NeighborLists) -> Updates {
-        let back_edges = self.pool.install(|| BackEdges::of(links));
-        Updates::join(self.for_chunks(back_edges.groups(), |scratch, groups| {
-            let mut updates = Updates::default();
-            for group in groups {
-                scratch.merge(graph, group.target, back_edges.sources(group), &mut updates);
-            }
-            updates
-        }))
+    fn turn_around(&self, links: &NeighborLists) -> BackEdges {
+        self.pool.install(|| BackEdges::of(links))
     }
 
-    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Updates {
-        Updates::join(self.for_chunks(vertices, |scratch, vertices| {
+    fn merge(&self, graph: &Graph<T>, back_edges: &mut BackEdges) -> Option<Vec<Updates>> {
+        let targets = back_edges.next(TARGETS_AT_ONCE);
+        let updates = self.for_chunks(&targets, |scratch, targets| {
+            let mut updates = Updates::default();
+            for edges in targets {
+                scratch.merge(graph, edges, &mut updates);
+            }
+            updates
+        });
+        let merged = targets.into_iter().map(<[_]>::len).sum();
+        back_edges.take(merged);
+        (merged > 0).then_some(updates)
+    }
+
+    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Vec<Updates> {
+        self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
             for &vertex in vertices.iter().filter(|&&vertex| graph.is_live(vertex)) {
                 scratch.bypass_hidden(graph, vertex, &mut updates);
             }
             updates
-        }))
+        })
     }
 
     fn publish_links(&self, graph: &mut Graph<T>, links: &NeighborLists) {
         links.write(graph);
     }
 
-    fn publish(&self, graph: &mut Graph<T>, updates: Updates) -> Work {
-        updates.write(graph);
-        updates.work
+    fn publish(&self, graph: &mut Graph<T>, updates: Vec<Updates>) -> Work {
+        let mut work = Work::default();
+        for part in updates {
+            part.write(graph);
+            work += part.work;
+        }
+        work
     }
 }
 
@@ -177,7 +192,7 @@ impl Scratch {
         vertices: &[VectorId],
         candidates: &mut NeighborLists,
     ) {
-        let scorers: Vec<_> = vertices.iter().map(|&vertex| graph.row_scorer(vertex)).collect();
+        let scorers: Vec<_> = vertices.iter().map(|&vertex| graph.row_scorer(vertex).sketched()).collect();
         Beam::search(&mut self.beams, &scorers, graph, graph.params().build_beam_width());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
             candidates.work += beam.work();
@@ -213,17 +228,13 @@ impl Scratch {
         links.work.prune_distances += self.prune.take_distances();
     }
 
-    /// The row of `target` with edges to `sources`.
-    fn merge<T: Element>(
-        &mut self,
-        graph: &Graph<T>,
-        target: VectorId,
-        sources: &[Neighbor],
-        updates: &mut Updates,
-    ) {
+    /// The row of a target with the edges that are new to it.
+    fn merge<T: Element>(&mut self, graph: &Graph<T>, edges: &[BackEdge], updates: &mut Updates) {
+        let Some(&(target, _)) = edges.first() else { return };
         let (params, old) = (graph.params(), graph.neighbors(target));
         self.candidates.clear();
-        self.candidates.extend(sources.iter().filter(|source| !old.contains(&source.id())));
+        let sources = edges.iter().map(|&(_, source)| source);
+        self.candidates.extend(sources.filter(|source| !old.contains(&source.id())));
         if old.len() + self.candidates.len() <= params.max_degree() {
             updates.append(target, &self.candidates);
             return;

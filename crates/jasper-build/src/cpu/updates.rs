@@ -8,37 +8,24 @@ use crate::{Work, executor};
 /// A list of neighbours for each vertex of a batch: its candidates, or its links.
 #[derive(Debug, Default)]
 pub struct NeighborLists {
-    /// Each vertex, and the end of its list in `neighbors`.
-    rows: Vec<(VectorId, usize)>,
-    neighbors: Vec<Neighbor>,
+    rows: Vec<(VectorId, Box<[Neighbor]>)>,
     pub(crate) identical: Vec<(VectorId, VectorId)>,
     pub(crate) work: Work,
 }
 
 impl NeighborLists {
     pub(crate) fn push(&mut self, vertex: VectorId, neighbors: &[Neighbor]) {
-        self.neighbors.extend_from_slice(neighbors);
-        self.rows.push((vertex, self.neighbors.len()));
-    }
-
-    pub(crate) fn join(parts: Vec<Self>) -> Self {
-        let mut whole = Self::default();
-        for part in parts {
-            let before = whole.neighbors.len();
-            whole.rows.extend(part.rows.iter().map(|&(vertex, end)| (vertex, before + end)));
-            whole.neighbors.extend(part.neighbors);
-            whole.identical.extend(part.identical);
-            whole.work += part.work;
-        }
-        whole
+        self.rows.push((vertex, neighbors.into()));
     }
 
     /// Every vertex with its list.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (VectorId, &[Neighbor])> {
-        let mut start = 0;
-        self.rows
-            .iter()
-            .map(move |&(vertex, end)| (vertex, &self.neighbors[std::mem::replace(&mut start, end)..end]))
+        self.rows.iter().map(|(vertex, neighbors)| (*vertex, &**neighbors))
+    }
+
+    /// Length of all lists together.
+    pub(crate) fn edges(&self) -> usize {
+        self.rows.iter().map(|row| row.1.len()).sum()
     }
 
     /// Makes each list the out-edges of its vertex.
@@ -53,6 +40,16 @@ impl NeighborLists {
 }
 
 impl executor::Lists for NeighborLists {
+    fn join(parts: Vec<Self>) -> Self {
+        let mut whole = Self::default();
+        for part in parts {
+            whole.rows.extend(part.rows);
+            whole.identical.extend(part.identical);
+            whole.work += part.work;
+        }
+        whole
+    }
+
     fn identical(&self) -> &[(VectorId, VectorId)] {
         &self.identical
     }
@@ -90,17 +87,6 @@ impl Updates {
     fn push(&mut self, vertex: VectorId, edges: &[Neighbor], appends: bool) {
         self.ids.extend(edges.iter().map(|edge| edge.id()));
         self.rows.push(Update { vertex, end: self.ids.len(), appends });
-    }
-
-    pub(crate) fn join(parts: Vec<Self>) -> Self {
-        let mut whole = Self::default();
-        for part in parts {
-            let before = whole.ids.len();
-            whole.rows.extend(part.rows.into_iter().map(|row| Update { end: before + row.end, ..row }));
-            whole.ids.extend(part.ids);
-            whole.work += part.work;
-        }
-        whole
     }
 
     pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
