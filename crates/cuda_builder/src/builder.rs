@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -114,8 +115,14 @@ impl CudaBuilder {
         };
         let root = self.root()?;
         let folder = self.folder(&root, &compiler);
-        self.compile(&compiler, &folder)?;
         let release = folder.join(TARGET).join("release");
+        // Of another crate, or of this one before.
+        for old in
+            with_extension(&release.join("deps"), "s")?.into_iter().chain(with_extension(&release, "d")?)
+        {
+            fs::remove_file(&old).map_err(at(&old))?;
+        }
+        self.compile(&compiler, &folder)?;
         let ptx = without_comments(&bounds::insert(&read(&assembly(&release.join("deps"))?)?)?);
         let refusals = refusals(&ptx, self.canary.as_deref());
         if !refusals.is_empty() {
@@ -158,11 +165,10 @@ impl CudaBuilder {
         Ok(manifest.parent().unwrap_or(Path::new("")).to_path_buf())
     }
 
-    /// One folder for each compiler and recipe: cargo leaves the PTX of two of them under one name, and takes the one
-    /// for the other.
+    /// One folder for each compiler and set of flags, so that neither builds `core` again for the other.
     fn folder(&self, root: &Path, compiler: &Compiler) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        (&self.package, self.recipe.to_string(), &compiler.version).hash(&mut hasher);
+        (self.recipe.flags(), &compiler.version).hash(&mut hasher);
         let folder = self.target_dir.clone().unwrap_or_else(|| root.join("target/ptx"));
         folder.join(format!("{}-{:016x}", self.recipe.arch, hasher.finish()))
     }
@@ -227,8 +233,12 @@ fn sources(release: &Path, root: &Path) -> Result<Vec<Source>, BuildError> {
     files.iter().map(|file| Source::read(root, file).map_err(at(&root.join(file)))).collect()
 }
 
+/// The files in `folder` with this extension; none if there is no such folder.
 fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, BuildError> {
-    let entries = fs::read_dir(folder).map_err(at(folder))?;
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(folder))?,
+    };
     let files = entries.flatten().map(|entry| entry.path());
     Ok(files.filter(|file| file.extension().is_some_and(|its| its == extension)).collect())
 }
