@@ -5,12 +5,16 @@
 //! | [`tidy`] | the rules of the house that no compiler checks; they also run as a test of this package |
 //! | [`validate`] | everything that CI does, in one list |
 //! | [`site`] | the book and the reference, as one folder of pages |
+//! | [`ptx`] | the kernels' PTX: built, held against its sources, measured |
+//! | [`bundle`] | what a machine with a GPU and no Rust needs, in one folder |
 //!
 //! [`workspace`] reads the repository for all of them, [`process`] starts the other programs.
 
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod process;
+mod ptx;
 mod site;
 mod tidy;
 mod validate;
@@ -25,7 +29,14 @@ usage: cargo xtask CHORE
 
   tidy      check layering, manifests, file headers, file lengths, unsafe code, links and paths
   validate  everything that CI does: format, lints, docs, book, dependencies, tidy, tests
-  docs      build the book and the reference into target/site";
+  docs      build the book and the reference into target/site
+  ptx build [--lines]
+            compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
+  ptx check
+            compare the committed PTX with its sources, and with a new build if its compiler is installed
+  ptx report
+            registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
+  bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
     let chores: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +44,11 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run,
         ["validate"] => validate::run,
         ["docs"] => site::run,
+        ["ptx", "build"] => ptx::build::run,
+        ["ptx", "build", "--lines"] => ptx::build::run_with_lines,
+        ["ptx", "check"] => ptx::check::run,
+        ["ptx", "report"] => ptx::report::run,
+        ["bundle"] => bundle::run,
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{self, cargo, command, installed, line};
 use crate::workspace::Workspace;
-use crate::{site, tidy};
+use crate::{ptx, site, tidy};
 
 /// The checks that run when the advisory database is out of reach too.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
@@ -32,6 +32,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     )?;
     list.section("tidy", "cargo xtask tidy");
     tidy::run(workspace)?;
+    list.section("kernels", "cargo xtask ptx check");
+    list.left_out("kernels", ptx::check::check(workspace)?);
+    list.section("registers", "cargo xtask ptx report");
+    list.left_out("registers", ptx::report::run_if_possible(workspace)?);
     let readme = workspace.text("README.md")?.unwrap_or_default();
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
@@ -64,8 +68,13 @@ impl List {
             return self.step(name, command);
         }
         self.section(name, "skipped");
-        self.skipped.push(format!("{name}: {program} is not installed; {how_to_get}"));
+        self.left_out(name, Some(format!("{program} is not installed; {how_to_get}")));
         Ok(())
+    }
+
+    /// Notes why a step, or a part of one, did not run.
+    fn left_out(&mut self, name: &str, why: Option<String>) {
+        self.skipped.extend(why.map(|why| format!("{name}: {why}")));
     }
 
     fn finish(self) {

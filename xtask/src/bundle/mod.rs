@@ -1,0 +1,106 @@
+//! What a machine with a GPU and no Rust needs, in one folder: tests, the command, measurements, and `run.sh`.
+
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Artifact, Message};
+
+use crate::process::{cargo, command, line, run as run_command};
+use crate::workspace::Workspace;
+
+/// Packages whose tests and examples come along: their examples measure.
+const TESTED: [&str; 3] = ["gpu-kernels", "jasper-cuda", "jasper-driver"];
+/// The package of the command.
+const COMMAND: &str = "jasper-cli";
+/// What runs everything there, and what it compares answers with.
+const SCRIPTS: [(&str, &str); 2] =
+    [("run.sh", include_str!("run.sh")), ("same_neighbors.py", include_str!("same_neighbors.py"))];
+/// Such machines are reached over slow ways.
+const MOST_MIB: u64 = 60;
+
+/// Builds for release and fills `target/bundle`.
+///
+/// # Errors
+/// When something does not build, or the folder grows too large.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    let bundle = workspace.target.join("bundle");
+    if bundle.exists() {
+        fs::remove_dir_all(&bundle)?;
+    }
+    for (arguments, packages) in
+        [(&["test", "--no-run"][..], &TESTED[..]), (&["build", "--bins"], &[COMMAND])]
+    {
+        for artifact in build(workspace, arguments, packages)? {
+            copy(workspace, &artifact, &bundle)?;
+        }
+    }
+    for (name, text) in SCRIPTS {
+        fs::write(bundle.join(name), text)?;
+    }
+    let size = size(&bundle)?;
+    println!("{}: {} MiB; there, `sh run.sh`", bundle.display(), size.div_ceil(1 << 20));
+    ensure!(
+        size < MOST_MIB << 20,
+        "the bundle takes {size} bytes, more than {MOST_MIB} MiB; leave something out"
+    );
+    Ok(())
+}
+
+/// Builds `packages` for release and returns the programs that came out.
+fn build(workspace: &Workspace, arguments: &[&str], packages: &[&str]) -> Result<Vec<Artifact>> {
+    let mut build = cargo(&workspace.root);
+    build.args(arguments).args(["--release", "--message-format=json-render-diagnostics"]);
+    build.args(packages.iter().flat_map(|package| ["--package", package]));
+    let mut child =
+        build.stdout(Stdio::piped()).spawn().with_context(|| format!("{} does not start", line(&build)))?;
+    let messages = BufReader::new(child.stdout.take().context("cargo has no output")?);
+    let mut programs = Vec::new();
+    for message in Message::parse_stream(messages) {
+        match message? {
+            Message::CompilerArtifact(artifact) if artifact.executable.is_some() => programs.push(artifact),
+            _ => {}
+        }
+    }
+    let status = child.wait()?;
+    ensure!(status.success(), "{} ended with {status}", line(&build));
+    Ok(programs)
+}
+
+/// Copies a program to its place, without its symbols.
+fn copy(workspace: &Workspace, artifact: &Artifact, bundle: &Path) -> Result<()> {
+    let Some(from) = &artifact.executable else { return Ok(()) };
+    let to = bundle.join(place(artifact));
+    fs::create_dir_all(to.parent().unwrap_or(bundle))?;
+    fs::copy(from, &to).with_context(|| format!("{from} cannot be copied to {}", to.display()))?;
+    run_command(command("strip", &workspace.root).arg(&to))
+}
+
+/// Where a program goes: `tests/PACKAGE.TEST`, `measure/PACKAGE.EXAMPLE`, `bin/COMMAND`.
+fn place(artifact: &Artifact) -> PathBuf {
+    let (package, name) = (package(artifact), &artifact.target.name);
+    if artifact.target.is_example() {
+        Path::new("measure").join(format!("{package}.{name}"))
+    } else if artifact.profile.test {
+        Path::new("tests").join(format!("{package}.{name}"))
+    } else {
+        Path::new("bin").join(name)
+    }
+}
+
+/// The folder of its package, which has its name.
+fn package(artifact: &Artifact) -> &str {
+    artifact.manifest_path.parent().and_then(|folder| folder.file_name()).unwrap_or_default()
+}
+
+/// Bytes of all files below `folder`.
+fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += if entry.file_type()?.is_dir() { size(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(bytes)
+}

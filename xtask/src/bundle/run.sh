@@ -1,0 +1,96 @@
+#!/bin/sh
+# Runs the tests and measurements of Jasper on a machine with a GPU and no Rust.
+#
+# usage: sh run.sh [devices] [tests] [sanitize] [measure] [truth]      without arguments: all of them, in this order
+#
+#   devices   what the machine has
+#   tests     every test; one that finds no GPU fails
+#   sanitize  the tests of the kernels under compute-sanitizer: memcheck, racecheck, initcheck
+#   measure   every measurement; their lines of JSON go to results/measure
+#   truth     exact neighbours of the queries of each set named in SETS, compared with the set's own
+#
+# SETS        where `truth` finds base.*, query.* and gt.ibin, separated by spaces: `folder/`, or `folder/sift-1m.` if the
+#             names of the files begin so; without it `truth` does nothing
+# METRIC, K   of `truth`; l2 and 10 without them
+# SANITIZE    which tests run under compute-sanitizer: a part of their names; without it, all of the kernels'
+#
+# Everything that is printed is kept below results/ (or $OUT). Ends with 1 if anything failed.
+cd "$(dirname "$0")" || exit 2
+results=${OUT:-$PWD/results}
+mkdir -p "$results"
+export JASPER_REQUIRE_GPU=1
+failed=0
+
+# step NAME COMMAND...: runs it, keeps what it prints, says how it ended.
+step() {
+    name=$1
+    shift
+    mkdir -p "$(dirname "$results/$name")"
+    begun=$(date +%s)
+    if "$@" >"$results/$name.log" 2>&1; then
+        echo "passed  $name  $(($(date +%s) - begun)) s"
+    else
+        echo "FAILED  $name  status $?, the end of $name.log:"
+        tail -n 25 "$results/$name.log" | sed 's/^/    /'
+        failed=1
+    fi
+}
+
+devices() {
+    step devices/driver nvidia-smi
+    step devices/jasper ./bin/jasper devices
+    cat "$results/devices/jasper.log"
+}
+
+tests() {
+    for program in tests/*; do
+        step "$program" "./$program"
+    done
+}
+
+sanitize() {
+    if ! command -v compute-sanitizer >/dev/null; then
+        echo "skipped sanitize: compute-sanitizer is not installed"
+        return
+    fi
+    for tool in memcheck racecheck initcheck; do
+        # Not the tests of faults: they provoke what these tools look for.
+        for program in kernels knn; do
+            step "sanitize/$tool.$program" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+                "tests/jasper-cuda.$program" --test-threads 1 ${SANITIZE:-}
+        done
+    done
+}
+
+measure() {
+    for program in measure/*; do
+        [ -x "$program" ] || continue
+        step "$program" "./$program"
+        cat "$results/$program.log"
+    done
+}
+
+truth() {
+    for set in ${SETS:-}; do
+        name=truth/$(basename "${set%[/.]}")
+        mkdir -p "$results/truth"
+        step "$name" ./bin/jasper groundtruth --device cuda --base "$set"base.* --queries "$set"query.* \
+            --metric "${METRIC:-l2}" -k "${K:-10}" --output "$results/$name.ibin"
+        cat "$results/$name.log"
+        step "$name.same" python3 same_neighbors.py "$set"gt.ibin "$results/$name.ibin"
+        cat "$results/$name.same.log"
+        rm -f "$results/$name.ibin"
+    done
+}
+
+[ $# -gt 0 ] || set -- devices tests sanitize measure truth
+for chore in "$@"; do
+    case $chore in
+    devices | tests | sanitize | measure | truth) "$chore" ;;
+    *)
+        echo "no such chore: $chore; there are devices, tests, sanitize, measure, truth" >&2
+        exit 2
+        ;;
+    esac
+done
+exit $failed

@@ -1,0 +1,52 @@
+"""Compares exact neighbours with the truth: the same ids, but for ties.
+
+usage: same_neighbors.py TRUTH.ibin FOUND.ibin
+
+Both files: u32 queries, u32 k, ids, and in the truth f32 distances after them; the truth may have more neighbours a
+query. Where two ids differ, the found one must stand in the truth at the same distance: equal bits are a tie, equal to
+one part in a million a near tie (sums of floats in another order). Ends with 1 on anything else.
+"""
+import array
+import sys
+
+
+def read(path):
+    words = array.array("I")
+    with open(path, "rb") as file:
+        words.frombytes(file.read())
+    queries, k = words[:2]
+    distances = array.array("f")
+    distances.frombytes(words[2 + queries * k :].tobytes())
+    return queries, k, words[2 : 2 + queries * k], distances
+
+
+def main(truth_path, found_path):
+    queries, wide, truth, distances = read(truth_path)
+    found_queries, k, found, _ = read(found_path)
+    if found_queries != queries or k > wide:
+        sys.exit(f"{found_queries} queries of {k} neighbours do not fit to {queries} of {wide}")
+    same = ties = near = wrong = 0
+    for query in range(queries):
+        ids = truth[query * wide : (query + 1) * wide]
+        lengths = distances[query * wide : (query + 1) * wide]
+        answers = found[query * k : (query + 1) * k]
+        wrong += k - len(set(answers))
+        for place, answer in enumerate(answers):
+            if answer == ids[place]:
+                same += 1
+                continue
+            there = lengths[ids.index(answer)] if answer in ids else None
+            if there == lengths[place]:
+                ties += 1
+            elif there is not None and abs(there - lengths[place]) <= 1e-6 * abs(lengths[place]):
+                near += 1
+            else:
+                wrong += 1
+    print(f"{queries} queries, k = {k}: {same} the same, {ties} ties, {near} near ties, {wrong} wrong")
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

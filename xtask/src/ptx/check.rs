@@ -1,0 +1,79 @@
+//! `ptx check`: whether the committed PTX is that of the sources.
+
+use anyhow::{Context, Result, bail, ensure};
+use cuda_builder::{Compilers, Difference, HOW_TO_GET, Header};
+
+use super::{CRATES, KernelCrate, REBUILD};
+use crate::workspace::Workspace;
+
+/// Checks, and says what was left out.
+///
+/// # Errors
+/// As [`check`].
+pub fn run(workspace: &Workspace) -> Result<()> {
+    check(workspace)?.iter().for_each(|left_out| println!("{left_out}"));
+    Ok(())
+}
+
+/// Compares the headers of the committed PTX with the sources. Then builds it again and compares every byte, where its
+/// compiler is installed; where it is not, returns that this was left out, and why.
+///
+/// # Errors
+/// When something differs, or the kernels do not compile.
+pub fn check(workspace: &Workspace) -> Result<Option<String>> {
+    let mut left_out = None;
+    for kernels in &CRATES {
+        left_out = compare(workspace, kernels)?.or(left_out);
+    }
+    Ok(left_out)
+}
+
+fn compare(workspace: &Workspace, kernels: &KernelCrate) -> Result<Option<String>> {
+    let (ptx, committed) = (kernels.ptx(), kernels.committed(workspace)?);
+    let builder = kernels.builder(workspace);
+    let differences = builder.differences(&committed).with_context(|| format!("{ptx} cannot be checked"))?;
+    ensure!(differences.is_empty(), "{ptx} was built from other sources:{}\n{REBUILD}", list(&differences));
+    println!("{ptx}: matches its sources, by their hashes");
+    let header = Header::read(&committed)?;
+    let compiler = match Compilers::find().version(&header.compiler) {
+        Ok(compiler) => compiler.clone(),
+        Err(_) => {
+            return Ok(Some(format!(
+                "the PTX was not built again; its compiler, {}, is not installed; {HOW_TO_GET}",
+                header.compiler
+            )));
+        }
+    };
+    let built = builder.compiler(compiler).build()?;
+    if let Some((line, was, is)) = first_difference(&committed, &built.ptx) {
+        bail!("line {line} of {ptx} is `{was}`, and of a new build `{is}`; {REBUILD}");
+    }
+    println!("{ptx}: built again by {}, the same bytes", header.compiler);
+    Ok(None)
+}
+
+fn list(differences: &[Difference]) -> String {
+    differences.iter().map(|difference| format!("\n  {difference}")).collect()
+}
+
+/// The first line, counted from 1, in which two texts differ, as it is in both.
+fn first_difference<'a>(one: &'a str, other: &'a str) -> Option<(usize, &'a str, &'a str)> {
+    let (mut ones, mut others) = (one.lines(), other.lines());
+    (1..).find_map(|line| match (ones.next(), others.next()) {
+        (None, None) => Some(None),
+        (one, other) if one == other => None,
+        (one, other) => Some(Some((line, one.unwrap_or("the end"), other.unwrap_or("the end")))),
+    })?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(first_difference("a\nb\nc\n", "a\nd\nc\n"), Some((2, "b", "d")));
+        assert_eq!(first_difference("a\n", "a\nb\n"), Some((2, "the end", "b")));
+    }
+}
