@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`pointer`] | [`In`] and [`Out`]: addresses of device memory, inside the arguments of kernels |
+//! | [`pointer`](mod@pointer) | [`In`] and [`Out`]: addresses of device memory, inside the arguments of kernels |
 //! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |

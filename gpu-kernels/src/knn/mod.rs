@@ -10,7 +10,8 @@
 //!    way the CPU does, and writes the best k in order of (distance, id).
 //!
 //! Scores are exact integers for bytes (L2, inner product). Elsewhere they are f32 and can confuse rows whose distances
-//! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from.
+//! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from. More
+//! rows than k that agree so far with the k-th, and are not equal, would be too many.
 
 #[cfg(feature = "kernels")]
 mod best;
@@ -62,7 +63,7 @@ pub struct ScanArgs {
     pub rows_len: u32,
     /// Queries.
     pub queries_len: u32,
-    /// Rows of a segment, a multiple of [`TILE`].
+    /// Rows of a segment, a multiple of 128.
     pub segment_rows: u32,
     /// Entries of a list, a multiple of 32.
     pub list_len: u32,

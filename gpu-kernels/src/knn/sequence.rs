@@ -48,7 +48,8 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no value
 /// may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`Nearest::merge`].
 ///
-/// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once.
+/// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once. Rows that
+/// come in the order of falling distance cost many times as much: each enters the list.
 ///
 /// # Errors
 /// Of the device.
