@@ -19,40 +19,53 @@ const QUERIES: usize = 1024;
 /// Ids of a launch, at most.
 const IDS: usize = 64 << 20;
 
+/// Bytes of the rows that ids name: a set of some million vectors, and one of many.
+const TABLES: [usize; 2] = [1 << 30, LARGE];
+
 pub fn run(bench: &Bench) -> Result<()> {
     let mut rows = bench.stream.allocate::<u8>(LARGE)?;
     // Small numbers of every element: 0.01 as f32, 1.06 as f16.
     bench.stream.fill(&mut rows, 0x3C)?;
-    for (element, dimension) in ROWS {
+    for (table, (element, dimension)) in TABLES.into_iter().flat_map(|table| ROWS.map(|row| (table, row))) {
         let row_bytes = dimension * element.size() as u32;
-        let ids =
-            random_ids(bench, (LARGE / row_bytes as usize) as u32, (LARGE / row_bytes as usize).min(IDS))?;
+        let count = (LARGE / row_bytes as usize).min(IDS) / QUERIES * QUERIES;
+        let ids = random_ids(bench, (table / row_bytes as usize) as u32, count)?;
         let mut distances = bench.stream.allocate::<f32>(ids.len())?;
-        for (loads, width) in
-            Loads::ALL.into_iter().flat_map(|loads| TileWidth::ALL.map(|width| (loads, width)))
-        {
-            let any = Distances::new(element, Measure::SquaredL2, loads, width);
-            for kernel in [Some(any), any.specialized(row_bytes)].into_iter().flatten() {
-                let args = DistanceArgs {
-                    rows: rows.input(),
-                    // What the rows are, the queries may be: all the same.
-                    queries: rows.input(),
-                    ids: ids.input(),
-                    distances: distances.output(),
-                    row_bytes,
-                    queries_len: QUERIES as u32,
-                    ids_per_query: (ids.len() / QUERIES) as u32,
-                };
-                let time = measure(bench, kernel, args)?;
-                let what = json!({
-                    "what": "distances", "element": element.name(), "dimension": dimension, "loads": loads.name(),
-                    "width": width.lanes(), "specialized": kernel.row_bytes().is_some(), "rows": ids.len(),
-                });
-                bench.report(what, time, ids.len() as u64 * u64::from(row_bytes));
-            }
+        for kernel in kernels(element, row_bytes) {
+            let args = DistanceArgs {
+                rows: rows.input(),
+                // What the rows are, the queries may be: all the same.
+                queries: rows.input(),
+                ids: ids.input(),
+                distances: distances.output(),
+                row_bytes,
+                queries_len: QUERIES as u32,
+                ids_per_query: (ids.len() / QUERIES) as u32,
+            };
+            let time = measure(bench, kernel, args)?;
+            let what = json!({
+                "what": "distances", "element": element.name(), "dimension": dimension, "table": table,
+                "loads": kernel.loads().name(), "width": kernel.width().lanes(),
+                "specialized": kernel.row_bytes().is_some(), "rows": ids.len(),
+            });
+            bench.report(what, time, ids.len() as u64 * u64::from(row_bytes));
         }
+        assert!(
+            bench.stream.download(&distances)?.iter().all(|&distance| distance == 0.0),
+            "equal rows are at 0"
+        );
     }
     Ok(())
+}
+
+/// Both ways to read, all widths, and what knows the length of the row.
+fn kernels(element: ElementKind, row_bytes: u32) -> impl Iterator<Item = Distances> {
+    Loads::ALL.into_iter().flat_map(move |loads| {
+        TileWidth::ALL.into_iter().flat_map(move |width| {
+            let any = Distances::new(element, Measure::SquaredL2, loads, width);
+            [Some(any), any.specialized(row_bytes)].into_iter().flatten()
+        })
+    })
 }
 
 fn measure(bench: &Bench, kernel: Distances, args: DistanceArgs) -> Result<Duration> {
@@ -60,10 +73,10 @@ fn measure(bench: &Bench, kernel: Distances, args: DistanceArgs) -> Result<Durat
     bench.time(|| unsafe { bench.stream.launch(&kernel, args) })
 }
 
-/// `count` random numbers below `rows`, as many for each query.
+/// `count` random numbers below `rows`.
 fn random_ids(bench: &Bench, rows: u32, count: usize) -> Result<Buffer<u32>> {
     use rand::RngExt as _;
     let mut rng = synthetic::rng(u64::from(rows));
-    let ids: Vec<u32> = (0..count / QUERIES * QUERIES).map(|_| rng.random_range(0..rows)).collect();
+    let ids: Vec<u32> = (0..count).map(|_| rng.random_range(0..rows)).collect();
     bench.stream.upload(&ids)
 }
