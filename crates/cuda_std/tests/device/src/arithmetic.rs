@@ -83,11 +83,10 @@ fn of_thread([a, b, c]: [u32; 3]) -> Vec<u32> {
     let signed = |word, i| signed(word, i) | 1;
     answers.push(bits(signed(a, 0)) | bits(signed(a, 1)) << 16);
     let numbers = [0, 1].map(|i| (signed(a, i), signed(b, i), signed(c, i)));
-    let operations: [fn((i64, i64, i64)) -> i64; 4] =
-        [|(a, b, c)| a * b + c, |(a, b, _)| a + b, |(a, b, _)| a - b, |(a, b, _)| a * b];
-    for operation in operations {
-        answers.extend(numbers.map(|numbers| half(operation(numbers)).to_bits()));
-    }
+    answers.extend(numbers.map(|(a, b, c)| half(a * b + c).to_bits()));
+    answers.extend(numbers.map(|(a, b, _)| half(a + b).to_bits()));
+    answers.extend(numbers.map(|(a, b, _)| half(a - b).to_bits()));
+    answers.extend(numbers.map(|(a, b, _)| half(a * b).to_bits()));
     answers.push(half(signed(a, 0)).to_bits());
     answers
 }

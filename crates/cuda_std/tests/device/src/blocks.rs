@@ -30,8 +30,8 @@ pub unsafe fn blocks(args: Args) {
         answers.put(thread::index_1d());
 
         let word = global::load_readonly(args.input.add(thread::index_1d() as usize));
-        answers.put(thread::sync_threads_count(word % 3 == 0));
-        answers.put(u32::from(thread::sync_threads_and(word % 3 == 0 || thread != 5)));
+        answers.put(thread::sync_threads_count(word.is_multiple_of(3)));
+        answers.put(u32::from(thread::sync_threads_and(word.is_multiple_of(3) || thread != 5)));
         answers.put(u32::from(thread::sync_threads_or(word % 64 == 63)));
 
         let slots = shared::dynamic_shared_mem::<u32>();
@@ -82,7 +82,7 @@ pub(crate) fn case(input: &[u32]) -> Case {
     let answers = launch.threads().flat_map(|(x, y, thread)| {
         let words = &input[(x * 64) as usize..][..64];
         let word = words[thread as usize];
-        let threes = |word: &u32| word % 3 == 0;
+        let threes = |word: &u32| word.is_multiple_of(3);
         assert_eq!(word, input[(x * 64 + thread) as usize]);
         [
             thread,

@@ -1,7 +1,6 @@
 //! Kernels that use every function of `cuda_std` once, each beside its answer in plain Rust.
 //!
-//! [`cases`] has all of them with what to launch and what to expect, for the emulator and for a GPU alike; the PTX of
-//! this crate is what the build tool is tried on.
+//! `cases` has all of them with what to launch and what to expect, for the emulator and for a GPU alike.
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
@@ -21,6 +20,10 @@ pub mod warps;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use case::{Case, INPUT_WORDS, Launch, cases};
+
+/// The kernels as PTX, compiled by `cargo xtask ptx build`.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const PTX: &str = include_str!("../ptx/kernels.ptx");
 
 /// What every kernel here gets.
 #[repr(C)]

@@ -37,9 +37,9 @@ pub unsafe fn warps(args: Args) {
         answers.put_with_flag(warp::warp_shuffle_xor(FULL_MASK, long, 21, WARP_SIZE));
         answers.put_with_flag(warp::warp_shuffle_xor(FULL_MASK, word, 9, 8));
 
-        answers.put(u32::from(warp::warp_vote_all(FULL_MASK, word % 64 != 0)));
-        answers.put(u32::from(warp::warp_vote_any(FULL_MASK, word % 64 == 0)));
-        answers.put(warp::warp_vote_ballot(FULL_MASK, word % 3 == 0));
+        answers.put(u32::from(warp::warp_vote_all(FULL_MASK, !word.is_multiple_of(64))));
+        answers.put(u32::from(warp::warp_vote_any(FULL_MASK, word.is_multiple_of(64))));
+        answers.put(warp::warp_vote_ballot(FULL_MASK, word.is_multiple_of(3)));
         answers.put(warp::warp_match_any(FULL_MASK, word % 4));
         answers.put_with_flag(warp::warp_match_all(FULL_MASK, word % 4));
         answers.put_with_flag(warp::warp_match_all(FULL_MASK, thread::block_idx_x()));
@@ -62,7 +62,7 @@ pub unsafe fn warps(args: Args) {
         answers.put(slots.add(lane ^ 7).load());
 
         if SOME >> lane & 1 == 1 {
-            answers.put(warp::warp_vote_ballot(SOME, word % 2 == 0));
+            answers.put(warp::warp_vote_ballot(SOME, word.is_multiple_of(2)));
             answers.put(warp::warp_reduce_add(SOME, 1));
             answers.put(warp::warp_sum(SOME, word, 4));
         }
@@ -102,7 +102,7 @@ fn of_lane(words: &[u32], lane: usize, block: u32) -> Vec<u32> {
 
     answers.push(u32::from(words.iter().all(|word| word % 64 != 0)));
     answers.push(u32::from(words.iter().any(|word| word % 64 == 0)));
-    answers.push(bits(&|i| words[i] % 3 == 0));
+    answers.push(bits(&|i| words[i].is_multiple_of(3)));
     answers.push(bits(&|i| words[i] % 4 == word % 4));
     let all = words.iter().all(|other| other % 4 == word % 4);
     answers.extend([if all { u32::MAX } else { 0 }, u32::from(all), u32::MAX, 1]);
@@ -128,7 +128,11 @@ fn of_lane(words: &[u32], lane: usize, block: u32) -> Vec<u32> {
     answers.push(words.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)));
     answers.push(words[lane ^ 7]);
     let some = |answer| if SOME >> lane & 1 == 1 { answer } else { 0 };
-    answers.extend([some(bits(&|i| words[i] % 2 == 0) & SOME), some(SOME.count_ones()), some(of_four)]);
+    answers.extend([
+        some(bits(&|i| words[i].is_multiple_of(2)) & SOME),
+        some(SOME.count_ones()),
+        some(of_four),
+    ]);
     assert_eq!(answers.len(), WORDS as usize);
     answers
 }
