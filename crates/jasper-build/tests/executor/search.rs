@@ -137,6 +137,9 @@ fn sketches_change_no_answer() {
             let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
             graph.sketch().unwrap();
             compare(&graph, &executor, &queries, 5, 12);
+            let third: Vec<_> = graph.live_slots().step_by(3).collect();
+            graph.sketch_some(&third).unwrap();
+            compare(&graph, &executor, &queries, 5, 12);
         }
     }
 }

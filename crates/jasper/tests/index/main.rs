@@ -2,6 +2,7 @@
 //!
 //! | module | what is promised |
 //! | --- | --- |
+//! | [`memory`] | a build takes what was estimated |
 //! | [`model`] | any order of changes leaves an index that answers like a map of keys to vectors |
 //! | [`degenerate`] | odd sets and bad input get right answers or typed errors |
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
@@ -16,6 +17,8 @@ mod atomic;
 mod common;
 mod degenerate;
 mod filter;
+#[cfg(target_os = "linux")]
+mod memory;
 mod model;
 mod recall;
 mod same_bytes;

@@ -1,0 +1,70 @@
+//! What a build takes, against what was said it would take.
+
+use std::path::Path;
+use std::process::Command;
+
+use jasper::data::{VectorFile, write_vectors};
+use jasper::{Element, Index, IndexBuilder, Key, Metric, synthetic::Clusters};
+
+use crate::common::view;
+
+/// Names the file to build from; set in the process that measures.
+const CHILD: &str = "JASPER_TEST_BUILD_FROM";
+
+/// A build of the set in `file`, and what the operating system says it took at its peak, beside what was estimated.
+fn measure<T: Element>(builder: IndexBuilder<'_>, file: &VectorFile) {
+    let estimate = builder.estimate_memory::<T>(file.len(), file.dimension()).unwrap();
+    let index = builder.build::<T>(file).unwrap();
+    println!("peak {} estimate {} {:?}", peak_bytes(), estimate.total(), estimate.parts());
+    assert_eq!(index.len(), file.len());
+}
+
+/// What Linux says that this process took at its peak.
+fn peak_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM")).unwrap();
+    let kilobytes: usize = line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap();
+    kilobytes * 1024
+}
+
+/// Runs this test again in a process of its own, which does nothing but build; gives its peak and its estimate.
+fn in_a_process_of_its_own(test: &str, file: &Path) -> (f64, f64) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+        .env(CHILD, file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    println!("{}", text.lines().find(|line| line.contains("peak ")).unwrap());
+    let number = |name: &str| {
+        let mut words = text.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1).and_then(|word| word.parse().ok()).unwrap()
+    };
+    (number("peak"), number("estimate"))
+}
+
+fn check<T: Element>(test: &str, builder: IndexBuilder<'_>, dimension: usize, rows: usize, name: &str) {
+    if let Some(path) = std::env::var_os(CHILD) {
+        return measure::<T>(builder, &VectorFile::open(path).unwrap());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    let set: Vec<T> = Clusters { latent: 6, ..Clusters::new(dimension, 95) }.rows(rows, 0);
+    write_vectors(&file, view(&set, dimension)).unwrap();
+    drop(set);
+    let (peak, estimate) = in_a_process_of_its_own(test, &file);
+    assert!((0.9..1.1).contains(&(peak / estimate)), "peak {peak}, estimated {estimate}");
+}
+
+#[test]
+fn a_build_of_bytes_takes_what_was_estimated() {
+    let builder = Index::builder(Metric::L2).build_beam_width(64).threads(2);
+    check::<u8>("memory::a_build_of_bytes_takes_what_was_estimated", builder, 128, 60_000, "base.u8bin");
+}
+
+#[test]
+fn a_build_of_floats_takes_what_was_estimated() {
+    let builder = Index::builder(Metric::L2).build_beam_width(64).threads(2);
+    check::<f32>("memory::a_build_of_floats_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
+}
