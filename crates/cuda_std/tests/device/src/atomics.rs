@@ -70,6 +70,7 @@ pub unsafe fn atomics(args: Args) {
         global_updates!(answers, own, common.add(8).cast::<u64>(), long);
         atomic::add(common.add(6).cast::<f32>(), f32::from(word as i16));
         atomic::exchange(own, long);
+        atomic::exchange(own.cast::<u32>(), word);
 
         let room = shared::dynamic_shared_mem::<u64>().add(thread::thread_idx_x());
         shared_updates!(answers, room.cast::<u32>(), word);
@@ -115,7 +116,8 @@ pub(crate) fn case(input: &[u32]) -> Case {
         [of_u32.to_vec(), of_u64.into_iter().chain(own).flat_map(halves).collect()].concat()
     };
     let before = shared([0, u32::MAX, 0, 0, u32::MAX, 0, one, 0], before_u64, vec![0; 128]);
-    let after = shared(after_u32, after_u64, longs.clone());
+    let own_after = words.iter().map(|&word| u64::from(word) << 32 | u64::from(word));
+    let after = shared(after_u32, after_u64, own_after.collect());
     Case::new("atomics", atomics, launch, answers.collect(), &before, &after)
 }
 

@@ -1,6 +1,7 @@
-//! The canary of convergence: a barrier between two branches on the same condition. An optimiser that does not know
-//! barriers joins the branches and leaves one barrier in each arm; the build tool refuses PTX in which this kernel
-//! has more than one.
+//! The canaries of convergence: what all threads do together, between two branches on the same condition. An optimiser
+//! that does not know the one from any other instruction joins the branches and leaves a copy in each arm, where the
+//! threads wait for each other for ever. The build tool counts the barriers of [`canary`], a test the products of
+//! [`canary_product`].
 
 use cuda_std::prelude::*;
 
@@ -28,6 +29,28 @@ pub unsafe fn canary(args: Args) {
     }
 }
 
+/// The first half of the lanes writes on both sides of a matrix product, which is inline assembly.
+///
+/// # Safety
+/// `args.output` holds two words for each lane of the only warp.
+#[kernel]
+pub unsafe fn canary_product(args: Args) {
+    /// Two halves, both 1.
+    const ONES: u32 = 0x3c00_3c00;
+    let lane = warp::lane_id();
+    let writes = lane < warp::WARP_SIZE / 2;
+    // SAFETY: the words are there by contract; the warp is whole.
+    unsafe {
+        if writes {
+            global::store(args.output.add(lane as usize), lane);
+        }
+        let sums = mma::m16n8k16_f16([ONES; 4], [ONES; 2], [lane as f32; 4]);
+        if writes {
+            global::store(args.output.add((lane + warp::WARP_SIZE) as usize), sums[3].to_bits());
+        }
+    }
+}
+
 /// Half of 64 threads write.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case() -> Case {
@@ -35,4 +58,13 @@ pub(crate) fn case() -> Case {
     let written = (0..32).map(|thread| thread + 2);
     let after = std::iter::once(1).chain(written).chain([0; 32]).collect();
     Case::new("canary", canary, launch, after, &[], &[])
+}
+
+/// Half of 32 lanes write their number, and 16 more: the sum of as many products of ones.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) fn case_of_product() -> Case {
+    let launch = Launch { grid: (1, 1), block: 32, shared: 0 };
+    let sums = (0..16).map(|lane| (16.0 + lane as f32).to_bits());
+    let after = (0..16).chain([0; 16]).chain(sums).chain([0; 16]).collect();
+    Case::new("canary_product", canary_product, launch, after, &[], &[])
 }

@@ -66,6 +66,7 @@ pub fn cases() -> (Vec<u32>, Vec<Case>) {
         arithmetic::case(&input),
         products::case(&input),
         canary::case(),
+        canary::case_of_product(),
     ];
     (input, cases)
 }
