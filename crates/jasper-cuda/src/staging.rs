@@ -18,7 +18,8 @@ pub(crate) struct Slot {
 
 impl Staging {
     pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
-        let slot = || Ok::<_, Error>(Slot { memory: Pinned::zeroed(context, bytes)?, copied: Event::new(context)? });
+        let slot =
+            || Ok::<_, Error>(Slot { memory: Pinned::zeroed(context, bytes)?, copied: Event::new(context)? });
         Ok(Self { slots: [slot()?, slot()?], turn: 0 })
     }
 

@@ -143,9 +143,8 @@ impl Stream {
             return Ok(());
         }
         // SAFETY: both buffers have that many bytes, are not the same, and go behind this.
-        self.context().call(|| unsafe {
-            sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw())
-        })
+        self.context()
+            .call(|| unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw()) })
     }
 
     /// Queues a kernel of one's own.

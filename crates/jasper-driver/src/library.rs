@@ -58,15 +58,16 @@ fn open() -> Result<Library, LoadError> {
         // opened so.
         match unsafe { Library::new(name) } {
             Ok(library) => return Ok(library),
-            Err(error) => attempts.push(Attempt { name: name.to_owned(), reason: reason(&error) }),
+            Err(error) => attempts.push(Attempt { name: name.to_owned(), reason: reason(name, &error) }),
         }
     }
     Err(LoadError { attempts })
 }
 
-/// What the operating system said; the error around it repeats the name.
-fn reason(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+/// What the operating system said, without the name that it begins with.
+fn reason(name: &str, error: &libloading::Error) -> String {
+    let told = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    told.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).map_or(told.clone(), str::to_owned)
 }
 
 /// The codes for what can go wrong before the driver is reached: no library, and no such symbol in it.

@@ -16,9 +16,10 @@ pub fn context() -> Option<Context> {
         Err(error @ (Error::NoDriver(_) | Error::NoDevice)) => {
             let required = std::env::var("JASPER_REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "JASPER_REQUIRE_GPU=1, and {error}");
+            let reason = if error == Error::NoDevice { "no CUDA device" } else { "no CUDA driver" };
+            let line = format!("skipped {}: {reason}\n", std::thread::current().name().unwrap_or("a test"));
             // Past what the test harness captures.
-            let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            let _ = writeln!(std::io::stderr(), "skipped {name}: {error}");
+            let _ = std::io::stderr().write_all(line.as_bytes());
             None
         }
         Err(error) => panic!("{error}"),
