@@ -16,7 +16,7 @@ type Rows = [[u32; LANE_ELEMENTS]; ROWS];
 ///
 /// # Safety
 /// As the fields of the arguments say.
-#[kernel(max_threads = 256, min_blocks = 6)]
+#[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn scan(args: ScanArgs) {
     let [slot, before, sums] = [0, 1, 2].map(|word| shared::dynamic_shared_mem::<u32>().add(word));
     // SAFETY: the whole block is here throughout; the words of shared memory are apart; loads and stores are within

@@ -96,25 +96,34 @@ impl Column {
     #[inline(always)]
     pub(crate) unsafe fn sum_before(self, tile: u32) -> u32 {
         let mut sum = 0u32;
-        let mut next = tile;
-        while next > 0 {
+        // Tiles that are still to be added.
+        let mut rest = tile;
+        while rest > 0 {
             let mut words = [0; WINDOW];
-            for (back, word) in words.iter_mut().enumerate() {
+            for back in 0..WINDOW {
                 // SAFETY: a word of an earlier tile.
-                *word = unsafe { global::load_relaxed(self.word(next.saturating_sub(1 + back as u32))) };
+                words[back] =
+                    unsafe { global::load_relaxed(self.word(rest.saturating_sub(1 + back as u32))) };
             }
-            for word in words {
-                match self.read(word) {
-                    Sum::Nothing => {
-                        thread::nanosleep(PAUSE);
-                        break;
+            let mut silent = false;
+            // By index and without a way out, so that the words stay in registers.
+            for back in 0..WINDOW {
+                if rest > 0 && !silent {
+                    match self.read(words[back]) {
+                        Sum::Nothing => silent = true,
+                        Sum::Aggregate(value) => {
+                            sum = sum.wrapping_add(value);
+                            rest -= 1;
+                        }
+                        Sum::Prefix(value) => {
+                            sum = sum.wrapping_add(value);
+                            rest = 0;
+                        }
                     }
-                    Sum::Aggregate(value) => {
-                        sum = sum.wrapping_add(value);
-                        next -= 1;
-                    }
-                    Sum::Prefix(value) => return sum.wrapping_add(value),
                 }
+            }
+            if silent {
+                thread::nanosleep(PAUSE);
             }
         }
         sum
@@ -128,11 +137,12 @@ impl Column {
     pub(crate) unsafe fn sum_before_by_warp(self, tile: u32) -> u32 {
         let lane = warp::lane_id();
         let mut sum = 0u32;
-        let mut next = tile;
-        while next > 0 {
+        // Tiles that are still to be added.
+        let mut rest = tile;
+        while rest > 0 {
             // SAFETY: a word of an earlier tile; all lanes take the same turns, as all see the same ballots.
             unsafe {
-                let seen = self.read(global::load_relaxed(self.word(next.saturating_sub(1 + lane))));
+                let seen = self.read(global::load_relaxed(self.word(rest.saturating_sub(1 + lane))));
                 let prefixes = warp::warp_vote_ballot(warp::FULL_MASK, matches!(seen, Sum::Prefix(_)));
                 let silent = warp::warp_vote_ballot(warp::FULL_MASK, matches!(seen, Sum::Nothing));
                 // The lanes up to the nearest prefix; all, if there is none.
@@ -150,7 +160,7 @@ impl Column {
                     break;
                 }
             }
-            next -= warp::WARP_SIZE;
+            rest -= warp::WARP_SIZE;
         }
         sum
     }

@@ -21,7 +21,7 @@ pub unsafe fn sort_count(args: CountArgs) {
             let first = first + (turn * COUNT_KEYS * COUNT_THREADS) as usize;
             let (keys, loaded) = load_keys(&args, first);
             for pass in 0..passes {
-                count_digit(args.bits.digit(pass), &keys, loaded, counters.add(pass * RADIX));
+                count_runs(args.bits.digit(pass), &keys, loaded, counters.add(pass * RADIX));
             }
         }
         thread::sync_threads();
@@ -49,38 +49,43 @@ fn for_my_part(len: u32, work: impl Fn(u32)) {
 /// # Safety
 /// As the fields of the arguments say.
 #[inline(always)]
-unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usize], u32) {
+unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usize], usize) {
     let mut keys = [0; COUNT_KEYS as usize];
     let mut loaded = 0;
-    for (k, key) in keys.iter_mut().enumerate() {
+    for k in 0..COUNT_KEYS as usize {
         let index = first + k * COUNT_THREADS as usize;
         if index < args.len as usize {
             // SAFETY: within `len`, whose array is there.
-            *key = unsafe { global::load_streaming(args.keys.at(index)) };
+            keys[k] = unsafe { global::load_streaming(args.keys.at(index)) };
             loaded += 1;
         }
     }
     (keys, loaded)
 }
 
-/// Counts one digit of the first `loaded` keys. A run of equal digits is one addition, so that keys with a digit in
-/// common do not queue up at its counter.
+/// Counts a digit of the first `loaded` keys. A run of equal digits is one addition, so that keys with a digit in common
+/// do not queue up at its counter.
 ///
 /// # Safety
 /// `counters` has the values of the digit.
 #[inline(always)]
-unsafe fn count_digit(digit: Bits, keys: &[u64; COUNT_KEYS as usize], loaded: u32, counters: Shared<u32>) {
+pub(super) unsafe fn count_runs<const N: usize>(
+    digit: Bits,
+    keys: &[u64; N],
+    loaded: usize,
+    counters: Shared<u32>,
+) {
     let mut run = digit.of(keys[0]);
     let mut length = 0;
-    for (k, key) in keys.iter().enumerate() {
-        let value = if (k as u32) < loaded { digit.of(*key) } else { run };
+    for k in 0..N {
+        let value = if k < loaded { digit.of(keys[k]) } else { run };
         if value != run {
             // SAFETY: a value of the digit.
             unsafe { counters.add(run).atomic_add(length) };
             run = value;
             length = 0;
         }
-        length += u32::from((k as u32) < loaded);
+        length += u32::from(k < loaded);
     }
     // SAFETY: as above.
     unsafe { counters.add(run).atomic_add(length) };

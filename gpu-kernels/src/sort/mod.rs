@@ -94,7 +94,7 @@ impl SharedLayout {
     pub(crate) const KEYS: u32 = 0;
     /// `u32[TILE]`: their values.
     pub(crate) const VALUES: u32 = Self::KEYS + TILE * size_of::<u64>() as u32;
-    /// `u32[WARPS][RADIX]`: pairs of each digit in each warp; then where in the tile these begin.
+    /// `u32[WARPS][RADIX]`: pairs of each digit in each warp; then where in the tile the next of these goes.
     pub(crate) const COUNTERS: u32 = Self::VALUES + TILE * size_of::<u32>() as u32;
     /// `u32[RADIX]`: what to add to a place in the tile for the place in the sorted array.
     pub(crate) const SHIFTS: u32 = Self::COUNTERS + WARPS * RADIX * size_of::<u32>() as u32;

@@ -4,11 +4,14 @@ use cuda_std::Value;
 use cuda_std::prelude::*;
 
 use super::bits::DIGIT_BITS;
+use super::count::count_runs;
 use super::{PAIRS_PER_THREAD, PassArgs, RADIX, SharedLayout, TILE, WARPS};
 use crate::In;
 use crate::scan::block::{block_sums, take_tile, warp_sum_up_to};
 
 const PAIRS: usize = PAIRS_PER_THREAD as usize;
+/// Values in a line of the cache, 128 bytes.
+const VALUES_A_LINE: u32 = 32;
 
 /// A thread's part of each of the keys, values, or places of the tile.
 ///
@@ -41,13 +44,15 @@ pub unsafe fn sort_pass(args: PassArgs) {
         let first = tile as usize * TILE as usize;
         // Past the end are keys with all bits set: they come last in the tile, and are not written.
         let keys = load_mine(args.keys, first, args.len, u64::MAX);
-        let ranks = rank_in_warp(&args, &keys, memory.own_counters());
+        prefetch_values(&args, first);
+        count_runs(args.digit, &keys, PAIRS, memory.own_counters());
         thread::sync_threads();
-        let values = load_mine(args.values, first, args.len, 0);
         let (count, begin) = place_digits(&args, tile, memory);
         thread::sync_threads();
-        stage(&args, memory, &keys, &values, &ranks);
+        let places = stage_keys(&args, memory, &keys);
+        let values = load_mine(args.values, first, args.len, 0);
         find_shift(&args, tile, count, begin, memory.shifts);
+        stage_values(memory, &places, &values);
         thread::sync_threads();
         write(&args, memory, first);
     }
@@ -87,31 +92,26 @@ impl Memory {
     }
 }
 
-/// The place in the tile of this thread's pair `k`.
-#[inline(always)]
-fn place_of_mine(k: usize) -> u32 {
-    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-    (warp * PAIRS_PER_THREAD + k as u32) * warp::WARP_SIZE + warp::lane_id()
-}
-
 /// This thread's elements of the tile that begins at `first`; `beyond` past the end.
 ///
 /// # Safety
 /// `array` has `len` elements.
 #[inline(always)]
 unsafe fn load_mine<T: Value>(array: In<T>, first: usize, len: u32, beyond: T) -> Mine<T> {
+    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
+    let array = array.from(own);
     let mut mine = [beyond; PAIRS];
     // SAFETY: within `len`.
     unsafe {
         if first + TILE as usize <= len as usize {
-            for (k, element) in mine.iter_mut().enumerate() {
-                *element = global::load(array.at(first + place_of_mine(k) as usize));
+            for k in 0..PAIRS {
+                mine[k] = global::load(array.at(k * warp::WARP_SIZE as usize));
             }
         } else {
-            for (k, element) in mine.iter_mut().enumerate() {
-                let index = first + place_of_mine(k) as usize;
-                if index < len as usize {
-                    *element = global::load(array.at(index));
+            for k in 0..PAIRS {
+                if own + k * (warp::WARP_SIZE as usize) < len as usize {
+                    mine[k] = global::load(array.at(k * warp::WARP_SIZE as usize));
                 }
             }
         }
@@ -119,31 +119,89 @@ unsafe fn load_mine<T: Value>(array: In<T>, first: usize, len: u32, beyond: T) -
     mine
 }
 
-/// For each key, how many keys of its warp have the same digit and come before it; `counters` then says how many keys
-/// of the warp have each digit. Whole warp.
+/// Has the values of the tile that begins at `first` brought to the second-level cache: they are needed later than the
+/// keys, and would take registers meanwhile.
 ///
 /// # Safety
-/// `counters` are zeros that only this warp uses.
+/// As the fields of the arguments say.
 #[inline(always)]
-unsafe fn rank_in_warp(args: &PassArgs, keys: &Mine<u64>, counters: Shared<u32>) -> Mine<u32> {
+unsafe fn prefetch_values(args: &PassArgs, first: usize) {
+    let index = first + (thread::thread_idx_x() * VALUES_A_LINE) as usize;
+    if thread::thread_idx_x() < TILE / VALUES_A_LINE && index < args.len as usize {
+        // SAFETY: within `len`, whose array is there.
+        unsafe { global::prefetch_l2(args.values.at(index)) };
+    }
+}
+
+/// Turns the counters of all warps into where in the tile their pairs begin, and publishes how many pairs have each
+/// digit, as early as that is known: other tiles wait for it. Returns, for the digit that this thread owns, how many pairs have it and where these begin. Whole block; a
+/// barrier.
+///
+/// # Safety
+/// The counters are complete.
+#[inline(always)]
+unsafe fn place_digits(args: &PassArgs, tile: u32, memory: Memory) -> (u32, u32) {
+    let digit = thread::thread_idx_x();
+    let mut counts = [0; WARPS as usize];
+    // SAFETY: each thread works on the counters of its own digit.
+    unsafe {
+        let mut all = 0;
+        for warp in 0..WARPS {
+            let count = memory.counters.add(warp * RADIX + digit).load();
+            counts[warp as usize] = count;
+            all += count;
+        }
+        args.round.column(digit, RADIX).publish_aggregate(tile, all);
+        let up_to = warp_sum_up_to(all);
+        let (warps_before, _) = block_sums::<WARPS>(up_to, memory.sums);
+        let begin = warps_before + up_to - all;
+        let mut next = begin;
+        for warp in 0..WARPS {
+            memory.counters.add(warp * RADIX + digit).store(next);
+            next += counts[warp as usize];
+        }
+        (all, begin)
+    }
+}
+
+/// Brings this thread's keys to their places in the sorted tile, which it returns. Whole warp.
+///
+/// # Safety
+/// The counters say where in the tile the pairs of each warp and digit begin.
+#[inline(always)]
+unsafe fn stage_keys(args: &PassArgs, memory: Memory, keys: &Mine<u64>) -> Mine<u32> {
+    let next = memory.own_counters();
     let lane = warp::lane_id();
-    let mut ranks = [0; PAIRS];
-    for (rank, key) in ranks.iter_mut().zip(keys) {
-        let digit = args.digit.of(*key);
-        // SAFETY: all lanes are here, in one turn after another: each turn's additions come before the next's, since the
-        // shuffle waits for them.
+    let mut places = [0; PAIRS];
+    for k in 0..PAIRS {
+        let digit = args.digit.of(keys[k]);
+        // SAFETY: all lanes are here, in one turn after another: the additions of a turn come before those of the next,
+        // since its shuffle waits for them. So each pair has a place of its own, in the order of turns and lanes.
         unsafe {
             let peers = find_peers(digit);
             let last = 31 - peers.leading_zeros();
-            let mut before = 0;
+            let mut place = 0;
             if lane == last {
-                before = counters.add(digit).atomic_add(peers.count_ones());
+                place = next.add(digit).atomic_add(peers.count_ones());
             }
-            let (before, _) = warp::warp_shuffle_idx(warp::FULL_MASK, before, last, warp::WARP_SIZE);
-            *rank = before + (peers & ((1 << lane) - 1)).count_ones();
+            let (place, _) = warp::warp_shuffle_idx(warp::FULL_MASK, place, last, warp::WARP_SIZE);
+            places[k] = place + (peers & ((1 << lane) - 1)).count_ones();
+            memory.keys.add(places[k]).store(keys[k]);
         }
     }
-    ranks
+    places
+}
+
+/// Brings this thread's values to the places of their keys.
+///
+/// # Safety
+/// The places are those of [`stage_keys`].
+#[inline(always)]
+unsafe fn stage_values(memory: Memory, places: &Mine<u32>, values: &Mine<u32>) {
+    for k in 0..PAIRS {
+        // SAFETY: a place of the tile.
+        unsafe { memory.values.add(places[k]).store(values[k]) };
+    }
 }
 
 /// The lanes whose digit is this one. Whole warp. One vote for each bit is faster than `match.any.sync`.
@@ -160,52 +218,6 @@ unsafe fn find_peers(digit: u32) -> u32 {
         peers &= if set { lanes } else { !lanes };
     }
     peers
-}
-
-/// Turns the counters of all warps into where in the tile their pairs begin, and publishes how many pairs have each
-/// digit. Returns, for the digit that this thread owns, how many pairs have it and where these begin. Whole block; a
-/// barrier.
-///
-/// # Safety
-/// The counters are complete.
-#[inline(always)]
-unsafe fn place_digits(args: &PassArgs, tile: u32, memory: Memory) -> (u32, u32) {
-    let digit = thread::thread_idx_x();
-    let mut counts = [0; WARPS as usize];
-    // SAFETY: each thread works on the counters of its own digit.
-    unsafe {
-        for (warp, count) in counts.iter_mut().enumerate() {
-            *count = memory.counters.add(warp as u32 * RADIX + digit).load();
-        }
-        let all = counts.iter().sum();
-        args.round.column(digit, RADIX).publish_aggregate(tile, all);
-        let up_to = warp_sum_up_to(all);
-        let (warps_before, _) = block_sums::<WARPS>(up_to, memory.sums);
-        let begin = warps_before + up_to - all;
-        let mut next = begin;
-        for (warp, count) in counts.iter().enumerate() {
-            memory.counters.add(warp as u32 * RADIX + digit).store(next);
-            next += count;
-        }
-        (all, begin)
-    }
-}
-
-/// Brings this thread's pairs to their places in the sorted tile.
-///
-/// # Safety
-/// The counters say where in the tile the pairs of each warp and digit begin.
-#[inline(always)]
-unsafe fn stage(args: &PassArgs, memory: Memory, keys: &Mine<u64>, values: &Mine<u32>, ranks: &Mine<u32>) {
-    let begins = memory.own_counters();
-    for k in 0..PAIRS {
-        // SAFETY: each place is one pair's.
-        unsafe {
-            let place = begins.add(args.digit.of(keys[k])).load() + ranks[k];
-            memory.keys.add(place).store(keys[k]);
-            memory.values.add(place).store(values[k]);
-        }
-    }
 }
 
 /// For the digit that this thread owns, with `count` pairs from place `begin` of the tile on: publishes how many there
