@@ -128,13 +128,13 @@ impl Block {
     pub fn start_copy(&mut self, by: By, to: u32, bytes: [u8; 16]) -> Checked<()> {
         let start = self.check_shared(by, Touch::Store, to, 16)?;
         self.contents[start..start + 16].fill(Content::InFlight);
-        self.lanes[by.thread as usize].copies.start(Copy { to, bytes, site: by.site });
+        self.asides[by.thread as usize].copies.start(Copy { to, bytes, site: by.site });
         Ok(())
     }
 
     /// Lets the copies of `thread` arrive until at most `left` groups are under way.
     pub fn finish_copies(&mut self, thread: u32, left: usize) -> Checked<()> {
-        for Copy { to, bytes, site } in self.lanes[thread as usize].copies.arrive(left) {
+        for Copy { to, bytes, site } in self.asides[thread as usize].copies.arrive(left) {
             let start = to as usize;
             self.shared[start..start + 16].copy_from_slice(&bytes);
             self.contents[start..start + 16].fill(Content::Value);
@@ -146,12 +146,12 @@ impl Block {
 
     /// What an atomic store of `thread` tells: all that it knew at its last fence.
     pub fn fenced(&self, thread: u32) -> Option<Arc<Horizon>> {
-        self.lanes[thread as usize].fenced.clone()
+        self.asides[thread as usize].fenced.clone()
     }
 
     /// An atomic load of `thread` found that told; a fence will make it known.
     pub fn found(&mut self, thread: u32, told: Option<Arc<Horizon>>) {
-        let found = &mut self.lanes[thread as usize].found;
+        let found = &mut self.asides[thread as usize].found;
         *found = match (told, found.take()) {
             (Some(one), Some(other)) => Some(joined(&one, &other)),
             (one, other) => one.or(other),
@@ -160,9 +160,9 @@ impl Block {
 
     /// A fence of `thread`.
     pub fn fence(&mut self, thread: u32) {
-        if let Some(found) = self.lanes[thread as usize].found.take() {
+        if let Some(found) = self.asides[thread as usize].found.take() {
             self.clocks.acquire(thread, &found);
         }
-        self.lanes[thread as usize].fenced = Some(self.clocks.release(thread));
+        self.asides[thread as usize].fenced = Some(self.clocks.release(thread));
     }
 }

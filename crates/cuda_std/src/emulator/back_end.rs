@@ -140,13 +140,15 @@ pub unsafe fn collective<T: Word>(
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
-    wait(Wait::Mma(op), |lane| {
-        lane.fragments[..4].copy_from_slice(&a);
-        lane.fragments[4..6].copy_from_slice(&b);
-        lane.fragments[6..].copy_from_slice(&c);
-    });
     with(|block, thread| {
-        let [.., d0, d1, d2, d3] = block.lanes[thread as usize].fragments;
+        let fragments = &mut block.asides[thread as usize].fragments;
+        fragments[..4].copy_from_slice(&a);
+        fragments[4..6].copy_from_slice(&b);
+        fragments[6..].copy_from_slice(&c);
+    });
+    wait(Wait::Mma(op), |_| ());
+    with(|block, thread| {
+        let [.., d0, d1, d2, d3] = block.asides[thread as usize].fragments;
         [d0, d1, d2, d3]
     })
 }
@@ -303,7 +305,7 @@ pub unsafe fn copy_async(to: u32, from: *const u8) {
 
 #[track_caller]
 pub fn commit_group() {
-    with(|block, thread| block.lanes[thread as usize].copies.commit());
+    with(|block, thread| block.asides[thread as usize].copies.commit());
 }
 
 #[track_caller]

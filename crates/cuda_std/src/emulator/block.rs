@@ -42,7 +42,8 @@ pub enum Wait {
     Done,
 }
 
-/// One thread.
+/// One thread: what each of its turns needs, in one cache line.
+#[repr(align(64))]
 pub struct Lane {
     pub wait: Wait,
     /// The call that it waits in.
@@ -51,14 +52,19 @@ pub struct Lane {
     pub value: u64,
     pub argument: u32,
     pub flag: bool,
-    /// What it brings to a matrix product: a, b and c; then d in the place of c.
-    pub fragments: [u32; 10],
     /// How to give up the turn; set before its first one.
     pub yielder: *const Yielder<(), ()>,
     /// How often it gave up its turn because it may be spinning.
     pub naps: u32,
-    /// Ordered accesses since the last of these.
+    /// Its ordered accesses.
     pub polls: u32,
+}
+
+/// What few turns of a thread need.
+#[derive(Default)]
+pub struct Aside {
+    /// What it brings to a matrix product: a, b and c; then d in the place of c.
+    pub fragments: [u32; 10],
     /// What it knew at its last fence: its next atomic store releases that.
     pub fenced: Option<Arc<Horizon>>,
     /// What its atomic loads found released: its next fence acquires that.
@@ -111,6 +117,7 @@ pub struct Block {
     /// Its number in the grid.
     pub number: u32,
     pub lanes: Vec<Lane>,
+    pub asides: Vec<Aside>,
     pub warps: Vec<Warp>,
     pub clocks: Clocks,
     pub random: Random,
@@ -148,6 +155,7 @@ impl Block {
             launch: launch.clone(),
             number,
             lanes: (0..threads).map(|_| Lane::default()).collect(),
+            asides: (0..threads).map(|_| Aside::default()).collect(),
             warps: (0..threads).step_by(32).map(warp).collect(),
             clocks: Clocks::new(number, threads),
             random: Random::new(seed, u64::from(number)),
@@ -214,13 +222,9 @@ impl Default for Lane {
             value: 0,
             argument: 0,
             flag: false,
-            fragments: [0; 10],
             yielder: std::ptr::null(),
             naps: 0,
             polls: 0,
-            fenced: None,
-            found: None,
-            copies: Copies::default(),
         }
     }
 }

@@ -38,7 +38,7 @@ pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
         match wait {
             Wait::Collective { op: Collective::Sync, .. } => block.clocks.sync_warp(warp, alike),
             Wait::Collective { op, width, .. } => compute(block, warp, op, alike, width)?,
-            Wait::Mma(op) => matrix::multiply(op, &mut block.lanes[warp * 32..warp * 32 + 32]),
+            Wait::Mma(op) => matrix::multiply(op, &mut block.asides[warp * 32..warp * 32 + 32]),
             _ => part(block, warp, alike),
         }
         let state = &mut block.warps[warp];

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::block::Lane;
+use super::block::Aside;
 use crate::primitive::Mma;
 
 /// Rows of `a`, columns of `b`.
@@ -10,7 +10,7 @@ const ROWS: usize = 16;
 const COLUMNS: usize = 8;
 
 /// Replaces the fragments of `c` by those of `d = a * b + c`.
-pub fn multiply(op: Mma, warp: &mut [Lane]) {
+pub fn multiply(op: Mma, warp: &mut [Aside]) {
     // A register holds neighbours along the dimension that is summed over.
     let packed = if op == Mma::M16N8K16F16 { 2 } else { 4 };
     let element = |register: u32, place: usize| match op {

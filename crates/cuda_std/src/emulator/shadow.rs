@@ -52,36 +52,35 @@ impl Entry {
     }
 }
 
-/// The accesses of some bytes in one epoch. Most cells have one.
+/// The accesses of some bytes in one epoch. Most cells have one, and there are many cells.
 #[derive(Clone, Default)]
 struct Cell {
     tag: u32,
     first: Option<Entry>,
-    more: Vec<Entry>,
+    #[expect(clippy::box_collection, reason = "8 bytes where there are none, in place of 24")]
+    more: Option<Box<Vec<Entry>>>,
 }
 
 impl Cell {
     fn touch(&mut self, toucher: &Toucher<'_>, now: Entry) -> Result<(), Rival> {
         if self.tag != toucher.tag {
             self.tag = toucher.tag;
-            self.more.clear();
-            self.first = Some(now);
+            self.keep_only(now);
             return Ok(());
         }
-        for entry in self.first.iter().chain(&self.more) {
+        for entry in self.first.iter().chain(self.more.iter().flat_map(|more| &**more)) {
             if let Some(rival) = entry.rival(toucher) {
                 return Err(rival);
             }
         }
         if now.touch == Touch::Store {
             // It races with everything, so everything is known to come before it.
-            self.more.clear();
-            self.first = Some(now);
+            self.keep_only(now);
             return Ok(());
         }
         // This thread's earlier access of the kind says no more than the new one.
         let mut merged = false;
-        for entry in self.first.iter_mut().chain(&mut self.more) {
+        for entry in self.first.iter_mut().chain(self.more.iter_mut().flat_map(|more| &mut **more)) {
             if entry.warp == now.warp && entry.touch == now.touch {
                 entry.lanes &= !now.lanes;
                 if entry.clock == now.clock && !merged {
@@ -91,10 +90,18 @@ impl Cell {
             }
         }
         if !merged {
-            self.more.retain(|entry| entry.lanes != 0);
-            self.more.push(now);
+            let more = self.more.get_or_insert_default();
+            more.retain(|entry| entry.lanes != 0);
+            more.push(now);
         }
         Ok(())
+    }
+
+    fn keep_only(&mut self, now: Entry) {
+        self.first = Some(now);
+        if let Some(more) = &mut self.more {
+            more.clear();
+        }
     }
 }
 
@@ -102,22 +109,22 @@ impl Cell {
 #[derive(Clone)]
 pub struct Page {
     cells: Vec<Cell>,
-    /// Bytes of a cell.
-    grain: usize,
+    /// Whether a cell stands for one byte, not four.
+    fine: bool,
 }
 
 impl Default for Page {
     fn default() -> Self {
-        Self { cells: vec![Cell::default(); PAGE_BYTES / 4], grain: 4 }
+        Self { cells: vec![Cell::default(); PAGE_BYTES / 4], fine: false }
     }
 }
 
 impl Page {
     /// Notes an access of `bytes` bytes from `offset` on, unless it races with an earlier one.
     pub fn touch(&mut self, offset: usize, bytes: usize, toucher: &Toucher<'_>) -> Result<(), Rival> {
-        if bytes < self.grain {
+        if bytes < 4 && !self.fine {
             self.cells = self.cells.iter().flat_map(|cell| vec![cell.clone(); 4]).collect();
-            self.grain = 1;
+            self.fine = true;
         }
         let now = Entry {
             site: toucher.site,
@@ -126,7 +133,8 @@ impl Page {
             warp: (toucher.thread / 32) as u8,
             touch: toucher.touch,
         };
-        let cells = &mut self.cells[offset / self.grain..(offset + bytes) / self.grain];
+        let range = if self.fine { offset..offset + bytes } else { offset / 4..(offset + bytes) / 4 };
+        let cells = &mut self.cells[range];
         cells.iter_mut().try_for_each(|cell| cell.touch(toucher, now))
     }
 }
