@@ -10,6 +10,7 @@
 
 mod distances;
 mod knn;
+mod pairs;
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const LARGE: usize = 8 << 30;
 /// A part of the program: its name, and what it prints.
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [Part; 2] = [("distances", distances::run), ("knn", knn::run)];
+const PARTS: [Part; 3] = [("distances", distances::run), ("knn", knn::run), ("pairs", pairs::run)];
 
 fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -52,11 +53,22 @@ struct Bench {
 
 impl Bench {
     /// The median time of `work`, which is only queued.
-    fn time(&self, mut work: impl FnMut() -> Result<()>) -> Result<Duration> {
+    fn time(&self, work: impl FnMut() -> Result<()>) -> Result<Duration> {
+        self.time_after(|| Ok(()), work)
+    }
+
+    /// The same of work that needs something done before it, which is only queued as well and does not count.
+    fn time_after(
+        &self,
+        mut prepare: impl FnMut() -> Result<()>,
+        mut work: impl FnMut() -> Result<()>,
+    ) -> Result<Duration> {
         let (begin, end) = (Event::new(self.stream.context())?, Event::new(self.stream.context())?);
+        prepare()?;
         work()?;
         let mut times = Vec::with_capacity(TIMES);
         for _ in 0..TIMES {
+            prepare()?;
             begin.record(&self.stream)?;
             work()?;
             end.record(&self.stream)?;
