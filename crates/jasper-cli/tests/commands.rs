@@ -322,7 +322,7 @@ fn a_device_finds_the_neighbors_that_the_processor_finds() {
     if let Err(error) = jasper::cuda::Device::get(0) {
         assert!(std::env::var_os("JASPER_REQUIRE_GPU").is_none(), "{error}");
         use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "skipped the neighbors of a device: {error}");
+        let _ = writeln!(std::io::stderr(), "skipped the neighbors of a device: there is none");
         return;
     }
     let sandbox = Sandbox::new();

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::sys::CUresult;
+use gpu_kernels::{Kernel, Launch};
 use jasper_driver::Failure;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
-use crate::module::Loaded;
+use crate::kernels::Kernels;
 use crate::plan::free_host_memory;
 use crate::{Bytes, Device};
 
@@ -24,8 +25,8 @@ pub struct Context {
 struct Inner {
     device: Device,
     driver: (u32, u32),
-    /// The embedded kernels, once one was launched. Before `primary`, so that they go first.
-    kernels: OnceLock<Loaded>,
+    /// Before `primary`, so that they go first.
+    kernels: Kernels,
     primary: cust::context::Context,
     /// What ended the use of this context.
     lost: OnceLock<Error>,
@@ -50,7 +51,7 @@ impl Context {
         let driver = crate::device::driver_version()?;
         let primary = cust::context::Context::new(Device::raw(ordinal)?)
             .map_err(|error| Error::new(failure_of_cust(error), || (0, device.memory)))?;
-        let (kernels, lost) = (OnceLock::new(), OnceLock::new());
+        let (kernels, lost) = (Kernels::default(), OnceLock::new());
         let inner = Arc::new(Inner { device, driver, kernels, primary, lost });
         open.push(Arc::downgrade(&inner));
         Ok(Self { inner })
@@ -85,23 +86,19 @@ impl Context {
         self.of_cust(CurrentContext::synchronize())
     }
 
-    /// Loads the kernels now, which the first launch would do: for who measures, or would rather wait here. The
-    /// driver compiles them for the device, once in the life of its cache.
+    /// Loads a kernel now, which its first launch would do: for who measures, or would rather wait here. The driver
+    /// compiles it for the device, once in the life of its cache.
     ///
     /// # Errors
-    /// [`Error::Ptx`].
-    pub fn warm_up(&self) -> Result<()> {
-        self.kernels().map(drop)
+    /// [`Error::Ptx`], [`Error::UnknownKernel`].
+    pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
+        let launch = Launch::linear(1, 1);
+        self.inner.kernels.prepare(self, &kernel.entry(), launch).map(drop)
     }
 
-    /// The embedded kernels: compiled by the driver on first use, or taken from its cache.
-    pub(crate) fn kernels(&self) -> Result<&Loaded> {
-        if let Some(kernels) = self.inner.kernels.get() {
-            return Ok(kernels);
-        }
-        let loaded = Loaded::new(self, gpu_kernels::PTX)?;
-        // Of two threads that come here at once, one has worked in vain.
-        Ok(self.inner.kernels.get_or_init(|| loaded))
+    /// The embedded kernels.
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.inner.kernels
     }
 
     /// Makes this context that of the calling thread, as calls of the driver want it.

@@ -40,6 +40,7 @@ mod context;
 mod device;
 mod error;
 mod event;
+mod kernels;
 mod knn;
 mod module;
 mod pinned;

@@ -263,7 +263,7 @@ impl gpu_kernels::Stream for Stream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<()> {
         let launch = kernel.launch(&args);
-        let function = self.context().kernels()?.prepare(self.context(), &kernel.entry(), launch)?;
+        let function = self.context().kernels().prepare(self.context(), &kernel.entry(), launch)?;
         // SAFETY: device and host compile the same `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }

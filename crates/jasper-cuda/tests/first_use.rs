@@ -1,16 +1,19 @@
-//! How long the first use of the kernels takes: with the driver's cache of compiled code, and without.
+//! How long the first use of kernels takes, those of an exact search: with the driver's cache of compiled code, and
+//! without.
 
 mod common;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use gpu_kernels::knn::{Rank, Scan};
+use jasper_core::{ElementKind, Metric};
 use jasper_cuda::Context;
 
 const CHILD: &str = "JASPER_FIRST_USE";
 const WARM_LIMIT: Duration = Duration::from_millis(500);
 
-/// Seconds that a new process takes to open the device, and to load the kernels.
+/// How long a new process takes to open the device, and to load the kernels.
 fn in_a_new_process(without_cache: bool) -> (Duration, Duration) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["the_kernels_are_there_soon", "--exact", "--nocapture"]).env(CHILD, "1");
@@ -34,7 +37,9 @@ fn the_kernels_are_there_soon() {
         let context = Context::open(0).unwrap();
         let opened = begun.elapsed();
         let begun = Instant::now();
-        context.warm_up().unwrap();
+        let (element, metric) = (ElementKind::F32, Metric::L2);
+        context.warm_up(&Scan { element, metric }).unwrap();
+        context.warm_up(&Rank { element, metric }).unwrap();
         println!("\nopen={} load={}", opened.as_secs_f64(), begun.elapsed().as_secs_f64());
         return;
     }

@@ -1,0 +1,88 @@
+//! The embedded kernels, each taken to the driver when it is first launched.
+//!
+//! The text holds kernels for every element, metric and width, and the driver takes a good part of a second to compile
+//! one. So it is given each by itself: what is not used costs nothing, and a kernel stays in the driver's cache when
+//! others change.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use cust::sys::CUfunction;
+use gpu_kernels::Launch;
+
+use crate::Context;
+use crate::error::{Error, Result};
+use crate::module::Loaded;
+
+/// The kernels that were launched in a context: each a module of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Kernels {
+    loaded: Mutex<HashMap<Box<str>, Loaded>>,
+}
+
+impl Kernels {
+    /// The kernel `entry`, ready for `launch`.
+    pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: Launch) -> Result<CUfunction> {
+        let mut kernels = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kernels.contains_key(entry) {
+            let ptx = alone(gpu_kernels::PTX, entry)
+                .ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
+            kernels.insert(entry.into(), Loaded::new(context, &ptx)?);
+        }
+        kernels[entry].prepare(context, entry, launch)
+    }
+}
+
+/// What a kernel's text begins with; its name and a parenthesis follow.
+const ENTRY: &str = "\n.visible .entry ";
+/// What it ends with.
+const END: &str = "\n}\n";
+
+/// The text of one kernel, behind the head that all share, without comments.
+fn alone(ptx: &str, entry: &str) -> Option<String> {
+    let kernel = &ptx[ptx.find(&format!("{ENTRY}{entry}("))?..];
+    let kernel = &kernel[..kernel.find(END)? + END.len()];
+    let head = ptx[..ptx.find(ENTRY)?].lines().filter(|line| !line.starts_with("//"));
+    Some(head.chain(kernel.lines()).flat_map(|line| [line, "\n"]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(ptx: &str) -> Vec<&str> {
+        ptx.split(ENTRY).skip(1).map(|kernel| kernel.split('(').next().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_kernel_stands_alone() {
+        let entries = entries(gpu_kernels::PTX);
+        assert!(!entries.is_empty());
+        for entry in &entries {
+            let text = alone(gpu_kernels::PTX, entry).unwrap();
+            assert_eq!(self::entries(&text), [*entry]);
+            assert!(
+                text.contains("\n.version ") && text.contains("\n.target ") && text.ends_with(END),
+                "{entry}"
+            );
+            assert!(!text.contains("// source"), "{entry}");
+        }
+        assert_eq!(alone(gpu_kernels::PTX, "no_such_kernel"), None);
+    }
+
+    /// A declaration between kernels, or a function that they call, would be left out.
+    #[test]
+    fn nothing_lies_between_kernels() {
+        let kernels = gpu_kernels::PTX.split(ENTRY).skip(1);
+        for kernel in kernels {
+            let (_, behind) = kernel.split_once(END.trim_end()).unwrap();
+            assert!(behind.lines().all(|line| line.trim().is_empty() || line.starts_with("//")), "{behind}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_not_the_beginning_of_another() {
+        let ptx = "// written by\n.version 8.0\n.visible .entry sort_10()\n{\n\tten;\n}\n\n.visible .entry sort_1()\n{\n\tone;\n}\n";
+        assert_eq!(alone(ptx, "sort_1").unwrap(), ".version 8.0\n\n.visible .entry sort_1()\n{\n\tone;\n}\n");
+    }
+}
