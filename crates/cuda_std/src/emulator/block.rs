@@ -146,7 +146,8 @@ impl Block {
         let threads = launch.threads;
         let bytes = launch.shared_bytes as usize;
         shadows.tag += 1;
-        shadows.shared.resize_with(bytes.div_ceil(PAGE_BYTES), Page::default);
+        let pages = bytes.div_ceil(PAGE_BYTES).max(shadows.shared.len());
+        shadows.shared.resize_with(pages, Page::default);
         let warp = |first: u32| {
             let ready = 1_u32.checked_shl(threads - first).map_or(u32::MAX, |end| end.wrapping_sub(1));
             Warp { ready, done: !ready, ..Warp::default() }

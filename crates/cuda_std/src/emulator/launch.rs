@@ -89,6 +89,8 @@ pub struct Emulator {
     patience: u32,
     without: Option<Location<'static>>,
     memory: Arc<Memory>,
+    /// Those of blocks that have ended.
+    shadows: Mutex<Vec<Shadows>>,
     sites: Mutex<Vec<Site>>,
 }
 
@@ -101,6 +103,7 @@ impl Emulator {
             patience: PATIENCE,
             without: None,
             memory: Arc::default(),
+            shadows: Mutex::default(),
             sites: Mutex::default(),
         }
     }
@@ -131,6 +134,10 @@ impl Emulator {
         sites.sort_unstable();
         sites.dedup();
         sites
+    }
+
+    fn shadows(&self) -> MutexGuard<'_, Vec<Shadows>> {
+        self.shadows.lock().expect("no panic holds the shadows")
     }
 
     /// A buffer of `len` elements that hold nothing: reading one that no kernel wrote is a fault.
@@ -238,15 +245,14 @@ impl Work<'_> {
 
     /// Takes chunks of blocks until there are none, or a fault is certain.
     fn worker(&self) {
-        let mut shadows: Vec<Shadows> = Vec::new();
         loop {
             let number = self.next.fetch_add(1, SeqCst);
             let Some(blocks) = self.order.chunks(RESIDENT).nth(number) else { return };
             if self.end().fault.is_some() {
                 return;
             }
-            let (blocks, outcome) = self.run_chunk(number, blocks, &mut shadows);
-            let traces = blocks.into_iter().map(|block| self.take_apart(*block, &mut shadows)).collect();
+            let (blocks, outcome) = self.run_chunk(number, blocks);
+            let traces = blocks.into_iter().map(|block| self.take_apart(*block)).collect();
             let end = &mut *self.end();
             end.waiting.insert(number, (traces, outcome));
             while let Some((traces, outcome)) = end.waiting.remove(&end.added) {
@@ -259,17 +265,12 @@ impl Work<'_> {
     }
 
     /// Runs some blocks in turn; they come back in the order in which they ended.
-    fn run_chunk(
-        &self,
-        number: usize,
-        blocks: &[u32],
-        shadows: &mut Vec<Shadows>,
-    ) -> (Vec<Box<Block>>, Checked<()>) {
+    fn run_chunk(&self, number: usize, blocks: &[u32]) -> (Vec<Box<Block>>, Checked<()>) {
         let Self { emulator, launch, kernel, .. } = self;
         let mut random = Random::new(emulator.seed, (1 << 32) | number as u64);
         let start = |&block: &u32| {
-            let kept = shadows.pop().unwrap_or_default();
-            Runner::new(launch, block, emulator.seed, *kernel, kept)
+            let shadows = emulator.shadows().pop().unwrap_or_default();
+            Runner::new(launch, block, emulator.seed, *kernel, shadows)
         };
         let mut running: Vec<Runner<'_>> = blocks.iter().map(start).collect();
         let mut ended = Vec::new();
@@ -298,10 +299,10 @@ impl Work<'_> {
     }
 
     /// Keeps what of a block that has ended is still of use.
-    fn take_apart(&self, block: Block, shadows: &mut Vec<Shadows>) -> Trace {
-        let Block { clocks, shadows: mut used, trace, sites, counts, .. } = block;
-        used.tag += clocks.epoch();
-        shadows.push(used);
+    fn take_apart(&self, block: Block) -> Trace {
+        let Block { clocks, mut shadows, trace, sites, counts, .. } = block;
+        shadows.tag += clocks.epoch();
+        self.emulator.shadows().push(shadows);
         let Counts { turns, collectives, barriers } = counts;
         let report = &mut self.end().report;
         report.blocks += 1;

@@ -62,31 +62,43 @@ struct Cell {
 }
 
 impl Cell {
+    fn entries(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.first.iter_mut().chain(self.more.iter_mut().flat_map(|more| &mut **more))
+    }
+
     fn touch(&mut self, toucher: &Toucher<'_>, now: Entry) -> Result<(), Rival> {
         if self.tag != toucher.tag {
             self.tag = toucher.tag;
             self.keep_only(now);
             return Ok(());
         }
-        for entry in self.first.iter().chain(self.more.iter().flat_map(|more| &**more)) {
+        let (mut alike, mut of_kind) = (None, 0);
+        for entry in self.entries() {
             if let Some(rival) = entry.rival(toucher) {
                 return Err(rival);
             }
-        }
-        if now.touch == Touch::Store {
-            // It races with everything, so everything is known to come before it.
-            self.keep_only(now);
-            return Ok(());
-        }
-        // This thread's earlier access of the kind says no more than the new one.
-        let mut merged = false;
-        for entry in self.first.iter_mut().chain(self.more.iter_mut().flat_map(|more| &mut **more)) {
             if entry.warp == now.warp && entry.touch == now.touch {
-                entry.lanes &= !now.lanes;
-                if entry.clock == now.clock && !merged {
-                    entry.lanes |= now.lanes;
-                    merged = true;
-                }
+                of_kind += 1;
+                alike = (entry.clock == now.clock).then_some(&mut entry.lanes).or(alike);
+            }
+        }
+        match alike {
+            // The common case: the lanes of a warp in turn.
+            Some(lanes) if of_kind == 1 && now.touch != Touch::Store => *lanes |= now.lanes,
+            _ if now.touch == Touch::Store => self.keep_only(now),
+            _ => self.replace(now),
+        }
+        Ok(())
+    }
+
+    /// Puts `now` in place of what its thread did of the same kind before, which says no more.
+    fn replace(&mut self, now: Entry) {
+        let mut merged = false;
+        for entry in self.entries().filter(|entry| entry.warp == now.warp && entry.touch == now.touch) {
+            entry.lanes &= !now.lanes;
+            if entry.clock == now.clock {
+                entry.lanes |= now.lanes;
+                merged = true;
             }
         }
         if !merged {
@@ -94,9 +106,9 @@ impl Cell {
             more.retain(|entry| entry.lanes != 0);
             more.push(now);
         }
-        Ok(())
     }
 
+    /// Forgets all but `now`.
     fn keep_only(&mut self, now: Entry) {
         self.first = Some(now);
         if let Some(more) = &mut self.more {
