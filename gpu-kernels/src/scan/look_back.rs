@@ -100,16 +100,15 @@ impl Column {
         let mut rest = tile;
         while rest > 0 {
             let mut words = [0; WINDOW];
-            for back in 0..WINDOW {
+            for (back, word) in words.iter_mut().enumerate() {
                 // SAFETY: a word of an earlier tile.
-                words[back] =
-                    unsafe { global::load_relaxed(self.word(rest.saturating_sub(1 + back as u32))) };
+                *word = unsafe { global::load_relaxed(self.word(rest.saturating_sub(1 + back as u32))) };
             }
             let mut silent = false;
-            // By index and without a way out, so that the words stay in registers.
-            for back in 0..WINDOW {
+            // Without a way out, so that the words stay in registers.
+            for word in &words {
                 if rest > 0 && !silent {
-                    match self.read(words[back]) {
+                    match self.read(*word) {
                         Sum::Nothing => silent = true,
                         Sum::Aggregate(value) => {
                             sum = sum.wrapping_add(value);

@@ -52,11 +52,11 @@ fn for_my_part(len: u32, work: impl Fn(u32)) {
 unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usize], usize) {
     let mut keys = [0; COUNT_KEYS as usize];
     let mut loaded = 0;
-    for k in 0..COUNT_KEYS as usize {
+    for (k, key) in keys.iter_mut().enumerate() {
         let index = first + k * COUNT_THREADS as usize;
         if index < args.len as usize {
             // SAFETY: within `len`, whose array is there.
-            keys[k] = unsafe { global::load_streaming(args.keys.at(index)) };
+            *key = unsafe { global::load_streaming(args.keys.at(index)) };
             loaded += 1;
         }
     }
@@ -77,8 +77,8 @@ pub(super) unsafe fn count_runs<const N: usize>(
 ) {
     let mut run = digit.of(keys[0]);
     let mut length = 0;
-    for k in 0..N {
-        let value = if k < loaded { digit.of(keys[k]) } else { run };
+    for (k, key) in keys.iter().enumerate() {
+        let value = if k < loaded { digit.of(*key) } else { run };
         if value != run {
             // SAFETY: a value of the digit.
             unsafe { counters.add(run).atomic_add(length) };

@@ -105,13 +105,13 @@ unsafe fn load_mine<T: Value>(array: In<T>, first: usize, len: u32, beyond: T) -
     // SAFETY: within `len`.
     unsafe {
         if first + TILE as usize <= len as usize {
-            for k in 0..PAIRS {
-                mine[k] = global::load(array.at(k * warp::WARP_SIZE as usize));
+            for (k, element) in mine.iter_mut().enumerate() {
+                *element = global::load(array.at(k * warp::WARP_SIZE as usize));
             }
         } else {
-            for k in 0..PAIRS {
+            for (k, element) in mine.iter_mut().enumerate() {
                 if own + k * (warp::WARP_SIZE as usize) < len as usize {
-                    mine[k] = global::load(array.at(k * warp::WARP_SIZE as usize));
+                    *element = global::load(array.at(k * warp::WARP_SIZE as usize));
                 }
             }
         }
