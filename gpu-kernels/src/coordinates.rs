@@ -1,7 +1,7 @@
 //! Arithmetic on coordinates, a 32-bit word of them at a time: what distances and exact k-NN are made of.
 
-use cuda_std::math;
 use cuda_std::warp::Summand;
+use cuda_std::{math, mma};
 
 /// An element type, as kernels see it: packed words.
 ///
@@ -104,28 +104,36 @@ impl Coordinates for F16 {
     }
 }
 
-/// Bytes: sums wrap on the way, and end exact, since MAX_DIMENSION squares fit an i32.
+/// Elements of one byte: sums wrap on the way, and end exact, since the squares of the longest vectors fit an i32.
+pub(crate) trait Bytes: Coordinates<Sum = i32> {
+    /// `c` and the product of 16 x 32 bytes with 32 x 8: the fragments of [`mma`].
+    ///
+    /// # Safety
+    /// The whole warp comes here.
+    unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4];
+}
+
 macro_rules! bytes {
-    ($type:ident, $sum:ty, $dp4a:expr) => {
+    ($type:ident, $dp4a:expr, $mma:path) => {
         impl Coordinates for $type {
             const BYTES: u32 = 1;
-            type Sum = $sum;
-            const ZERO: $sum = 0;
+            type Sum = i32;
+            const ZERO: i32 = 0;
             const UNPACKED: usize = 4;
             type Unpacked = Self;
 
             #[inline(always)]
-            fn product(sum: $sum, a: u32, b: u32) -> $sum {
+            fn product(sum: i32, a: u32, b: u32) -> i32 {
                 $dp4a(a, b, sum)
             }
 
             #[inline(always)]
-            fn squared_difference(sum: $sum, a: u32, b: u32) -> $sum {
+            fn squared_difference(sum: i32, a: u32, b: u32) -> i32 {
                 $dp4a(a, a, $dp4a(b, b, sum)).wrapping_sub($dp4a(a, b, 0) << 1)
             }
 
             #[inline(always)]
-            fn to_f32(sum: $sum) -> f32 {
+            fn to_f32(sum: i32) -> f32 {
                 sum as f32
             }
 
@@ -134,11 +142,19 @@ macro_rules! bytes {
                 F32::unpack(chunk)
             }
         }
+
+        impl Bytes for $type {
+            #[inline(always)]
+            unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
+                // SAFETY: the caller's promise.
+                unsafe { $mma(a, b, c) }
+            }
+        }
     };
 }
 
-bytes!(U8, i32, |a, b, sum: i32| math::dp4a_u32(a, b, sum as u32) as i32);
-bytes!(I8, i32, math::dp4a_i32);
+bytes!(U8, |a, b, sum: i32| math::dp4a_u32(a, b, sum as u32) as i32, mma::m16n8k32_u8);
+bytes!(I8, math::dp4a_i32, mma::m16n8k32_i8);
 
 /// What a pair of words adds to a sum.
 pub(crate) trait Term: 'static {

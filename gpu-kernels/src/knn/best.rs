@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::list::{self, NO_ENTRY};
-use super::product::{self, Product, SIDE};
+use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::{PENDING, SCAN_THREADS, TILE, WARP};
 use crate::Out;
@@ -104,26 +104,27 @@ impl Best {
     #[inline(always)]
     pub(super) unsafe fn offer<S: Score>(
         &self,
-        product: &Product<S>,
+        product: &S::Product,
         squares: Shared<Sum<S>>,
         first_row: u32,
     ) {
         for round in 0..ROUNDS {
             let mut crowded = false;
-            for i in 0..SIDE {
-                let query = product::query(i);
-                // SAFETY: query < TILE; the barrier before was the last time that it changed.
-                let worst = unsafe { self.worst.add(query).load() };
-                for j in round * SIDE / ROUNDS..(round + 1) * SIDE / ROUNDS {
-                    let square = match S::NEEDS_SQUARE {
-                        // SAFETY: row < TILE, and a barrier has passed since the squares were written.
-                        true => unsafe { squares.add(product::row(j)).load() },
-                        false => S::Element::ZERO,
-                    };
+            for j in round * S::Product::ROWS / ROUNDS..(round + 1) * S::Product::ROWS / ROUNDS {
+                let row = S::Product::row(j);
+                let square = match S::NEEDS_SQUARE {
+                    // SAFETY: row < TILE, and a barrier has passed since the squares were written.
+                    true => unsafe { squares.add(row).load() },
+                    false => S::Element::ZERO,
+                };
+                for i in 0..S::Product::QUERIES {
+                    let query = S::Product::query(i);
+                    // SAFETY: query < TILE; the barrier before was the last time that it changed.
+                    let worst = unsafe { self.worst.add(query).load() };
                     let score = S::score(product.sum(i, j), square);
                     // Most end here.
                     if score <= (worst >> 32) as u32 {
-                        let row = first_row + product::row(j);
+                        let row = first_row + row;
                         let entry = u64::from(score) << 32 | u64::from(row);
                         if row < self.rows_end && entry < worst {
                             // SAFETY: at most half of the places were taken when the round began, and a query meets

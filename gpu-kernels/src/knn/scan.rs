@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::best::Best;
-use super::product::Product;
+use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::tile::{Vectors, add_squares, chunks, put};
 use super::{PENDING, ScanArgs, TILE, TILE_WORDS};
@@ -76,9 +76,9 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     unsafe {
         best.begin();
         let put_step = |turn: u32, row: u32, chunk: u32| {
-            put::<S::Element>(parts.queries(turn), queries.fetch::<S::Element>(first_query, chunk));
+            put::<S>(parts.queries(turn), queries.fetch::<S::Element>(first_query, chunk));
             let fetched = rows.fetch::<S::Element>(row, chunk);
-            put::<S::Element>(parts.rows(turn), fetched);
+            put::<S>(parts.rows(turn), fetched);
             if S::NEEDS_SQUARE {
                 add_squares::<S::Element>(parts.squares(row), fetched, chunk == 0);
             }
@@ -87,7 +87,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         let (mut row, mut chunk, mut turn) = (first_row, 0, 0);
         put_step(turn, row, chunk);
         thread::sync_threads();
-        let mut product = Product::<S>::new();
+        let mut product = S::Product::new();
         while row < best.rows_end {
             let present = chunks::<S::Element>().min(args.row_bytes / 16 - chunk);
             chunk += present;
@@ -100,8 +100,8 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
             }
             product.add(parts.queries(turn), parts.rows(turn), present);
             if last {
-                best.offer(&product, parts.squares(row - TILE), row - TILE);
-                product = Product::new();
+                best.offer::<S>(&product, parts.squares(row - TILE), row - TILE);
+                product = S::Product::new();
             } else {
                 thread::sync_threads();
             }

@@ -2,20 +2,28 @@
 
 use core::marker::PhantomData;
 
-use crate::coordinates::Coordinates;
+use super::lanes::Lanes;
+use super::matrix::Matrix;
+use super::product::Product;
+use crate::coordinates::{Bytes, Coordinates};
 
 /// An element and a metric, as the scan sees them.
 pub(super) trait Score: 'static {
     /// What rows hold.
     type Element: Coordinates;
+    /// How pairs are summed up.
+    type Product: Product<Self>;
     /// Whether a score needs the squared length of the row.
     const NEEDS_SQUARE: bool;
 
-    /// `sum` and what a word of the query and one of the row add to it.
-    fn add(sum: Sum<Self>, query: u32, row: u32) -> Sum<Self>;
-
     /// The score of a row, less for a nearer one. `square` is 0 unless needed.
     fn score(sum: Sum<Self>, square: Sum<Self>) -> u32;
+}
+
+/// A score whose sums lanes add up word by word.
+pub(super) trait Pairwise: Score {
+    /// `sum` and what a word of the query and one of the row, unpacked, add to it.
+    fn add(sum: Sum<Self>, query: u32, row: u32) -> Sum<Self>;
 }
 
 /// What a score is summed up in.
@@ -34,12 +42,8 @@ pub(super) struct Angle<E>(PhantomData<E>);
 
 impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
     type Element = E;
+    type Product = Lanes<Self>;
     const NEEDS_SQUARE: bool = false;
-
-    #[inline(always)]
-    fn add(sum: f32, query: u32, row: u32) -> f32 {
-        E::Unpacked::squared_difference(sum, query, row)
-    }
 
     #[inline(always)]
     fn score(sum: f32, _: f32) -> u32 {
@@ -47,14 +51,17 @@ impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
     }
 }
 
-impl<E: Coordinates<Sum = f32>> Score for FloatProduct<E> {
-    type Element = E;
-    const NEEDS_SQUARE: bool = false;
-
+impl<E: Coordinates<Sum = f32>> Pairwise for FloatL2<E> {
     #[inline(always)]
     fn add(sum: f32, query: u32, row: u32) -> f32 {
-        E::Unpacked::product(sum, query, row)
+        E::Unpacked::squared_difference(sum, query, row)
     }
+}
+
+impl<E: Coordinates<Sum = f32>> Score for FloatProduct<E> {
+    type Element = E;
+    type Product = Lanes<Self>;
+    const NEEDS_SQUARE: bool = false;
 
     #[inline(always)]
     fn score(sum: f32, _: f32) -> u32 {
@@ -62,14 +69,17 @@ impl<E: Coordinates<Sum = f32>> Score for FloatProduct<E> {
     }
 }
 
-impl<E: Coordinates<Sum = i32>> Score for ByteL2<E> {
-    type Element = E;
-    const NEEDS_SQUARE: bool = true;
-
+impl<E: Coordinates<Sum = f32>> Pairwise for FloatProduct<E> {
     #[inline(always)]
-    fn add(sum: i32, query: u32, row: u32) -> i32 {
+    fn add(sum: f32, query: u32, row: u32) -> f32 {
         E::Unpacked::product(sum, query, row)
     }
+}
+
+impl<E: Bytes> Score for ByteL2<E> {
+    type Element = E;
+    type Product = Matrix;
+    const NEEDS_SQUARE: bool = true;
 
     #[inline(always)]
     fn score(sum: i32, square: i32) -> u32 {
@@ -78,14 +88,10 @@ impl<E: Coordinates<Sum = i32>> Score for ByteL2<E> {
     }
 }
 
-impl<E: Coordinates<Sum = i32>> Score for ByteProduct<E> {
+impl<E: Bytes> Score for ByteProduct<E> {
     type Element = E;
+    type Product = Matrix;
     const NEEDS_SQUARE: bool = false;
-
-    #[inline(always)]
-    fn add(sum: i32, query: u32, row: u32) -> i32 {
-        E::Unpacked::product(sum, query, row)
-    }
 
     #[inline(always)]
     fn score(sum: i32, _: i32) -> u32 {
@@ -95,18 +101,21 @@ impl<E: Coordinates<Sum = i32>> Score for ByteProduct<E> {
 
 impl<E: Coordinates> Score for Angle<E> {
     type Element = E;
+    type Product = Lanes<Self>;
     const NEEDS_SQUARE: bool = true;
-
-    #[inline(always)]
-    fn add(sum: E::Sum, query: u32, row: u32) -> E::Sum {
-        E::Unpacked::product(sum, query, row)
-    }
 
     #[inline(always)]
     fn score(sum: E::Sum, square: E::Sum) -> u32 {
         // The cosine times its size, times the squared length of the query: in the order of the cosine, without a root.
         let (product, square) = (E::to_f32(sum), E::to_f32(square));
         orderable(-(product * f32::from_bits(product.to_bits() & !(1 << 31)) / square))
+    }
+}
+
+impl<E: Coordinates> Pairwise for Angle<E> {
+    #[inline(always)]
+    fn add(sum: E::Sum, query: u32, row: u32) -> E::Sum {
+        E::Unpacked::product(sum, query, row)
     }
 }
 

@@ -6,6 +6,8 @@
 
 use cuda_std::prelude::*;
 
+use super::product::Product as _;
+use super::score::Score;
 use super::{DEPTH, SCAN_THREADS, TILE};
 use crate::In;
 use crate::coordinates::Coordinates;
@@ -68,21 +70,16 @@ impl Vectors {
     }
 }
 
-/// Puts what this thread carries into a tile. Several lanes meet in a bank, which other warps' products hide: places that
-/// keep them apart cost registers in the loop that matters.
+/// Puts what this thread carries into a tile.
 ///
 /// # Safety
 /// The block is done reading the tile.
 #[inline(always)]
-pub(super) unsafe fn put<E: Coordinates>(tile: Shared<u32>, fetched: Carried) {
-    for i in 0..carried::<E>() {
-        let (vector, chunk) = carries::<E>(i);
-        let words = E::unpack(fetched[i]);
-        for w in 0..E::UNPACKED {
-            let line = chunk * E::UNPACKED as u32 + w as u32;
-            // SAFETY: line < DEPTH and vector < TILE; no other thread has this chunk.
-            unsafe { tile.add(line * TILE + vector).store(words[w]) };
-        }
+pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: Carried) {
+    for i in 0..carried::<S::Element>() {
+        let (vector, chunk) = carries::<S::Element>(i);
+        // SAFETY: vector < TILE, the chunk is one that a tile holds, and no other thread has it.
+        unsafe { S::Product::put(tile, vector, chunk, fetched[i]) };
     }
 }
 

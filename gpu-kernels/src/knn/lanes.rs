@@ -1,0 +1,94 @@
+//! Products by the arithmetic of each thread: eight queries by eight rows.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::TILE;
+use super::product::Product;
+use super::score::{Pairwise, Sum};
+use crate::coordinates::Coordinates;
+
+/// Queries, and rows, of a thread: two groups of four neighbours, half a tile apart.
+const SIDE: usize = 8;
+/// Threads along each side of the product.
+const THREADS_ACROSS: u32 = TILE / SIDE as u32;
+
+/// What one thread sums up.
+pub(super) struct Lanes<S: Pairwise>([[Sum<S>; SIDE]; SIDE]);
+
+#[inline(always)]
+fn in_tile(across: u32, i: usize) -> u32 {
+    across * 4 + i as u32 % 4 + i as u32 / 4 * (TILE / 2)
+}
+
+impl<S: Pairwise> Product<S> for Lanes<S> {
+    const QUERIES: usize = SIDE;
+    const ROWS: usize = SIDE;
+
+    #[inline(always)]
+    fn new() -> Self {
+        Self([[S::Element::ZERO; SIDE]; SIDE])
+    }
+
+    #[inline(always)]
+    unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
+        let chunk_words = S::Element::UNPACKED as u32 * TILE;
+        let (mut queries, mut rows) = (queries.add(Self::query(0)), rows.add(Self::row(0)));
+        let end = rows.add(chunks * chunk_words).address();
+        while rows.address() != end {
+            for line in 0..S::Element::UNPACKED as u32 {
+                // SAFETY: a line of a chunk that is there; the vectors of a thread lie four by four from a multiple of
+                // four, half a tile apart.
+                let (query, row) = unsafe { (eight(queries.add(line * TILE)), eight(rows.add(line * TILE))) };
+                for i in 0..SIDE {
+                    for j in 0..SIDE {
+                        self.0[i][j] = S::add(self.0[i][j], query[i], row[j]);
+                    }
+                }
+            }
+            (queries, rows) = (queries.add(chunk_words), rows.add(chunk_words));
+        }
+    }
+
+    #[inline(always)]
+    fn sum(&self, i: usize, j: usize) -> Sum<S> {
+        self.0[i][j]
+    }
+
+    #[inline(always)]
+    fn query(i: usize) -> u32 {
+        in_tile(thread::thread_idx_x() / THREADS_ACROSS, i)
+    }
+
+    #[inline(always)]
+    fn row(j: usize) -> u32 {
+        in_tile(thread::thread_idx_x() % THREADS_ACROSS, j)
+    }
+
+    /// Word by word, a line for each word of all vectors. Several lanes meet in a bank, which other warps' products hide:
+    /// places that keep them apart cost registers in the loop that matters.
+    #[inline(always)]
+    unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
+        let words = S::Element::unpack(words);
+        for w in 0..S::Element::UNPACKED {
+            let line = chunk * S::Element::UNPACKED as u32 + w as u32;
+            // SAFETY: a line of the tile, of which each holds a word of every vector.
+            unsafe { tile.add(line * TILE + vector).store(words[w]) };
+        }
+    }
+}
+
+/// The words of the eight vectors of a thread.
+///
+/// # Safety
+/// `at` is a multiple of 16 bytes inside of the first half of a line of a tile that nobody writes meanwhile.
+#[inline(always)]
+unsafe fn eight(at: Shared<u32>) -> [u32; SIDE] {
+    // SAFETY: the caller's promise.
+    let ([a, b, c, d], [e, f, g, h]) =
+        unsafe { (at.cast::<[u32; 4]>().load(), at.add(TILE / 2).cast::<[u32; 4]>().load()) };
+    [a, b, c, d, e, f, g, h]
+}

@@ -1,0 +1,112 @@
+//! Products of bytes by the tensor cores: 32 queries by 64 rows a warp, exact.
+//!
+//! Fragments are those of [`mma`]: `group` is a query of `a` or a row of `b`, `pair` the words of it that a lane holds.
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::product::Product;
+use super::score::Score;
+use super::{TILE, WARP};
+use crate::coordinates::Bytes;
+
+/// Groups of 16 queries of a warp.
+const QUERY_GROUPS: usize = 2;
+/// Groups of 8 rows of a warp.
+const ROW_GROUPS: usize = 8;
+/// Queries, and rows, of a warp.
+const QUERIES: u32 = QUERY_GROUPS as u32 * 16;
+const ROWS: u32 = ROW_GROUPS as u32 * 8;
+/// Words of a chunk.
+const CHUNK_WORDS: u32 = 4;
+/// Chunks of each vector that one product takes.
+const CHUNKS: u32 = 2;
+
+/// What one lane holds of the sums of its warp.
+pub(super) struct Matrix([[[i32; 4]; ROW_GROUPS]; QUERY_GROUPS]);
+
+/// The first query of this warp, and its first row.
+#[inline(always)]
+fn corner() -> (u32, u32) {
+    let warp = thread::thread_idx_x() / WARP;
+    (warp / (TILE / ROWS) * QUERIES, warp % (TILE / ROWS) * ROWS)
+}
+
+#[inline(always)]
+fn group() -> u32 {
+    warp::lane_id() / 4
+}
+
+#[inline(always)]
+fn pair() -> u32 {
+    warp::lane_id() % 4
+}
+
+impl<S: Score<Element: Bytes>> Product<S> for Matrix {
+    const QUERIES: usize = QUERY_GROUPS * 2;
+    const ROWS: usize = ROW_GROUPS * 2;
+
+    #[inline(always)]
+    fn new() -> Self {
+        Self([[[0; 4]; ROW_GROUPS]; QUERY_GROUPS])
+    }
+
+    #[inline(always)]
+    unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
+        let (first_query, first_row) = corner();
+        let own = |first: u32| (first + group()) * CHUNK_WORDS + pair();
+        let (mut queries, mut rows) = (queries.add(own(first_query)), rows.add(own(first_row)));
+        let mut chunk = 0;
+        // A chunk without a neighbour has zeros for one.
+        while chunk < chunks {
+            let at = |tile: Shared<u32>, eight: usize, half: u32| {
+                tile.add((half * TILE + eight as u32 * 8) * CHUNK_WORDS)
+            };
+            // SAFETY: two chunks of a tile, the second of them zero behind the last; vectors of this warp, eight by
+            // eight; the whole warp comes here.
+            unsafe {
+                let mut a = [[0; 4]; QUERY_GROUPS];
+                for i in 0..QUERY_GROUPS {
+                    a[i] = [
+                        at(queries, 2 * i, 0).load(),
+                        at(queries, 2 * i + 1, 0).load(),
+                        at(queries, 2 * i, 1).load(),
+                        at(queries, 2 * i + 1, 1).load(),
+                    ];
+                }
+                for j in 0..ROW_GROUPS {
+                    let b = [at(rows, j, 0).load(), at(rows, j, 1).load()];
+                    for i in 0..QUERY_GROUPS {
+                        self.0[i][j] = S::Element::matrix_product(a[i], b, self.0[i][j]);
+                    }
+                }
+            }
+            (queries, rows) = (at(queries, 0, CHUNKS), at(rows, 0, CHUNKS));
+            chunk += CHUNKS;
+        }
+    }
+
+    #[inline(always)]
+    fn sum(&self, i: usize, j: usize) -> i32 {
+        self.0[i / 2][j / 2][i % 2 * 2 + j % 2]
+    }
+
+    #[inline(always)]
+    fn query(i: usize) -> u32 {
+        corner().0 + i as u32 * 8 + group()
+    }
+
+    #[inline(always)]
+    fn row(j: usize) -> u32 {
+        corner().1 + j as u32 / 2 * 8 + pair() * 2 + j as u32 % 2
+    }
+
+    /// As it is, chunks of all vectors side by side: the 32 words that a warp loads at once are neighbours.
+    #[inline(always)]
+    unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
+        // SAFETY: a place of the tile for each chunk of every vector.
+        unsafe { tile.add((chunk * TILE + vector) * CHUNK_WORDS).cast().store(words) };
+    }
+}
