@@ -6,7 +6,7 @@
 #   devices   what the machine has
 #   tests     every test; one that finds no GPU fails
 #   sanitize  the tests of the kernels under compute-sanitizer: memcheck, racecheck, initcheck
-#   measure   every measurement; their lines of JSON go to results/measure
+#   measure   every measurement; they print lines of JSON
 #   truth     exact neighbours of the queries of each set named in SETS, compared with the set's own
 #
 # SETS        where `truth` finds base.*, query.* and gt.ibin, separated by spaces: `folder/`, or `folder/sift-1m.` if the
@@ -14,9 +14,10 @@
 # METRIC, K   of `truth`; l2 and 10 without them
 # SANITIZE    which tests run under compute-sanitizer: a part of their names; without it, all of the kernels'
 #
-# Everything that is printed is kept below results/ (or $OUT). Ends with 1 if anything failed.
+# Everything that is printed is kept below results/, and packed into results.tar.gz here, or in the folder OUT. Ends
+# with 1 if anything failed.
 cd "$(dirname "$0")" || exit 2
-results=${OUT:-$PWD/results}
+results=$PWD/results
 mkdir -p "$results"
 export JASPER_REQUIRE_GPU=1
 failed=0
@@ -55,7 +56,7 @@ sanitize() {
     fi
     for tool in memcheck racecheck initcheck; do
         # Not the tests of faults: they provoke what these tools look for.
-        for program in kernels knn; do
+        for program in cuda_std kernels knn; do
             step "sanitize/$tool.$program" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 "tests/jasper-cuda.$program" --test-threads 1 ${SANITIZE:-}
         done
@@ -93,4 +94,5 @@ for chore in "$@"; do
         ;;
     esac
 done
+tar -czf "${OUT:-$PWD}/results.tar.gz" results
 exit $failed
