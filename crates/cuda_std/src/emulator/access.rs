@@ -28,7 +28,7 @@ impl Block {
         if start + bytes > self.shared.len() {
             return fault(self, |at, access| Fault::OutOfBounds { at, access });
         }
-        if start % bytes != 0 {
+        if !start.is_multiple_of(bytes) {
             return fault(self, |at, access| Fault::Misaligned { at, access });
         }
         let contents = &mut self.contents[start..start + bytes];
@@ -82,7 +82,7 @@ impl Block {
     fn check_buffer(&mut self, by: By, touch: Touch, address: usize, bytes: usize) -> Checked<()> {
         let fault = match self.launch.regions.find(address, bytes, &mut self.near) {
             None => |at, access| Fault::OutOfBounds { at, access },
-            Some(_) if address % bytes != 0 => |at, access| Fault::Misaligned { at, access },
+            Some(_) if !address.is_multiple_of(bytes) => |at, access| Fault::Misaligned { at, access },
             Some(region) if touch == Touch::Store => {
                 region.mark_written(address, bytes);
                 return Ok(());

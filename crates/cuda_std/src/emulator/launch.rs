@@ -252,7 +252,7 @@ impl Work<'_> {
                 return;
             }
             let (blocks, outcome) = self.run_chunk(number, blocks);
-            let traces = blocks.into_iter().map(|block| self.take_apart(*block)).collect();
+            let traces = blocks.into_iter().map(|block| self.take_apart(block)).collect();
             let end = &mut *self.end();
             end.waiting.insert(number, (traces, outcome));
             while let Some((traces, outcome)) = end.waiting.remove(&end.added) {
@@ -265,7 +265,7 @@ impl Work<'_> {
     }
 
     /// Runs some blocks in turn; they come back in the order in which they ended.
-    fn run_chunk(&self, number: usize, blocks: &[u32]) -> (Vec<Box<Block>>, Checked<()>) {
+    fn run_chunk(&self, number: usize, blocks: &[u32]) -> (Vec<Block>, Checked<()>) {
         let Self { emulator, launch, kernel, .. } = self;
         let mut random = Random::new(emulator.seed, (1 << 32) | number as u64);
         let start = |&block: &u32| {

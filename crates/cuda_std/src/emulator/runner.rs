@@ -128,7 +128,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The block, when its threads have returned or are to go no further.
-    pub fn finish(mut self) -> Box<Block> {
+    pub fn finish(mut self) -> Block {
         self.block().abandoned = true;
         let block = self.block;
         let mut stacks = Vec::with_capacity(self.coroutines.len());
@@ -145,7 +145,7 @@ impl<'a> Runner<'a> {
         set_current(std::ptr::null_mut(), 0);
         stacks::give_back(stacks);
         // SAFETY: made by `Box::into_raw` in `new`, and given away once: `self` ends here.
-        unsafe { Box::from_raw(block) }
+        *unsafe { Box::from_raw(block) }
     }
 }
 

@@ -51,9 +51,9 @@ fn a_stuck_block_says_who_waits_for_what() {
 
 #[test]
 fn lanes_that_name_each_other_with_different_masks_are_stuck() {
-    for fault in
-        faults(32, || unsafe { warp::sync_warp(if warp::lane_id() % 2 == 0 { u32::MAX } else { !1 }) })
-    {
+    for fault in faults(32, || unsafe {
+        warp::sync_warp(if warp::lane_id().is_multiple_of(2) { u32::MAX } else { !1 })
+    }) {
         let folded: Vec<String> = groups(&fault).iter().map(ToString::to_string).collect();
         assert!(folded[0].starts_with("threads 0, 2, 4, 6, 8,"), "{fault}");
         assert!(folded[1].contains("wait at sync_warp of lanes 0xfffffffe"), "{fault}");
@@ -151,7 +151,7 @@ fn barriers_count_and_decide() {
     for seed in SEEDS {
         block(seed, 96, || unsafe {
             let thread = thread::thread_idx_x();
-            assert_eq!(thread::sync_threads_count(thread % 3 == 0), 32);
+            assert_eq!(thread::sync_threads_count(thread.is_multiple_of(3)), 32);
             assert!(thread::sync_threads_or(thread == 70) && !thread::sync_threads_or(false));
             assert!(thread::sync_threads_and(true) && !thread::sync_threads_and(thread != 70));
         })
