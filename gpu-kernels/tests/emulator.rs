@@ -46,3 +46,8 @@ fn sorts_by_some_bits() {
 fn groups() {
     in_orders(suite::groups_agree_with_the_twin);
 }
+
+#[test]
+fn back_edges() {
+    in_orders(suite::back_edges_are_sorted_and_grouped);
+}

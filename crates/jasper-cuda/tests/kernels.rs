@@ -29,3 +29,8 @@ on_the_device! {
     sorts_agree_with_the_twin
     sorts_go_by_their_bits_alone
 }
+
+#[test]
+fn back_edges() {
+    on_the_device(suite::back_edges_are_sorted_and_grouped);
+}

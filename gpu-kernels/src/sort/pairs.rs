@@ -68,8 +68,8 @@ impl<S: Stream> SortScratch<S> {
     }
 }
 
-/// Sorts the first `len` pairs by `bits` of their keys. Pairs that are equal in these keep their order: pairs whose values
-/// ascend are sorted by key and value.
+/// Sorts the first `len` pairs by `bits` of their keys. Pairs that are equal in these keep their order: back edges whose
+/// keys are `target << 32 | distance` and whose values are sources that ascend come out by (target, distance, source).
 ///
 /// Two launches and one for every eight bits, queued without waiting.
 ///

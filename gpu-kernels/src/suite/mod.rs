@@ -3,6 +3,7 @@
 //! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the answer is not that of
 //! its [`twin`].
 
+mod back_edges;
 mod distances;
 mod groups;
 mod knn;
@@ -10,6 +11,7 @@ mod scan;
 mod sort;
 pub mod twin;
 
+pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use distances::distances_agree_with_the_twin;
 pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
