@@ -252,18 +252,18 @@ fn a_damaged_index_is_found_out() {
     assert!(String::from_utf8(check.stderr).unwrap().contains("is not sound"));
 }
 
-/// What is said of `cuda:0` here: by what is missing first.
-fn missing_for_cuda(indexes: bool) -> Option<Vec<String>> {
+/// What is said of `cuda:0` where it cannot be found: nothing, if it can.
+fn missing_for_cuda() -> Vec<String> {
     #[cfg(not(feature = "cuda"))]
-    return Some(vec!["this build of jasper has no CUDA; use cpu or auto".into()]);
+    return vec!["this build of jasper has no CUDA; use cpu or auto".into()];
     #[cfg(feature = "cuda")]
     match jasper::cuda::Device::get(0) {
-        Ok(_) => indexes.then(|| vec!["has no CUDA executor; use cpu or auto".into()]),
+        Ok(_) => Vec::new(),
         Err(jasper::cuda::Error::NoDriver(error)) => {
             let names = error.attempts.into_iter().map(|attempt| attempt.name);
-            Some(names.chain(["no CUDA driver: tried".into(), "use the cpu".into()]).collect())
+            names.chain(["no CUDA driver: tried".into(), "use the cpu".into()]).collect()
         }
-        Err(error) => Some(vec![error.to_string()]),
+        Err(error) => vec![error.to_string()],
     }
 }
 
@@ -274,24 +274,18 @@ fn cuda_is_refused_with_a_way_out() {
         let texts: Vec<&str> = missing.iter().map(String::as_str).collect();
         all_fail(&sandbox, 1, &[(line, &[&["device cuda:0 cannot be used"], &texts[..]].concat())]);
     };
-    let missing = missing_for_cuda(true).unwrap();
+    let mut missing = missing_for_cuda();
+    if !missing.is_empty() {
+        let set = "--base base.fbin --queries query.fbin --metric l2";
+        refused(&format!("groundtruth {set} --device cuda --output x"), &missing);
+    } else {
+        missing.push("has no CUDA executor; use cpu or auto".into());
+    }
     refused("build --base base.fbin --metric l2 --device cuda --output x", &missing);
     refused("search vectors.jasper --queries query.fbin --device cuda:0", &missing);
     refused("eval vectors.jasper --queries query.fbin --truth gt.ibin --device cuda", &missing);
-    if let Some(missing) = missing_for_cuda(false) {
-        refused(
-            "groundtruth --base base.fbin --queries query.fbin --metric l2 --device cuda --output x",
-            &missing,
-        );
-    }
-    all_fail(
-        &sandbox,
-        1,
-        &[(
-            "search vectors.jasper --queries query.fbin --device cuda:999",
-            &["device cuda:999 cannot be used"],
-        )],
-    );
+    let far = "search vectors.jasper --queries query.fbin --device cuda:999";
+    all_fail(&sandbox, 1, &[(far, &["device cuda:999 cannot be used"])]);
 }
 
 /// A folder that takes no files. Permissions do not stop every user, but nobody makes files in `/proc`.
