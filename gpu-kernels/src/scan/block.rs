@@ -40,8 +40,8 @@ pub(crate) unsafe fn warp_sum_up_to(value: u32) -> u32 {
     sum
 }
 
-/// The sum over all warps before this one, and over all `WARPS`, where the sum of a warp is what its last lane brings as
-/// `sum`. Whole block; a barrier.
+/// The sum over all warps before this one, and over all `WARPS`, where the sum of a warp is what its last lane brings
+/// as `sum`. Whole block; a barrier.
 ///
 /// # Safety
 /// `sums` are `WARPS` words of shared memory that are used for nothing else.

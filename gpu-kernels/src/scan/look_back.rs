@@ -91,8 +91,8 @@ impl Column {
     /// The sum of all tiles before `tile`, found by one thread.
     ///
     /// # Safety
-    /// Every earlier tile is published in this round sooner or later, and nothing that it does before that waits for this
-    /// thread.
+    /// Every earlier tile is published in this round sooner or later, and nothing that it does before that waits for
+    /// this thread.
     #[inline(always)]
     pub(crate) unsafe fn sum_before(self, tile: u32) -> u32 {
         let mut sum = 0u32;

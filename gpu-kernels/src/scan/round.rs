@@ -9,8 +9,8 @@ use crate::Out;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Round {
-    /// `[tiles][columns]`: the sums of a tile, each below its stamp: `stamp + 1` on the sum of the tile alone, `stamp + 2`
-    /// on the sum of the tile and all tiles before it.
+    /// `[tiles][columns]`: the sums of a tile, each below its stamp: `stamp + 1` on the sum of the tile alone,
+    /// `stamp + 2` on the sum of the tile and all tiles before it.
     pub words: Out<u64>,
     /// `[1]`: tickets drawn so far. Blocks number their tiles by it, in the order in which they begin.
     pub tickets: Out<u32>,

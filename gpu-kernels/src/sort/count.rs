@@ -63,8 +63,8 @@ unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usiz
     (keys, loaded)
 }
 
-/// Counts a digit of the first `loaded` keys. A run of equal digits is one addition, so that keys with a digit in common
-/// do not queue up at its counter.
+/// Counts a digit of the first `loaded` keys. A run of equal digits is one addition, so that keys with a digit in
+/// common do not queue up at its counter.
 ///
 /// # Safety
 /// `counters` has the values of the digit.

@@ -1,8 +1,9 @@
 //! Stable radix sort of (u64 key, u32 value) pairs: Onesweep (Adinets and Merrill, 2022).
 //!
-//! One kernel counts the digits of all passes while it reads the keys once. Then each pass of eight bits reads and writes
-//! every pair once: a block sorts a tile by the digit in shared memory, learns by look-back how many pairs of each digit
-//! lie before the tile, and writes runs of equal digits. Bytes moved: 8 a pair to count, and 24 a pair and pass.
+//! One kernel counts the digits of all passes while it reads the keys once. Then each pass of eight bits reads and
+//! writes every pair once: a block sorts a tile by the digit in shared memory, learns by look-back how many pairs of
+//! each digit lie before the tile, and writes runs of equal digits. Bytes moved: 8 a pair to count, and 24 a pair and
+//! pass.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -68,8 +68,9 @@ impl<S: Stream> SortScratch<S> {
     }
 }
 
-/// Sorts the first `len` pairs by `bits` of their keys. Pairs that are equal in these keep their order: back edges whose
-/// keys are `target << 32 | distance` and whose values are sources that ascend come out by (target, distance, source).
+/// Sorts the first `len` pairs by `bits` of their keys. Pairs that are equal in these keep their order: back edges
+/// whose keys are `target << 32 | distance` and whose values are sources that ascend come out by (target, distance,
+/// source).
 ///
 /// Two launches and one for every eight bits, queued without waiting.
 ///
@@ -109,8 +110,8 @@ pub fn sort_pairs<S: Stream>(
                 len,
                 digit: bits.digit(pass),
             };
-            // SAFETY: both sides have room for `len` pairs and are apart, the counts are of these keys, and the round is
-            // of all tiles of the launch.
+            // SAFETY: both sides have room for `len` pairs and are apart, the counts are of these keys, and the round
+            // is of all tiles of the launch.
             unsafe { stream.launch(&Pass, args) }
         })?;
         swap(pairs, other);

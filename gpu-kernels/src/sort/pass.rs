@@ -134,8 +134,8 @@ unsafe fn prefetch_values(args: &PassArgs, first: usize) {
 }
 
 /// Turns the counters of all warps into where in the tile their pairs begin, and publishes how many pairs have each
-/// digit, as early as that is known: other tiles wait for it. Returns, for the digit that this thread owns, how many pairs have it and where these begin. Whole block; a
-/// barrier.
+/// digit, as early as that is known: other tiles wait for it. Returns, for the digit that this thread owns, how many
+/// pairs have it and where these begin. Whole block; a barrier.
 ///
 /// # Safety
 /// The counters are complete.
@@ -220,9 +220,9 @@ unsafe fn find_peers(digit: u32) -> u32 {
     peers
 }
 
-/// For the digit that this thread owns, with `count` pairs from place `begin` of the tile on: publishes how many there
-/// are up to the end of this tile, and leaves in `shifts` what to add to their places in the tile for those in the sorted
-/// array.
+/// For the digit that this thread owns, with `count` pairs from place `begin` of the tile on: publishes how many
+/// there are up to the end of this tile, and leaves in `shifts` what to add to their places in the tile for those in
+/// the sorted array.
 ///
 /// # Safety
 /// The aggregate of this tile has been published.

@@ -31,8 +31,8 @@ fn twin(keys: &[u64], shift: u32) -> Vec<u32> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// Groups of every length: of one key each, of a few, of many tiles. The words of one launch serve the next, and nothing
-/// is written past the end of the last group.
+/// Groups of every length: of one key each, of a few, of many tiles. The words of one launch serve the next, and
+/// nothing is written past the end of the last group.
 ///
 /// # Panics
 /// If groups are not those of the twin, or the stream fails.

@@ -6,8 +6,8 @@ use rand::RngExt;
 use crate::scan::{ScanKind, TILE, Tiles, scan, scan_in_place};
 use crate::{Buffer, Stream};
 
-/// Lengths at which lanes, rows, warps and tiles end, and one at which a tile looks back over more tiles than a warp sees
-/// at once.
+/// Lengths at which lanes, rows, warps and tiles end, and one at which a tile looks back over more tiles than a warp
+/// sees at once.
 const LENGTHS: [usize; 11] = [0, 1, 3, 4, 129, 513, TILE - 1, TILE, TILE + 1, 5 * TILE + 77, 40 * TILE + 1];
 
 /// Sums in a loop.
