@@ -11,7 +11,7 @@ use gpu_kernels::suite;
 
 type Test = fn(&EmulatedStream, u64);
 
-/// The suite.
+/// Tests of the suite: enough to come by every synchronisation.
 const TESTS: [Test; 8] = [
     suite::distances_agree_with_the_twin,
     suite::exact_knn_agrees_with_the_twin,

@@ -95,7 +95,7 @@ impl TracePage {
 /// What a block did to global memory.
 #[derive(Default)]
 pub struct Trace {
-    /// Pages by number.
+    /// Pages with their numbers, in the order in which the block first touched them.
     pub pages: Vec<(usize, TracePage)>,
     /// What [`Mark::beyond`] means.
     pub horizons: Vec<Arc<Horizon>>,
@@ -149,9 +149,9 @@ impl Ledger {
     /// Adds the trace of a block.
     ///
     /// # Errors
-    /// The conflict at the lowest address with an access of an earlier block.
-    pub fn add(&mut self, mut trace: Trace) -> Result<(), Box<Conflict>> {
-        trace.pages.sort_unstable_by_key(|(number, _)| *number);
+    /// A conflict with an access of an earlier block: the first in the page that the block touched first. Which of two
+    /// buffers has the lower address is not the seed's to decide.
+    pub fn add(&mut self, trace: Trace) -> Result<(), Box<Conflict>> {
         for (number, page) in trace.pages {
             let conflict = self.0.entry(number).or_default().add(page, &trace.horizons);
             conflict.map_err(|mut conflict| {
