@@ -101,14 +101,18 @@ impl fmt::Display for Device {
 /// # Errors
 /// [`Error::NoDriver`].
 pub fn driver_version() -> Result<(u32, u32)> {
-    initialize()?;
+    load()?;
     let version = of_cust(cust::CudaApiVersion::get())?;
     Ok((unsigned(version.major()), unsigned(version.minor())))
 }
 
+fn load() -> Result<()> {
+    jasper_driver::load().map_err(|error| Error::NoDriver(error.clone()))
+}
+
 /// Loads and initialises the driver, once.
 fn initialize() -> Result<()> {
-    jasper_driver::load().map_err(|error| Error::NoDriver(error.clone()))?;
+    load()?;
     static DONE: OnceLock<Result<()>> = OnceLock::new();
     DONE.get_or_init(|| of_cust(cust::init(cust::CudaFlags::empty()))).clone()
 }

@@ -154,7 +154,7 @@ impl Error {
 
 /// Whether the device cannot be used after this: faults of kernels, and errors of memory that cannot be corrected.
 fn loses_context(code: i32) -> bool {
-    matches!(code, 214 | 220 | 700 | 702 | 709 | 710 | 714..=719)
+    matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
 }
 
 /// What failed, by the driver's note if that is of the same failure: the code there is the exact one.

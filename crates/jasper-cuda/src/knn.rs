@@ -4,9 +4,12 @@
 //! works on the tile before; a [`MemoryPlan`] says how large a tile may be.
 
 use gpu_kernels::Stream as _;
+use std::ops::Range;
+
 use gpu_kernels::knn::{self, MAX_K, Nearest};
 use jasper_core::{Element, MatrixView, Metric, Progress, ProgressFn, Stage, padded_len};
-use jasper_data::{GroundTruth, check_knn, check_knn_base};
+use jasper_data::{GroundTruth, ThreadPool, check_knn, check_knn_base};
+use rayon::prelude::*;
 
 use crate::{Buffer, Bytes, Context, Error, MemoryPlan, Pipeline, Place, PlanError, Result, Stream};
 
@@ -29,12 +32,14 @@ pub enum KnnError {
 const PARTS: usize = 8;
 /// Bytes of a part, at least: less keeps no device busy.
 const LEAST_PART: usize = 64 << 20;
+/// Bytes of rows that a thread checks and copies at once.
+const TASK_BYTES: usize = 256 << 10;
 
 /// The `k` nearest rows of `base` to each of `queries`, exactly: the same rows in the same order as
 /// [`jasper_data::exact_knn`] finds, and the same distances.
 ///
-/// The base may be a mapped file larger than host and device memory: it is read once, front to back. `progress` is told
-/// of base rows between tiles, and can cancel.
+/// The base may be a mapped file larger than host and device memory: it is read once, front to back, and checked on
+/// `pool`. `progress` is told of base rows between tiles, and can cancel.
 ///
 /// # Errors
 /// [`KnnError`]: input that [`jasper_data::exact_knn`] refuses, k above [`MAX_K`], queries that do not fit the device.
@@ -44,6 +49,7 @@ pub fn exact_knn<T: Element>(
     queries: MatrixView<'_, T>,
     k: usize,
     metric: Metric,
+    pool: &ThreadPool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<GroundTruth, KnnError> {
     check_knn(base, queries, k, metric)?;
@@ -59,12 +65,7 @@ pub fn exact_knn<T: Element>(
     Pipeline::new(context, stride, tile_rows)?.run(
         &stream,
         total,
-        |rows, out| {
-            let (first, rows) = (rows.start, base.slice(rows));
-            check_knn_base(rows, metric, first)?;
-            pad(rows, out);
-            Ok::<(), KnnError>(())
-        },
+        |rows, out| pool.install(|| take_in(base, rows, metric, out)),
         |rows, tile| {
             let news = Progress { stage: Stage::Scanning, done: rows.start, total };
             news.report(progress).map_err(jasper_data::KnnError::from)?;
@@ -116,6 +117,30 @@ fn upload<T: Element>(stream: &Stream, rows: MatrixView<'_, T>) -> Result<Buffer
     Ok(buffer)
 }
 
+/// Checks the rows `range` of the base and writes them to `out`, padded; in parallel.
+fn take_in<T: Element>(
+    base: MatrixView<'_, T>,
+    range: Range<usize>,
+    metric: Metric,
+    out: &mut [T],
+) -> Result<(), KnnError> {
+    let stride = padded_len::<T>(base.dimension());
+    let rows_a_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
+    let tasks = out.par_chunks_mut(rows_a_task * stride).enumerate();
+    let taken = tasks.try_for_each(|(task, out)| {
+        let first = range.start + task * rows_a_task;
+        let rows = base.slice(first..first + out.len() / stride);
+        check_knn_base(rows, metric, first)?;
+        pad(rows, out);
+        Ok(())
+    });
+    taken.or_else(|error| {
+        // Some row is bad; the error is that of the first.
+        check_knn_base(base.slice(range.clone()), metric, range.start).and(Err(error))
+    })?;
+    Ok(())
+}
+
 /// Writes rows to `out`, which has as many of the padded length.
 fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
     let dimension = rows.dimension();
@@ -136,6 +161,23 @@ mod tests {
         pad(MatrixView::new(&rows, 3).unwrap(), &mut out);
         assert_eq!((&out[..4], &out[16..20]), (&[1, 2, 3, 0][..], &[4, 5, 6, 0][..]));
         assert!(out[4..16].iter().chain(&out[20..]).all(|&value| value == 0));
+    }
+
+    #[test]
+    fn rows_are_taken_in_whole_and_the_first_bad_one_is_told() {
+        const DIMENSION: usize = 1000;
+        let mut values: Vec<f32> = (0..500 * DIMENSION).map(|i| i as f32).collect();
+        let take = |values: &[f32], range: Range<usize>| {
+            let mut out = vec![0.5; range.len() * DIMENSION];
+            take_in(MatrixView::new(values, DIMENSION).unwrap(), range, Metric::L2, &mut out).map(|()| out)
+        };
+        assert!(take(&values, 100..490).unwrap() == values[100 * DIMENSION..490 * DIMENSION]);
+        for row in [480, 300, 120] {
+            values[row * DIMENSION + 7] = f32::NAN;
+            let told = take(&values, 100..490).unwrap_err().to_string();
+            assert!(told.starts_with(&format!("base row {row} ")), "{told}");
+        }
+        assert!(take(&values, 0..100).is_ok());
     }
 
     #[test]

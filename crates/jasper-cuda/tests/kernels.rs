@@ -20,6 +20,7 @@ macro_rules! on_the_device {
 }
 
 on_the_device! {
+    back_edges_are_sorted_and_grouped
     distances_agree_with_the_twin
     exact_knn_agrees_with_the_twin
     exact_knn_searches_in_parts
@@ -28,9 +29,4 @@ on_the_device! {
     scans_end_at_their_length
     sorts_agree_with_the_twin
     sorts_go_by_their_bits_alone
-}
-
-#[test]
-fn back_edges() {
-    on_the_device(suite::back_edges_are_sorted_and_grouped);
 }

@@ -16,7 +16,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize
     let queries = MatrixView::new(&queries, dimension).unwrap();
     let pool = ThreadPoolBuilder::new().build().unwrap();
     for metric in Metric::ALL {
-        let found = exact_knn(context, base, queries, k, metric, &mut silent).unwrap();
+        let found = exact_knn(context, base, queries, k, metric, &pool, &mut silent).unwrap();
         let expected = jasper_data::exact_knn(base, queries, k, metric, &pool, &mut silent).unwrap();
         assert!(found == expected, "{} of {dimension}, {metric}, k = {k}", T::KIND);
     }
@@ -41,8 +41,10 @@ fn what_cannot_be_is_refused() {
     let mut values = vec![1.0_f32; 300 * 4];
     let queries = [0.5_f32; 4];
     let queries = MatrixView::new(&queries, 4).unwrap();
+    let pool = ThreadPoolBuilder::new().build().unwrap();
     let search = |values: &[f32], k: usize| {
-        exact_knn(&context, MatrixView::new(values, 4).unwrap(), queries, k, Metric::L2, &mut silent)
+        let base = MatrixView::new(values, 4).unwrap();
+        exact_knn(&context, base, queries, k, Metric::L2, &pool, &mut silent)
     };
     assert_eq!(search(&values, 200).unwrap_err(), KnnError::K(200));
     assert!(matches!(search(&values, 301), Err(KnnError::Input(jasper_data::KnnError::K { .. }))));
@@ -57,6 +59,7 @@ fn a_cancel_is_heard() {
     let values = vec![1_u8; 64];
     let view = MatrixView::new(&values, 8).unwrap();
     let mut stop = |_| ControlFlow::Break(());
-    let error = exact_knn(&context, view, view, 1, Metric::L2, &mut stop).unwrap_err();
+    let pool = ThreadPoolBuilder::new().build().unwrap();
+    let error = exact_knn(&context, view, view, 1, Metric::L2, &pool, &mut stop).unwrap_err();
     assert!(matches!(error, KnnError::Input(jasper_data::KnnError::Cancelled(_))), "{error}");
 }

@@ -39,7 +39,7 @@ const DUTIES: [(&str, &[&str]); 8] = [
     ("cust", &["jasper-driver", "jasper-cuda"]),
     ("libloading", &["jasper-driver"]),
     // Threads.
-    ("rayon", &["jasper-data", "jasper-build", "jasper"]),
+    ("rayon", &["jasper-data", "jasper-build", "jasper", "jasper-cuda"]),
 ];
 
 /// Compares the dependencies of `packages` with both tables.

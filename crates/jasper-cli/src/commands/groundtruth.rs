@@ -81,12 +81,12 @@ impl Args {
         screen: Screen,
     ) -> Result<GroundTruth> {
         let (k, metric, progress) = (self.k, self.metric, &mut screen.progress());
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build()?;
         #[cfg(feature = "cuda")]
         if let Device::Cuda(ordinal) = self.device {
             let context = jasper::cuda::Context::open(ordinal)?;
-            return Ok(jasper::cuda::exact_knn(&context, rows, queries, k, metric, progress)?);
+            return Ok(jasper::cuda::exact_knn(&context, rows, queries, k, metric, &pool, progress)?);
         }
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build()?;
         Ok(exact_knn(rows, queries, k, metric, &pool, progress)?)
     }
 }
