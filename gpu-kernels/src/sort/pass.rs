@@ -246,16 +246,28 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
 #[inline(always)]
 unsafe fn write(args: &PassArgs, memory: Memory, first: usize) {
     let pairs = (args.len as usize - first).min(TILE as usize) as u32;
-    for k in 0..PAIRS_PER_THREAD {
-        let place = k * RADIX + thread::thread_idx_x();
-        if place < pairs {
-            // SAFETY: shifted places are those of the sorted array, within `len`.
-            unsafe {
-                let key = memory.keys.add(place).load();
-                let to = memory.shifts.add(args.digit.of(key)).load().wrapping_add(place) as usize;
-                global::store(args.sorted_keys.at(to), key);
-                global::store(args.sorted_values.at(to), memory.values.add(place).load());
-            }
+    let places = (0..PAIRS_PER_THREAD).map(|k| k * RADIX + thread::thread_idx_x());
+    // SAFETY: places of the tile, with a pair in each.
+    unsafe {
+        if pairs == TILE {
+            places.for_each(|place| write_pair(args, memory, place));
+        } else {
+            places.filter(|place| *place < pairs).for_each(|place| write_pair(args, memory, place));
         }
+    }
+}
+
+/// Writes the pair at `place` of the sorted tile.
+///
+/// # Safety
+/// There is one, and the shifts are there.
+#[inline(always)]
+unsafe fn write_pair(args: &PassArgs, memory: Memory, place: u32) {
+    // SAFETY: shifted places are those of the sorted array, within `len`.
+    unsafe {
+        let key = memory.keys.add(place).load();
+        let to = memory.shifts.add(args.digit.of(key)).load().wrapping_add(place) as usize;
+        global::store(args.sorted_keys.at(to), key);
+        global::store(args.sorted_values.at(to), memory.values.add(place).load());
     }
 }
