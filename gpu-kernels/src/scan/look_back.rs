@@ -189,3 +189,55 @@ impl Column {
         unsafe { atomic::exchange(self.word(tile), u64::from(stamp) << 32 | u64::from(sum)) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::emulator::Emulator;
+
+    use super::*;
+    use crate::Out;
+
+    /// Up to this stamp words are of earlier rounds.
+    const STAMP: u32 = 6;
+
+    /// What a warp finds before `tile` where tile `prefix` has published a prefix, and those after it aggregates.
+    fn find(prefix: u32, tile: u32, walk: unsafe fn(Column, u32) -> u32) -> Vec<u32> {
+        let stamp = |other: u32| match other.cmp(&prefix) {
+            std::cmp::Ordering::Less => STAMP,
+            std::cmp::Ordering::Equal => STAMP + 2,
+            std::cmp::Ordering::Greater => STAMP + 1,
+        };
+        // The column beside is of no concern.
+        let words: Vec<u64> =
+            (0..tile).flat_map(|other| [0, u64::from(stamp(other)) << 32 | u64::from(other + 1)]).collect();
+        let emulator = Emulator::new(u64::from(prefix));
+        let words = emulator.upload("words", &words);
+        let found = emulator.allocate::<u32>("found", 32);
+        let tickets = Out::new(std::ptr::null_mut());
+        let round = Round {
+            words: Out::new(words.as_mut_ptr()),
+            tickets,
+            first_ticket: 0,
+            stamp: STAMP,
+            tiles: tile,
+        };
+        // SAFETY: the words are those of `tile` tiles of two columns, and there is room for an answer a lane.
+        let kernel = || unsafe {
+            let sum = walk(round.column(1, 2), tile);
+            global::store(found.as_mut_ptr().add(warp::lane_id() as usize), sum);
+        };
+        emulator.launch("look_back", (1, 1), 32, 0, kernel).unwrap();
+        found.read().unwrap()
+    }
+
+    #[test]
+    fn aggregates_are_added_back_to_the_nearest_prefix() {
+        for tile in [1, 4, 5, 32, 33, 64, 65, 100] {
+            for prefix in [0, 1, 27, 31, 32, 36, 67, 99].into_iter().filter(|prefix| *prefix < tile) {
+                let expected = vec![(prefix + 1..=tile).sum(); 32];
+                assert_eq!(find(prefix, tile, Column::sum_before), expected, "{prefix} of {tile}");
+                assert_eq!(find(prefix, tile, Column::sum_before_by_warp), expected, "{prefix} of {tile}");
+            }
+        }
+    }
+}
