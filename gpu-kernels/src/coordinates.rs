@@ -5,7 +5,8 @@ use cuda_std::{math, mma};
 
 /// An element type, as kernels see it: packed words.
 ///
-/// A word holds one f32, two halves or four bytes. A word with fewer coordinates has zeros above them, which add nothing.
+/// A word holds one f32, two halves or four bytes. A word with fewer coordinates has zeros above them, which add
+/// nothing.
 pub(crate) trait Coordinates: 'static {
     /// Bytes of one coordinate.
     const BYTES: u32;

@@ -156,8 +156,8 @@ impl Piece {
     }
 }
 
-/// A tile of `WIDTH` lanes a row, `ROWS` rows a tile and `STEPS` steps of each in flight. `UNITS` is the length of a row
-/// in units, 0 if the arguments say it.
+/// A tile of `WIDTH` lanes a row, `ROWS` rows a tile and `STEPS` steps of each in flight. `UNITS` is the length of a
+/// row in units, 0 if the arguments say it.
 ///
 /// # Safety
 /// The arguments are what [`DistanceArgs`] says; blocks have [`BLOCK`] threads.

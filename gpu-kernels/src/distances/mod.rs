@@ -6,9 +6,9 @@
 //! - [`Loads::Chunked`]: each lane reads 16 bytes at once, neighbouring lanes neighbouring chunks.
 //!
 //! A warp has several rows in flight, as many as make eight loads a lane: on random rows the rate is what is in
-//! flight over the time of one trip to memory. The sum of a row is the same whatever the launch: each lane adds up what it
-//! reads in rising order, and the lanes of a tile are added as a tree, so its bits depend on the strategy and the width of
-//! the tile alone. Sums of bytes are exact before one rounding.
+//! flight over the time of one trip to memory. The sum of a row is the same whatever the launch: each lane adds up
+//! what it reads in rising order, and the lanes of a tile are added as a tree, so its bits depend on the strategy and
+//! the width of the tile alone. Sums of bytes are exact before one rounding.
 
 #[cfg(feature = "kernels")]
 mod body;

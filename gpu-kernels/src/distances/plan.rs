@@ -75,8 +75,9 @@ impl TileWidth {
     }
 }
 
-/// Row lengths in bytes that have kernels of their own, where rows are read in chunks: f32 of dimension 96, 128 and 960,
-/// and bytes of dimension 128. A known length takes no tests of where the row ends, and keeps a short query in registers.
+/// Row lengths in bytes that have kernels of their own, where rows are read in chunks: f32 of dimension 96, 128 and
+/// 960, and bytes of dimension 128. A known length takes no tests of where the row ends, and keeps a short query in
+/// registers.
 const SPECIALIZED: [(ElementKind, u32); 4] =
     [(ElementKind::F32, 384), (ElementKind::F32, 512), (ElementKind::F32, 3840), (ElementKind::U8, 128)];
 

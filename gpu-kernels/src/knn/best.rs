@@ -9,7 +9,8 @@ use super::{PENDING, SCAN_THREADS, TILE, WARP};
 use crate::Out;
 use crate::coordinates::Coordinates;
 
-/// Rounds in which the scores of a tile are offered: in each, a query meets half as many rows as entries can wait for it.
+/// Rounds in which the scores of a tile are offered: in each, a query meets half as many rows as entries can wait for
+/// it.
 const ROUNDS: usize = (TILE / (PENDING / 2)) as usize;
 
 /// The lists of the queries of a tile. Queries are shared out among the warps, each of which alone sees its lists.
@@ -77,7 +78,8 @@ impl Best {
     #[inline(always)]
     pub(super) unsafe fn settle(&self) {
         self.queries_of_warp(|query| {
-            // SAFETY: a query belongs to one warp, which alone sees its list; what waits was written before the barrier.
+            // SAFETY: a query belongs to one warp, which alone sees its list; what waits was written before the
+            // barrier.
             unsafe {
                 let count = self.waiting.add(query).load();
                 let mut merged = 0;
@@ -95,12 +97,12 @@ impl Best {
         });
     }
 
-    /// Lets the scores that beat the worst of their lists wait for them, and settles before there is no more room. Whole
-    /// block, in rounds with a barrier behind each.
+    /// Lets the scores that beat the worst of their lists wait for them, and settles before there is no more room.
+    /// Whole block, in rounds with a barrier behind each.
     ///
     /// # Safety
-    /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared lengths
-    /// of its rows, if the score needs them.
+    /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
+    /// lengths of its rows, if the score needs them.
     #[inline(always)]
     pub(super) unsafe fn offer<S: Score>(
         &self,

@@ -1,11 +1,11 @@
-//! The entries: a scan and a ranking for each element and metric, and how many blocks of the scan a multiprocessor holds:
-//! one where two would not have the registers.
+//! The entries: a scan and a ranking for each element and metric, and how many blocks of the scan a multiprocessor
+//! holds: one where two would not have the registers.
 
 use cuda_std::prelude::*;
 
 use super::rank::rank;
 use super::scan::scan;
-use super::score::{Angle, ByteL2, ByteProduct, FloatL2, FloatProduct};
+use super::score::{ByteAngle, ByteL2, ByteProduct, FloatAngle, FloatL2, FloatProduct};
 use super::{RankArgs, ScanArgs};
 use crate::coordinates::{F16, F32, I8, U8};
 
@@ -56,14 +56,14 @@ macro_rules! entries {
 entries! {
     knn_scan_f32_l2 knn_rank_f32_l2: FloatL2<F32>, 2;
     knn_scan_f32_ip knn_rank_f32_ip: FloatProduct<F32>, 2;
-    knn_scan_f32_cosine knn_rank_f32_cosine: Angle<F32>, 1;
+    knn_scan_f32_cosine knn_rank_f32_cosine: FloatAngle<F32>, 1;
     knn_scan_f16_l2 knn_rank_f16_l2: FloatL2<F16>, 2;
     knn_scan_f16_ip knn_rank_f16_ip: FloatProduct<F16>, 2;
-    knn_scan_f16_cosine knn_rank_f16_cosine: Angle<F16>, 1;
+    knn_scan_f16_cosine knn_rank_f16_cosine: FloatAngle<F16>, 1;
     knn_scan_u8_l2 knn_rank_u8_l2: ByteL2<U8>, 2;
     knn_scan_u8_ip knn_rank_u8_ip: ByteProduct<U8>, 2;
-    knn_scan_u8_cosine knn_rank_u8_cosine: Angle<U8>, 1;
+    knn_scan_u8_cosine knn_rank_u8_cosine: ByteAngle<U8>, 1;
     knn_scan_i8_l2 knn_rank_i8_l2: ByteL2<I8>, 2;
     knn_scan_i8_ip knn_rank_i8_ip: ByteProduct<I8>, 2;
-    knn_scan_i8_cosine knn_rank_i8_cosine: Angle<I8>, 1;
+    knn_scan_i8_cosine knn_rank_i8_cosine: ByteAngle<I8>, 1;
 }

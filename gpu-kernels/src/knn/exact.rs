@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::score::{Angle, ByteL2, ByteProduct, FloatL2, FloatProduct, Score};
+use super::score::{ByteAngle, ByteL2, ByteProduct, FloatAngle, FloatL2, FloatProduct, Score};
 use crate::In;
 use crate::coordinates::{Coordinates, F16, F32, I8, U8};
 
@@ -90,7 +90,8 @@ macro_rules! distance {
         }
     )* };
 }
-distance!(FloatL2: squared_l2, ByteL2: squared_l2, FloatProduct: product, ByteProduct: product, Angle: angle);
+distance!(FloatL2: squared_l2, FloatProduct: product, FloatAngle: angle);
+distance!(ByteL2: squared_l2, ByteProduct: product, ByteAngle: angle);
 
 #[inline(always)]
 unsafe fn squared_l2<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {

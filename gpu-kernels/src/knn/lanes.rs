@@ -68,8 +68,8 @@ impl<S: Pairwise> Product<S> for Lanes<S> {
         in_tile(thread::thread_idx_x() % THREADS_ACROSS, j)
     }
 
-    /// Word by word, a line for each word of all vectors. Several lanes meet in a bank, which other warps' products hide:
-    /// places that keep them apart cost registers in the loop that matters.
+    /// Word by word, a line for each word of all vectors. Several lanes meet in a bank, which other warps' products
+    /// hide: places that keep them apart cost registers in the loop that matters.
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         let words = S::Element::unpack(words);

@@ -43,8 +43,8 @@ pub(super) unsafe fn clear(list: Out<u64>, len: u32) {
 
 /// Merges `count` waiting entries into the list, and gives its last entry. Whole warp.
 ///
-/// No sort: an entry's place is the number of entries below it, so each lane counts for its own. The entries of the list
-/// move up, the last ones first, and never further than into the 32 places that were read before them.
+/// No sort: an entry's place is the number of entries below it, so each lane counts for its own. The entries of the
+/// list move up, the last ones first, and never further than into the 32 places that were read before them.
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.

@@ -2,17 +2,17 @@
 //!
 //! Two kernels, the way [`exact_knn`] strings them together:
 //!
-//! 1. *Scan*: a block takes a tile of queries and a segment of the rows, which it walks a tile at a time. The product of
-//!    two tiles stays in registers, 64 sums a thread: of bytes by the tensor cores, of floats and for angles by the
-//!    arithmetic of each thread. Scores that beat the worst of a query's list wait in shared memory, and are merged into
-//!    the list when many wait for some query. So no matrix of distances exists, and what leaves the block is its lists of
-//!    a few more than k entries.
+//! 1. *Scan*: a block takes a tile of queries and a segment of the rows, which it walks a tile at a time. The product
+//!    of two tiles stays in registers, 64 sums a thread: of bytes by the tensor cores, of floats by the arithmetic of
+//!    each thread. Scores that beat the worst of a query's list wait in shared memory, and are merged into the list
+//!    when many wait for some query. So no matrix of distances exists, and what leaves the block is its lists of a few
+//!    more than k entries.
 //! 2. *Rank*: a block takes one query, picks the best of its lists of all segments, computes their distances in f64 the
 //!    way the CPU does, and writes the best k in order of (distance, id).
 //!
 //! Scores are exact integers for bytes (L2, inner product). Elsewhere they are f32 and can confuse rows whose distances
-//! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from. More
-//! rows than k that agree so far with the k-th, and are not equal, would be too many.
+//! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from.
+//! More rows than k that agree so far with the k-th, and are not equal, would be too many.
 
 #[cfg(feature = "kernels")]
 mod best;

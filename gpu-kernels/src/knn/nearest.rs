@@ -32,8 +32,8 @@ impl Nearest {
         &self.distances
     }
 
-    /// Takes in what was found among other rows, of which the first is number `first_row` of all: the way to search rows
-    /// in parts.
+    /// Takes in what was found among other rows, of which the first is number `first_row` of all: the way to search
+    /// rows in parts.
     ///
     /// # Panics
     /// If the two differ in queries or k.

@@ -69,10 +69,10 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let queries = Vectors { address: args.queries, len: args.queries_len, row_bytes: args.row_bytes };
     let rows = Vectors { address: args.rows, len: args.rows_len, row_bytes: args.row_bytes };
 
-    // A segment is a chain of steps, each some chunks of all vectors of two tiles. A warp puts its part of the next step
-    // in place before it works on the one that is there: what one warp waits for, others hide.
-    // SAFETY: the shapes are what the arguments say; loops have the same bounds in all threads of the block, so that all
-    // reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
+    // A segment is a chain of steps, each some chunks of all vectors of two tiles. A warp puts its part of the next
+    // step in place before it works on the one that is there: what one warp waits for, others hide.
+    // SAFETY: the shapes are what the arguments say; loops have the same bounds in all threads of the block, so that
+    // all reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
     unsafe {
         best.begin();
         let put_step = |turn: u32, row: u32, chunk: u32| {

@@ -37,8 +37,10 @@ pub(super) struct FloatProduct<E>(PhantomData<E>);
 pub(super) struct ByteL2<E>(PhantomData<E>);
 /// The negated inner product of bytes.
 pub(super) struct ByteProduct<E>(PhantomData<E>);
-/// The angle.
-pub(super) struct Angle<E>(PhantomData<E>);
+/// The angle between floats.
+pub(super) struct FloatAngle<E>(PhantomData<E>);
+/// The angle between bytes.
+pub(super) struct ByteAngle<E>(PhantomData<E>);
 
 impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
     type Element = E;
@@ -99,24 +101,41 @@ impl<E: Bytes> Score for ByteProduct<E> {
     }
 }
 
-impl<E: Coordinates> Score for Angle<E> {
+impl<E: Coordinates<Sum = f32>> Score for FloatAngle<E> {
     type Element = E;
     type Product = Lanes<Self>;
     const NEEDS_SQUARE: bool = true;
 
     #[inline(always)]
-    fn score(sum: E::Sum, square: E::Sum) -> u32 {
-        // The cosine times its size, times the squared length of the query: in the order of the cosine, without a root.
-        let (product, square) = (E::to_f32(sum), E::to_f32(square));
-        orderable(-(product * f32::from_bits(product.to_bits() & !(1 << 31)) / square))
+    fn score(sum: f32, square: f32) -> u32 {
+        angle(sum, square)
     }
 }
 
-impl<E: Coordinates> Pairwise for Angle<E> {
+impl<E: Coordinates<Sum = f32>> Pairwise for FloatAngle<E> {
     #[inline(always)]
-    fn add(sum: E::Sum, query: u32, row: u32) -> E::Sum {
+    fn add(sum: f32, query: u32, row: u32) -> f32 {
         E::Unpacked::product(sum, query, row)
     }
+}
+
+impl<E: Bytes> Score for ByteAngle<E> {
+    type Element = E;
+    type Product = Matrix;
+    const NEEDS_SQUARE: bool = true;
+
+    #[inline(always)]
+    fn score(sum: i32, square: i32) -> u32 {
+        angle(sum as f32, square as f32)
+    }
+}
+
+/// The score of a product and a squared length: the negated cosine times its size, times the squared length of the
+/// query, which is in the order of the angle without a root.
+#[inline(always)]
+fn angle(product: f32, square: f32) -> u32 {
+    let size = f32::from_bits(product.to_bits() & !(1 << 31));
+    orderable(-(product * size / square))
 }
 
 /// Bits that compare as unsigned integers like the numbers compare.

@@ -45,11 +45,11 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// exact k-NN.
 ///
 /// `rows` and `queries` hold vectors of `dimension` coordinates, each padded with zeros to
-/// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no value
-/// may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`Nearest::merge`].
+/// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no
+/// value may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`Nearest::merge`].
 ///
-/// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once. Rows that
-/// come in the order of falling distance cost many times as much: each enters the list.
+/// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once.
+/// Rows that come in the order of falling distance cost many times as much: each enters the list.
 ///
 /// # Errors
 /// Of the device.

@@ -30,8 +30,8 @@ const fn carried<E: Coordinates>() -> usize {
     CARRIED * 4 / E::UNPACKED
 }
 
-/// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighbouring lanes have neighbouring
-/// chunks.
+/// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighbouring lanes have
+/// neighbouring chunks.
 #[inline(always)]
 fn carries<E: Coordinates>(i: usize) -> (u32, u32) {
     let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;

@@ -17,8 +17,8 @@ struct Case {
     grain: f32,
 }
 
-/// Rows and queries fewer and more than a tile, lengths with a tail, fewer rows than k, the largest k, several segments,
-/// and rows that lie equally far.
+/// Rows and queries fewer and more than a tile, lengths with a tail, fewer rows than k, the largest k, several
+/// segments, and rows that lie equally far.
 const CASES: [Case; 5] = [
     Case { dimension: 3, rows: 1, queries: 1, k: 1, grain: 1.0 },
     Case { dimension: 37, rows: 140, queries: 130, k: 10, grain: 1.0 },

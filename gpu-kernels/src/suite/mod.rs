@@ -1,7 +1,7 @@
 //! The tests of the kernels, as functions over any stream: the emulator and a GPU run the same.
 //!
-//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the answer is not that of
-//! its [`twin`].
+//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the answer is not
+//! that of its [`twin`].
 
 mod back_edges;
 mod distances;
@@ -21,8 +21,8 @@ pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
 use jasper_core::{Element, padded_len};
 use rand::{Rng, RngExt};
 
-/// `n` random vectors of `dimension` coordinates, padded with zeros as kernels expect them. Of `grain` 1 all values of the
-/// element near zero are drawn; a coarser grain leaves fewer, and so more distances that are equal.
+/// `n` random vectors of `dimension` coordinates, padded with zeros as kernels expect them. Of `grain` 1 all values
+/// of the element near zero are drawn; a coarser grain leaves fewer, and so more distances that are equal.
 fn vectors<T: Element>(rng: &mut impl Rng, n: usize, dimension: usize, grain: f32) -> Vec<T> {
     let stride = padded_len::<T>(dimension);
     let zero = if T::from_f32(-1.0).to_f32() < 0.0 { 0.0 } else { 128.0 };
