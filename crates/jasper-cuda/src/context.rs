@@ -28,6 +28,8 @@ struct Inner {
     /// Before `primary`, so that they go first.
     kernels: Kernels,
     primary: cust::context::Context,
+    /// The kernel launched last, for who looks for a fault.
+    launched: Mutex<String>,
     /// What ended the use of this context.
     lost: OnceLock<Error>,
 }
@@ -51,8 +53,14 @@ impl Context {
         let driver = crate::device::driver_version()?;
         let primary = cust::context::Context::new(Device::raw(ordinal)?)
             .map_err(|error| Error::new(failure_of_cust(error), || (0, device.memory)))?;
-        let (kernels, lost) = (Kernels::default(), OnceLock::new());
-        let inner = Arc::new(Inner { device, driver, kernels, primary, lost });
+        let inner = Arc::new(Inner {
+            device,
+            driver,
+            kernels: Kernels::default(),
+            primary,
+            launched: Mutex::default(),
+            lost: OnceLock::new(),
+        });
         open.push(Arc::downgrade(&inner));
         Ok(Self { inner })
     }
@@ -129,9 +137,25 @@ impl Context {
             Error::new(failure, || cust::memory::mem_get_info().unwrap_or((0, self.inner.device.memory)));
         if matches!(error, Error::ContextLost { .. }) {
             // The first is the cause; later ones are its echo.
-            return self.inner.lost.get_or_init(|| error).clone();
+            return self.inner.lost.get_or_init(|| error.launched(|| self.last_launch())).clone();
         }
         error
+    }
+
+    /// Remembers that `entry` is launched.
+    pub(crate) fn note_launch(&self, entry: &str) {
+        let mut launched = self.inner.launched.lock().unwrap_or_else(PoisonError::into_inner);
+        launched.clear();
+        launched.push_str(entry);
+    }
+
+    fn last_launch(&self) -> String {
+        let launched = self.inner.launched.lock().unwrap_or_else(PoisonError::into_inner);
+        if launched.is_empty() {
+            "nothing was launched".into()
+        } else {
+            format!("the last launch was {launched}")
+        }
     }
 
     /// Calls the driver to give something back. Nothing can be done about a failure: after the loss of the context

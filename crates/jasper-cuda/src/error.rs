@@ -75,7 +75,8 @@ pub enum Error {
     },
     /// A kernel faulted, or the device failed. Nothing on the device can be used again by this process.
     #[error(
-        "the CUDA context is lost ({name}, {code}, seen by {call}): no device memory is left to use; restart the process"
+        "the CUDA context is lost ({name}, {code}, seen by {call}; {launched}): no device memory is left to use; \
+         restart the process"
     )]
     ContextLost {
         /// The call that saw it: some call after the launch, not the launch itself.
@@ -84,6 +85,8 @@ pub enum Error {
         code: i32,
         /// The driver's name for it.
         name: String,
+        /// The last kernel that was launched on the device: it or one before it is at fault.
+        launched: String,
     },
     /// Any other refusal of the driver.
     #[error("{call} failed: {name} ({code})")]
@@ -138,8 +141,21 @@ impl Error {
                 Self::OutOfMemory { what: call.to_owned(), free, total }
             }
             NO_DEVICE => Self::NoDevice,
-            _ if loses_context(code) => Self::ContextLost { call, code, name },
+            _ if loses_context(code) => {
+                let launched = "nothing is known of launches".to_owned();
+                Self::ContextLost { call, code, name, launched }
+            }
             _ => Self::Call { call, code, name },
+        }
+    }
+
+    /// Says which launch was the last, if that is of interest.
+    pub(crate) fn launched(self, last: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::ContextLost { call, code, name, .. } => {
+                Self::ContextLost { call, code, name, launched: last() }
+            }
+            other => other,
         }
     }
 

@@ -171,6 +171,7 @@ impl Stream {
             "a module runs where it was loaded"
         );
         let function = module.loaded().prepare(self.context(), entry, launch)?;
+        self.context().note_launch(entry);
         // SAFETY: the caller's promise.
         unsafe { self.queue(function, launch, args) }
     }
@@ -263,7 +264,9 @@ impl gpu_kernels::Stream for Stream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<()> {
         let launch = kernel.launch(&args);
-        let function = self.context().kernels().prepare(self.context(), &kernel.entry(), launch)?;
+        let entry = kernel.entry();
+        let function = self.context().kernels().prepare(self.context(), &entry, launch)?;
+        self.context().note_launch(&entry);
         // SAFETY: device and host compile the same `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }

@@ -53,6 +53,7 @@ fn a_fault_is_told_by_every_call_after_it() {
         let told = [output.stdout, output.stderr].concat();
         let told = String::from_utf8_lossy(&told);
         assert!(output.status.success(), "{kernel}: {told}");
+        assert!(told.contains(&format!("the last launch was {kernel}): ")), "{kernel}: {told}");
         assert!(told.contains("restart the process"), "{kernel}: {told}");
     }
     // This process has lost nothing.
