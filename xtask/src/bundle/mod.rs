@@ -104,3 +104,86 @@ fn size(folder: &Path) -> Result<u64> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::process::installed;
+
+    /// A folder with the scripts.
+    fn bundle() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in SCRIPTS {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn every_program_is_run_and_a_failure_is_told() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = bundle();
+        fs::create_dir(folder.path().join("tests")).unwrap();
+        let run = |programs: &[(&str, &str)], chore: &str| {
+            for (name, text) in programs {
+                let program = folder.path().join("tests").join(name);
+                fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+                fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let out = folder.path().join("out");
+            fs::create_dir_all(&out).unwrap();
+            let mut script = Command::new("sh");
+            let output =
+                script.arg(folder.path().join("run.sh")).arg(chore).env("OUT", &out).output().unwrap();
+            (
+                output.status.code(),
+                String::from_utf8(output.stdout).unwrap(),
+                out.join("results.tar.gz").is_file(),
+            )
+        };
+        let (status, said, _) = run(&[], "sing");
+        assert_eq!((status, &*said), (Some(2), ""));
+        let (status, said, packed) = run(&[("good", "test \"$JASPER_REQUIRE_GPU\" = 1")], "tests");
+        assert_eq!((status, packed), (Some(0), true), "{said}");
+        let (status, said, _) = run(&[("bad", "echo broken; exit 3")], "tests");
+        assert_eq!(status, Some(1));
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(
+            matches!(lines[..], [bad, "    broken", good] if bad.starts_with("FAILED  tests/bad  status 3")
+            && good.starts_with("passed  tests/good")),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn neighbors_are_the_same_but_for_ties() {
+        if !installed("python3") {
+            return println!("skipped: python3 is not installed");
+        }
+        let folder = bundle();
+        let write = |name: &str, ids: &[u32], distances: &[f32]| {
+            let words = [1, ids.len() as u32].into_iter().chain(ids.iter().copied());
+            let words = words.chain(distances.iter().map(|distance| distance.to_bits()));
+            fs::write(folder.path().join(name), words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
+                .unwrap();
+        };
+        write("truth", &[1, 2, 3, 4], &[0.0, 1.0, 1.0, 2.0]);
+        let same = |ids: &[u32]| {
+            write("found", ids, &[]);
+            let mut python = Command::new("python3");
+            python.current_dir(&folder).args(["same_neighbors.py", "truth", "found"]);
+            let output = python.output().unwrap();
+            assert!(!output.stdout.is_empty(), "{output:?}");
+            output.status.success()
+        };
+        assert!(same(&[1, 2]));
+        assert!(same(&[1, 3]), "a tie");
+        for wrong in [[1, 4], [1, 1], [2, 1], [1, 9]] {
+            assert!(!same(&wrong), "{wrong:?}");
+        }
+    }
+}
