@@ -22,6 +22,8 @@ mod round;
 mod tiles;
 
 #[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use plan::TILE_WORDS;
+#[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Scan, ScanKind, scan, scan_in_place};
 pub use round::Round;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -37,10 +39,6 @@ pub(crate) const LANE_ELEMENTS: usize = 4;
 pub(crate) const ROWS: usize = 4;
 /// Elements that a block sums.
 pub const TILE: usize = THREADS as usize * LANE_ELEMENTS * ROWS;
-
-/// Words of shared memory with which a block learns its place: the number of its tile, the sum before the tile, and the
-/// sum of each warp.
-pub(crate) const TILE_WORDS: u32 = 2 + THREADS / 32;
 
 /// What a scan takes.
 #[derive(Clone, Copy, Debug)]

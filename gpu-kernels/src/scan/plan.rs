@@ -2,8 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{ScanArgs, THREADS, TILE, TILE_WORDS, Tiles};
+use super::{ScanArgs, THREADS, TILE, Tiles};
 use crate::{Buffer, In, Kernel, Launch, Stream};
+
+/// Words of shared memory with which a block learns its place: the number of its tile, the sum before the tile, and the
+/// sum of each warp.
+pub(crate) const TILE_WORDS: u32 = 2 + THREADS / 32;
 
 /// The kernel of a scan: reads and writes each element once.
 #[derive(Clone, Copy, Debug)]
