@@ -17,8 +17,12 @@ use super::releases::Releases;
 use super::runner::{Round, Runner};
 use super::trace::{Conflict, Ledger, Mark, Trace};
 
-/// Blocks that take turns on one OS thread, as several share a multiprocessor.
-const RESIDENT: usize = 4;
+/// Blocks that take turns on one OS thread, at most: more show nothing new.
+const MOST_RESIDENT: u32 = 4;
+
+/// What a multiprocessor holds: threads, and bytes of shared memory, of which each block costs it 1 KiB more.
+const THREADS_HELD: u32 = 2048;
+const SHARED_HELD: u32 = 228 << 10;
 
 /// How often a thread may look whether another got on. More means that it waits for what will not come: a block that
 /// has not begun, or a thread that waits itself.
@@ -43,6 +47,12 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// How many blocks take turns with one another, as several share a multiprocessor.
+    fn resident(&self) -> usize {
+        let by_memory = SHARED_HELD / (self.shared_bytes + (1 << 10));
+        (THREADS_HELD / self.threads).min(by_memory).clamp(1, MOST_RESIDENT) as usize
+    }
+
     /// Block `number` in x and y.
     pub fn index(&self, number: u32) -> (u32, u32) {
         (number % self.grid.0, number / self.grid.0)
@@ -205,7 +215,7 @@ struct Work<'a> {
     emulator: &'a Emulator,
     launch: Arc<Launch>,
     kernel: &'a (dyn Fn() + Sync),
-    /// The blocks; those in one chunk of [`RESIDENT`] take turns with one another.
+    /// The blocks; those in one chunk of [`Launch::resident`] take turns with one another.
     order: Vec<u32>,
     /// The first chunk that nobody has taken.
     next: AtomicUsize,
@@ -228,7 +238,7 @@ struct End {
 
 impl Work<'_> {
     fn run(self) -> Result<Report, Fault> {
-        let chunks = self.order.len().div_ceil(RESIDENT);
+        let chunks = self.order.len().div_ceil(self.launch.resident());
         let threads = self.emulator.threads.min(chunks);
         if threads <= 1 {
             self.worker();
@@ -247,7 +257,7 @@ impl Work<'_> {
     fn worker(&self) {
         loop {
             let number = self.next.fetch_add(1, SeqCst);
-            let Some(blocks) = self.order.chunks(RESIDENT).nth(number) else { return };
+            let Some(blocks) = self.order.chunks(self.launch.resident()).nth(number) else { return };
             if self.end().fault.is_some() {
                 return;
             }

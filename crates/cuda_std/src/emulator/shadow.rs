@@ -25,6 +25,7 @@ pub struct Toucher<'a> {
 #[derive(Clone, Copy)]
 struct Entry {
     site: Site,
+    tag: u32,
     clock: u32,
     lanes: u32,
     warp: u8,
@@ -52,10 +53,9 @@ impl Entry {
     }
 }
 
-/// The accesses of some bytes in one epoch. Most cells have one, and there are many cells.
+/// The accesses of some bytes in one epoch, that of the first. Most cells have one, and there are many cells.
 #[derive(Clone, Default)]
 struct Cell {
-    tag: u32,
     first: Option<Entry>,
     #[expect(clippy::box_collection, reason = "8 bytes where there are none, in place of 24")]
     more: Option<Box<Vec<Entry>>>,
@@ -67,8 +67,7 @@ impl Cell {
     }
 
     fn touch(&mut self, toucher: &Toucher<'_>, now: Entry) -> Result<(), Rival> {
-        if self.tag != toucher.tag {
-            self.tag = toucher.tag;
+        if self.first.is_none_or(|first| first.tag != now.tag) {
             self.keep_only(now);
             return Ok(());
         }
@@ -140,6 +139,7 @@ impl Page {
         }
         let now = Entry {
             site: toucher.site,
+            tag: toucher.tag,
             clock: toucher.clocks.now(toucher.thread).clock,
             lanes: 1 << (toucher.thread % 32),
             warp: (toucher.thread / 32) as u8,
