@@ -300,8 +300,9 @@ impl Work<'_> {
                 }
             }
             if emulator.threads > 1 && idle > 64 {
-                // All wait for blocks on other OS threads.
-                thread::sleep(Duration::from_micros(20));
+                // All wait for blocks on other OS threads, which may have to wait for a processor: the longer, the less
+                // of their patience is spent on it.
+                thread::sleep(Duration::from_micros(idle.min(1000)));
             }
         }
         ended.extend(running.into_iter().map(Runner::finish));
