@@ -35,6 +35,8 @@ struct Header {
     unused: f32,
 }
 
+/// Rows compared by one call of a kernel: their slices stay in registers and L1.
+const ROWS_AT_ONCE: usize = 64;
 const HEADER_BYTES: usize = size_of::<Header>();
 /// Codes run from minus this to this.
 const LARGEST_CODE: f32 = 127.0;
@@ -106,18 +108,29 @@ impl Sketches {
         ids: &mut Vec<VectorId>,
         may_stay: impl Fn(Bounds) -> bool,
     ) {
-        let dot = i8::kernels().dot;
-        ids.retain(|id| {
-            let bounds = self
-                .row(id.index())
-                .map(|(header, codes)| Bounds::of(&vector.header, &header, dot(&vector.codes, codes)));
-            bounds.is_none_or(&may_stay)
-        });
+        let mut kept = 0;
+        for start in (0..ids.len()).step_by(ROWS_AT_ONCE) {
+            let chunk = start..ids.len().min(start + ROWS_AT_ONCE);
+            // What has no sketch is compared with the vector itself, and the result left unused.
+            let mut rows: [&[i8]; ROWS_AT_ONCE] = [&vector.codes; ROWS_AT_ONCE];
+            for (row, id) in rows.iter_mut().zip(&ids[chunk.clone()]) {
+                *row = self.row(id.index()).map_or(&*vector.codes, |row| &row[HEADER_BYTES..]);
+            }
+            let mut dots = [0.0; ROWS_AT_ONCE];
+            (i8::kernels().dot_many)(&vector.codes, &rows[..chunk.len()], &mut dots[..chunk.len()]);
+            for (i, dot) in chunk.zip(dots) {
+                let row = self.row(ids[i].index());
+                let stays = row.is_none_or(|row| may_stay(Bounds::of(&vector.header, &header(row), dot)));
+                ids[kept] = ids[i];
+                kept += usize::from(stays);
+            }
+        }
+        ids.truncate(kept);
     }
 
-    fn row(&self, slot: usize) -> Option<(Header, &[i8])> {
-        let (head, codes) = self.table.row(self.place(slot)?).split_at(HEADER_BYTES);
-        Some((bytemuck::pod_read_unaligned(bytemuck::cast_slice(head)), codes))
+    /// The sketch of a slot: a header and codes.
+    fn row(&self, slot: usize) -> Option<&[i8]> {
+        self.place(slot).map(|place| self.table.row(place))
     }
 
     /// Where the sketch of a slot is.
@@ -127,6 +140,10 @@ impl Sketches {
             Some(places) => Some(places[slot] as usize).filter(|&place| place != NOWHERE as usize),
         }
     }
+}
+
+fn header(row: &[i8]) -> Header {
+    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&row[..HEADER_BYTES]))
 }
 
 /// Bytes of the sketch of a row of `dimension` coordinates.
@@ -220,8 +237,8 @@ mod tests {
             if exact > length && length > 1e-20 && d > 8 {
                 prop_assert!(bounds.squared_l2 > 0.9 * exact, "{bounds:?} {exact}");
             }
-            let (header, codes) = sketches.row(0).unwrap();
-            prop_assert_eq!((header.step, codes), (row.header.step, &*row.codes));
+            let stored = sketches.row(0).unwrap();
+            prop_assert_eq!((header(stored).step, &stored[HEADER_BYTES..]), (row.header.step, &*row.codes));
         }
     }
 }
