@@ -12,7 +12,7 @@ use crate::process::{cargo, command, line, run as run_command};
 use crate::workspace::Workspace;
 
 /// Packages whose tests and examples come along: their examples measure.
-const TESTED: [&str; 3] = ["gpu-kernels", "jasper-cuda", "jasper-driver"];
+const TESTED: [&str; 2] = ["jasper-cuda", "jasper-driver"];
 /// The package of the command.
 const COMMAND: &str = "jasper-cli";
 /// What runs everything there, and what it compares answers with.

@@ -24,15 +24,15 @@ failed=0
 
 # step NAME COMMAND...: runs it, keeps what it prints, says how it ended.
 step() {
-    name=$1
+    step=$1
     shift
-    mkdir -p "$(dirname "$results/$name")"
+    mkdir -p "$(dirname "$results/$step")"
     begun=$(date +%s)
-    if "$@" >"$results/$name.log" 2>&1; then
-        echo "passed  $name  $(($(date +%s) - begun)) s"
+    if "$@" >"$results/$step.log" 2>&1; then
+        echo "passed  $step  $(($(date +%s) - begun)) s"
     else
-        echo "FAILED  $name  status $?, the end of $name.log:"
-        tail -n 25 "$results/$name.log" | sed 's/^/    /'
+        echo "FAILED  $step  status $?, the end of $step.log:"
+        tail -n 25 "$results/$step.log" | sed 's/^/    /'
         failed=1
     fi
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use jasper::data::{VectorFile, write_vectors};
-use jasper::{Element, Index, IndexBuilder, Key, Metric, synthetic::Clusters};
+use jasper::{Element, Index, IndexBuilder, Metric, synthetic::Clusters};
 
 use crate::common::view;
 
