@@ -94,9 +94,10 @@ impl<T: Element> Space<T> {
     }
 
     /// Takes the sketches of all rows, or of the rows in `chosen` slots, in the place of what sketches there are; if the
-    /// element is long enough to be worth it.
+    /// element is long enough to be worth it. Where none are chosen there are none to look for.
     pub(crate) fn sketch(&mut self, chosen: Option<&[VectorId]>) -> io::Result<()> {
-        if T::KIND != ElementKind::F32 {
+        self.sketches = None;
+        if T::KIND != ElementKind::F32 || chosen.is_some_and(<[_]>::is_empty) {
             return Ok(());
         }
         let mut sketches = match chosen {
