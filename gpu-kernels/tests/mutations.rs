@@ -11,17 +11,12 @@ use gpu_kernels::suite;
 
 type Test = fn(&EmulatedStream, u64);
 
-/// Tests of the suite: enough to come by every synchronisation.
-const TESTS: [Test; 8] = [
-    suite::distances_agree_with_the_twin,
-    suite::exact_knn_agrees_with_the_twin,
-    suite::exact_knn_searches_in_parts,
-    suite::scans_agree_with_the_twin,
-    suite::scans_end_at_their_length,
-    suite::sorts_agree_with_the_twin,
-    suite::sorts_go_by_their_bits_alone,
-    suite::groups_agree_with_the_twin,
-];
+macro_rules! as_functions {
+    ($($test:ident)*) => { &[$(suite::$test),*] };
+}
+
+/// The tests of the suite.
+const TESTS: &[Test] = gpu_kernels::tests_of_the_suite!(as_functions);
 
 /// The order of threads: any will do, since a race shows in each.
 const SEED: u64 = 0;
@@ -52,11 +47,12 @@ fn misses(test: Test, site: Site) -> bool {
 
 #[test]
 fn every_synchronisation_is_missed() -> io::Result<()> {
-    let visited = TESTS.map(|test| {
+    let visit = |&test: &Test| {
         let stream = EmulatedStream::new(Emulator::new(SEED));
         test(&stream, SEED);
         (test, stream.emulator().sites())
-    });
+    };
+    let visited: Vec<_> = TESTS.iter().map(visit).collect();
     let sites: BTreeSet<Site> = visited.iter().flat_map(|(_, sites)| sites).copied().collect();
 
     let mut written = BTreeSet::new();

@@ -19,14 +19,4 @@ macro_rules! on_the_device {
     )* };
 }
 
-on_the_device! {
-    back_edges_are_sorted_and_grouped
-    distances_agree_with_the_twin
-    exact_knn_agrees_with_the_twin
-    exact_knn_searches_in_parts
-    groups_agree_with_the_twin
-    scans_agree_with_the_twin
-    scans_end_at_their_length
-    sorts_agree_with_the_twin
-    sorts_go_by_their_bits_alone
-}
+gpu_kernels::tests_of_the_suite!(on_the_device);

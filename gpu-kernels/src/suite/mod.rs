@@ -18,6 +18,24 @@ pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
 pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
 pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
 
+/// Hands the names of all tests of the suite to the macro `$each`: who runs the suite runs all of it.
+#[macro_export]
+macro_rules! tests_of_the_suite {
+    ($each:ident) => {
+        $each! {
+            back_edges_are_sorted_and_grouped
+            distances_agree_with_the_twin
+            exact_knn_agrees_with_the_twin
+            exact_knn_searches_in_parts
+            groups_agree_with_the_twin
+            scans_agree_with_the_twin
+            scans_end_at_their_length
+            sorts_agree_with_the_twin
+            sorts_go_by_their_bits_alone
+        }
+    };
+}
+
 use jasper_core::{Element, padded_len};
 use rand::{Rng, RngExt};
 
