@@ -11,7 +11,7 @@ use crate::journal::Journal;
 use crate::keys::{KeyError, KeyTable};
 use crate::sketch::{self, Sketches};
 use crate::space::{Scorer, Space, needs_norms};
-use crate::{RowError, Segments};
+use crate::{RowError, Segments, TunedSearch};
 
 /// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
 ///
@@ -35,6 +35,8 @@ pub struct Graph<T: 'static> {
     pub(crate) unchecked: usize,
     /// The key after the largest there ever was.
     pub(crate) next_key: Key,
+    /// In [`TunedSearch::order`], one for each device, k, target and batch.
+    pub(crate) tuned: Vec<TunedSearch>,
     pub(crate) journal: Option<Journal>,
 }
 
@@ -65,6 +67,7 @@ impl<T: Element> Graph<T> {
             start_points: Vec::new(),
             unchecked: 0,
             next_key: 0,
+            tuned: Vec::new(),
             journal: None,
         })
     }
@@ -483,6 +486,25 @@ impl<T: Element> Graph<T> {
     /// Gives the memory of sketches back.
     pub fn forget_sketches(&mut self) {
         self.space.sketches = None;
+    }
+
+    /// Searches that were measured to reach a recall, by device, target, k and batch.
+    pub fn tuned(&self) -> &[TunedSearch] {
+        &self.tuned
+    }
+
+    /// Keeps a tuned search, in the place of one for the same device, target, k and batch.
+    pub fn keep_tuned(&mut self, tuned: TunedSearch) {
+        match self.tuned.binary_search_by(|other| other.order(&tuned)) {
+            Ok(place) => self.tuned[place] = tuned,
+            Err(place) => self.tuned.insert(place, tuned),
+        }
+    }
+
+    /// A number that changes when vertices come, go or get other edges: the checksum of what the file's section `params`
+    /// says of the graph, its edges counted. Cost: a pass over the degrees.
+    pub fn state(&self) -> u32 {
+        crate::file::state(self)
     }
 
     /// Bytes that the sketch of one row takes among chosen ones; `None` where the element takes no sketches.

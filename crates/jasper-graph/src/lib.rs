@@ -29,6 +29,7 @@
 //! | `sketch` | rows of f32 at a quarter of their bytes, to rule rows out unread |
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | whether edges, rows and keys are as they must be |
+//! | [`tuned`](TunedSearch) | the searches that were measured to reach a recall |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
 //! | [`interop`] | graph files of DiskANN, ParlayANN and hnswlib |
 //! | `journal` | what a failed batch puts back |
@@ -45,6 +46,7 @@ mod segments;
 mod sketch;
 mod space;
 mod structure;
+mod tuned;
 
 pub use file::{
     FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError, SaveStats, Section,
@@ -56,3 +58,4 @@ pub use row::RowError;
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use space::Scorer;
 pub use structure::{StructureFault, StructureReport};
+pub use tuned::{TunedLaunch, TunedSearch};

@@ -7,9 +7,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use common::{assert_same, sample};
+use common::{assert_same, sample, tuned};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, silent};
-use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, check_file};
+use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, TunedSearch, check_file};
 use tempfile::TempDir;
 
 fn saved<T: Element>(graph: &Graph<T>) -> (TempDir, std::path::PathBuf) {
@@ -65,6 +65,31 @@ fn an_empty_graph_is_saved_and_opened() {
     assert_same(&graph, &Graph::open(&path, &mut silent).unwrap());
     assert_same(&graph, &Graph::map(&path).unwrap());
     assert!(check_file(&path, &mut silent).unwrap().is_intact());
+}
+
+#[test]
+fn tuned_searches_stay_with_the_graph() {
+    let mut graph = sample::<f32>(Metric::L2);
+    let [team, alone, cpu] = tuned().try_into().unwrap();
+    let long = TunedSearch { device: "é".repeat(40), state: graph.state(), ..cpu.clone() };
+    for search in [&cpu, &long, &alone, &team] {
+        graph.keep_tuned(search.clone());
+    }
+    let better = TunedSearch { beam_width: 20, ..alone };
+    graph.keep_tuned(better.clone());
+    let (_folder, path) = saved(&graph);
+    let mut opened = Graph::<f32>::open(&path, &mut silent).unwrap();
+    let cut = TunedSearch { device: "é".repeat(32), ..long };
+    assert_eq!(opened.tuned(), [team, better, cpu, cut]);
+    let info = IndexInfo::read(&path).unwrap();
+    assert_eq!((&info.tuned[..], info.state), (opened.tuned(), graph.state()));
+    assert_eq!(
+        info.tuned.iter().map(|search| search.state == info.state).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
+    opened.delete_key(1007).unwrap();
+    opened.save(&path, &mut silent).unwrap();
+    assert_ne!(IndexInfo::read(&path).unwrap().state, info.state, "a change shows");
 }
 
 #[test]

@@ -8,14 +8,15 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{assert_same, sample};
+use common::{assert_same, sample, tuned};
 use jasper_core::{Element, Metric, silent};
-use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, check_file};
+use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, TunedSearch, check_file};
 
-fn golden<T: Element>(version: u32, metric: Metric) {
+fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<TunedSearch>) {
     let name = format!("v{version}-{}-{metric}.jasper", T::KIND);
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let expected = sample::<T>(metric);
+    let mut expected = sample::<T>(metric);
+    tuned.into_iter().for_each(|search| expected.keep_tuned(search));
     if version == FORMAT_VERSION && std::env::var_os("JASPER_WRITE_GOLDENS").is_some() {
         expected.save(&path, &mut silent).unwrap();
     }
@@ -34,8 +35,9 @@ fn golden<T: Element>(version: u32, metric: Metric) {
 
 #[test]
 fn version_1_is_read() {
-    golden::<f32>(1, Metric::InnerProduct);
-    golden::<u8>(1, Metric::L2);
+    golden::<f32>(1, Metric::InnerProduct, Vec::new());
+    golden::<u8>(1, Metric::L2, Vec::new());
+    golden::<i8>(1, Metric::Cosine, tuned());
 }
 
 /// The book walks through a golden file; its lines are that file's bytes.

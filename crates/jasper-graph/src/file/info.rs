@@ -11,11 +11,12 @@ use jasper_core::{
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
-use super::{FileFault, OpenError, ReadAt};
-use crate::Graph;
+use super::{FileFault, OpenError, ReadAt, tuned};
 use crate::space::needs_norms;
+use crate::{Graph, TunedSearch};
 
-/// What an index file holds, read from its first two pages; the rest of the file is not touched.
+/// What an index file holds, read from its first two pages, and one more where searches were tuned; the rest of the
+/// file is not touched.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexInfo {
@@ -43,6 +44,10 @@ pub struct IndexInfo {
     pub sections: Vec<(Section, u64)>,
     /// Bytes of the file.
     pub file_bytes: u64,
+    /// Searches that were measured to reach a recall.
+    pub tuned: Vec<TunedSearch>,
+    /// What [`Graph::state`] gives for the graph: searches tuned at another were tuned before the index changed.
+    pub state: u32,
     pub(super) largest_squared_norm: f32,
     pub(super) unchecked: usize,
     pub(super) next_key: Key,
@@ -76,7 +81,7 @@ struct Record {
 }
 
 impl IndexInfo {
-    /// Reads what `path` holds. Cost: two pages.
+    /// Reads what `path` holds. Cost: two or three pages.
     ///
     /// # Errors
     /// [`OpenError`] if the file is no index, of another version, cut short, or damaged where it was read.
@@ -116,6 +121,8 @@ impl IndexInfo {
         info.deleted_keys = records(Section::DeletedKeys);
         info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
         info.file_bytes = table.file_bytes();
+        info.tuned = tuned::read(source, table)?;
+        info.state = entry.checksum;
         Ok(info)
     }
 
@@ -140,7 +147,10 @@ impl IndexInfo {
                     None => continue,
                 }
             };
-            let entry = table.get(section)?;
+            let entry = match table.find(section) {
+                None if section == Section::TunedSearches => continue,
+                _ => table.get(section)?,
+            };
             if entry.item != item {
                 let problem = format!("its items are of type {} in place of {item}", entry.item);
                 return Err(FileFault::invalid(section, problem));
@@ -172,6 +182,7 @@ impl IndexInfo {
             Section::FurtherKeys | Section::DeletedKeys => (item::RECORD, size_of::<KeyAt>() as u64, false),
             Section::Tombstones | Section::FreeSlots => (item::U32, slots.div_ceil(32) * 4, true),
             Section::StartPoints => (item::U32, 4, false),
+            Section::TunedSearches => (item::RECORD, size_of::<tuned::Record>() as u64, false),
             Section::SquaredNorms | Section::Unknown(_) => return None,
         })
     }
@@ -219,6 +230,8 @@ impl Record {
             edges: self.edges,
             sections: Vec::new(),
             file_bytes: 0,
+            tuned: Vec::new(),
+            state: 0,
             largest_squared_norm: self.largest_squared_norm,
             unchecked: self.unchecked.min(self.slots) as usize,
             next_key: self.next_key,

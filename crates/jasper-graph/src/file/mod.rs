@@ -27,7 +27,7 @@
 //! | `table` | the first page: magic, version, and where each section lies |
 //! | `info` | the section `params`, and what the others must look like for it |
 //! | `save`, `replace` | the writer, and how a file takes the place of another all at once |
-//! | `open`, `small` | the two ways to open a file, and the sections that both read |
+//! | `open`, `small`, `tuned` | the two ways to open a file, and the sections that both read |
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
 //! | `check` | every checksum, without opening |
 //! | `read_at`, `error` | reading at a position; what can be wrong |
@@ -47,6 +47,7 @@ mod small;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tuned;
 
 pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};
@@ -56,7 +57,7 @@ pub use info::IndexInfo;
 pub(crate) use read_at::ReadAt;
 pub(crate) use replace::replace;
 pub use save::SaveStats;
-pub(crate) use save::save_to_memory;
+pub(crate) use save::{save_to_memory, state};
 pub use table::{FORMAT_VERSION, Section};
 
 /// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals

@@ -161,6 +161,7 @@ impl<T: Element> Columns<T> {
             start_points: small.start_points,
             unchecked: info.unchecked,
             next_key: info.next_key,
+            tuned: info.tuned,
             journal: None,
         }
     }

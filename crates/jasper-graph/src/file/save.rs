@@ -12,7 +12,7 @@ use super::parts::Meter;
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Entry, Section, Table};
-use super::{SECTION_ALIGN, padding, replace};
+use super::{SECTION_ALIGN, padding, replace, tuned};
 use crate::Graph;
 
 /// What was saved.
@@ -107,6 +107,10 @@ pub(super) fn write<T: Element>(
         file.section(section, item::U32, |section| section.put(&words(set, graph.slots())))?;
     }
     file.section(Section::StartPoints, item::U32, |section| section.put(graph.start_points()))?;
+    if !graph.tuned.is_empty() {
+        let records: Vec<tuned::Record> = graph.tuned.iter().map(tuned::Record::from).collect();
+        file.section(Section::TunedSearches, item::RECORD, |section| section.put(&records))?;
+    }
 
     let table = Table::new(file.entries);
     out.seek(SeekFrom::Start(0))?;
@@ -120,6 +124,13 @@ pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
     write(graph, &mut out, &mut silent).expect("memory takes everything, and nobody cancels");
     out.into_inner()
+}
+
+/// The checksum that the section `params` of the graph's file has.
+pub(crate) fn state<T: Element>(graph: &Graph<T>) -> u32 {
+    let mut bytes = params_bytes(graph);
+    bytes.resize(bytes.len() + padding(bytes.len() as u64) as usize, 0);
+    crc32c::crc32c(&bytes)
 }
 
 /// The words of a set of slots: as many as the slots ask for, however the set came to be.

@@ -44,13 +44,15 @@ pub enum Section {
     FreeSlots,
     /// Where searches begin.
     StartPoints,
+    /// Searches that were measured to reach a recall; may be missing, and may be skipped.
+    TunedSearches,
     /// A kind that this release does not know.
     Unknown(u32),
 }
 
 impl Section {
     /// The kinds this release knows, in the order of their codes, from 1, which is also their order in the file.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Params,
         Self::Vectors,
         Self::SquaredNorms,
@@ -62,6 +64,7 @@ impl Section {
         Self::Tombstones,
         Self::FreeSlots,
         Self::StartPoints,
+        Self::TunedSearches,
     ];
 
     fn code(self) -> u32 {
@@ -91,6 +94,7 @@ impl fmt::Display for Section {
             Self::Tombstones => "tombstones",
             Self::FreeSlots => "free slots",
             Self::StartPoints => "start points",
+            Self::TunedSearches => "tuned searches",
             Self::Unknown(code) => return write!(f, "of kind {code}"),
         })
     }
@@ -124,7 +128,8 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(section: Section, item: u32, offset: u64, length: u64, checksum: u32) -> Self {
-        Self { kind: section.code(), flags: 0, item, checksum, offset, length }
+        let flags = if section == Section::TunedSearches { OPTIONAL } else { 0 };
+        Self { kind: section.code(), flags, item, checksum, offset, length }
     }
 
     pub(super) fn section(&self) -> Section {

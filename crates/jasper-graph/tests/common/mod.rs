@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 use jasper_core::{BuildParams, Element, Metric, VectorId};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, TunedLaunch, TunedSearch};
 
 pub const DIMENSION: usize = 6;
 
@@ -61,12 +61,35 @@ impl<T: Element> ReleaseFrom for Graph<T> {
     }
 }
 
+/// Searches tuned on a GPU, for batches of two sizes, and on a processor.
+pub fn tuned() -> Vec<TunedSearch> {
+    let search = |device: &str, batch, beam_width, launch| TunedSearch {
+        device: device.into(),
+        k: 10,
+        target: 0.95,
+        batch,
+        beam_width,
+        launch,
+        recall: 0.9512,
+        queries_per_second: 1_234_567.5,
+        state: 99,
+    };
+    let team = TunedLaunch { warps: 8, expansions: 4, filter_slots: 1024 };
+    let alone = TunedLaunch { warps: 1, expansions: 1, filter_slots: 0 };
+    vec![
+        search("NVIDIA H200", 1, 32, Some(team)),
+        search("NVIDIA H200", 10_000, 24, Some(alone)),
+        search("a processor", 10_000, 24, None),
+    ]
+}
+
 /// Everything that can be asked of the two is the same.
 pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     assert_eq!((a.metric(), a.dimension(), a.params()), (b.metric(), b.dimension(), b.params()));
     assert_eq!((a.slots(), a.live(), a.hidden(), a.free()), (b.slots(), b.live(), b.hidden(), b.free()));
     assert_eq!(a.start_points(), b.start_points());
     assert_eq!(a.unchecked(), b.unchecked());
+    assert_eq!((a.tuned(), a.state()), (b.tuned(), b.state()));
     let deleted = |graph: &Graph<T>| graph.deleted_keys().map(|key| (key, graph.keys())).collect::<Vec<_>>();
     assert_eq!(deleted(a), deleted(b));
     for slot in (0..a.slots()).map(VectorId::from_index) {
