@@ -115,7 +115,7 @@ pub(crate) trait Bytes: Coordinates<Sum = i32> {
 }
 
 macro_rules! bytes {
-    ($type:ident, $dp4a:expr, $mma:path) => {
+    ($type:ident, $dp4a:expr, $absolute_difference:path, $mma:path) => {
         impl Coordinates for $type {
             const BYTES: u32 = 1;
             type Sum = i32;
@@ -130,7 +130,8 @@ macro_rules! bytes {
 
             #[inline(always)]
             fn squared_difference(sum: i32, a: u32, b: u32) -> i32 {
-                $dp4a(a, a, $dp4a(b, b, sum)).wrapping_sub($dp4a(a, b, 0) << 1)
+                let apart = $absolute_difference(a, b);
+                math::dp4a_u32(apart, apart, sum as u32) as i32
             }
 
             #[inline(always)]
@@ -154,8 +155,13 @@ macro_rules! bytes {
     };
 }
 
-bytes!(U8, |a, b, sum: i32| math::dp4a_u32(a, b, sum as u32) as i32, mma::m16n8k32_u8);
-bytes!(I8, math::dp4a_i32, mma::m16n8k32_i8);
+bytes!(
+    U8,
+    |a, b, sum: i32| math::dp4a_u32(a, b, sum as u32) as i32,
+    math::absolute_difference_u8x4,
+    mma::m16n8k32_u8
+);
+bytes!(I8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
 /// What a pair of words adds to a sum.
 pub(crate) trait Term: 'static {

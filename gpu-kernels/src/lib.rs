@@ -12,8 +12,10 @@
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`distances`] | distances of queries to rows named by id |
+//! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
 //! | [`scan`] | prefix sums |
+//! | [`search`] | beam search |
 //! | [`sort`] | pairs sorted by some bits of their keys |
 //! | [`groups`] | where runs of equal keys begin |
 //! | `suite` | the tests, as functions over a stream |
@@ -25,17 +27,21 @@ mod coordinates;
 pub mod distances;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
+pub mod graph;
 pub mod groups;
 pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
 pub mod pointer;
 pub mod scan;
+pub mod search;
 pub mod sort;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod stream;
 #[cfg(feature = "suite")]
 pub mod suite;
+#[cfg(feature = "kernels")]
+mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use launch::{Kernel, Launch};

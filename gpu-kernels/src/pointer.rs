@@ -11,9 +11,18 @@ pub struct In<T>(*const T);
 pub struct Out<T>(*mut T);
 
 impl<T> In<T> {
+    /// No array: what arguments hold in the place of one that is not needed.
+    pub const NOWHERE: Self = Self(core::ptr::null());
+
     /// The array at `address`.
     pub const fn new(address: *const T) -> Self {
         Self(address)
+    }
+
+    /// Whether this is [`Self::NOWHERE`].
+    #[inline(always)]
+    pub const fn is_nowhere(self) -> bool {
+        self.0.is_null()
     }
 
     /// The array that begins at element `index` of this one.

@@ -20,6 +20,7 @@ mod plan;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Distances, Loads, Measure, TileWidth};
 
+pub use crate::graph::NO_ROW;
 use crate::{In, Out};
 
 /// Arguments of every kernel of this family.
@@ -41,9 +42,6 @@ pub struct DistanceArgs {
     /// Ids of each query.
     pub ids_per_query: u32,
 }
-
-/// An id that names no row.
-pub const NO_ROW: u32 = u32::MAX;
 
 /// Ids that one warp takes: enough to hide what it costs to begin, little enough to spread a small batch.
 const IDS_A_WARP: u32 = 256;

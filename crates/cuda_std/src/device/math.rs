@@ -85,6 +85,24 @@ pub fn dp4a_u32_i32(a: u32, b: u32, c: i32) -> i32 {
 }
 
 #[inline(always)]
+pub fn absolute_difference_u8x4(a: u32, b: u32) -> u32 {
+    instruction!("vabsdiff4.u32.u32.u32", a, b, 0_u32)
+}
+
+#[inline(always)]
+pub fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
+    instruction!("vabsdiff4.u32.s32.s32", a, b, 0_u32)
+}
+
+#[inline(always)]
+pub fn sqrt_f32(x: f32) -> f32 {
+    let result;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("sqrt.rn.f32 {}, {};", out(reg32) result, in(reg32) x, options(pure, nomem, nostack)) };
+    result
+}
+
+#[inline(always)]
 pub fn sqrt_f64(x: f64) -> f64 {
     let result;
     // SAFETY: arithmetic on registers.

@@ -91,6 +91,27 @@ pub fn dp4a_u32_i32(a: u32, b: u32, c: i32) -> i32 {
     imp::dp4a_u32_i32(a, b, c)
 }
 
+/// How far four u8 of `a` are from those of `b`, each at most 255 (`vabsdiff4.u32.u32.u32`).
+#[inline(always)]
+#[must_use]
+pub fn absolute_difference_u8x4(a: u32, b: u32) -> u32 {
+    imp::absolute_difference_u8x4(a, b)
+}
+
+/// How far four i8 of `a` are from those of `b`, each at most 255 (`vabsdiff4.u32.s32.s32`).
+#[inline(always)]
+#[must_use]
+pub fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
+    imp::absolute_difference_i8x4(a, b)
+}
+
+/// The square root, rounded once (`sqrt.rn.f32`).
+#[inline(always)]
+#[must_use]
+pub fn sqrt_f32(x: f32) -> f32 {
+    imp::sqrt_f32(x)
+}
+
 /// The square root, rounded once (`sqrt.rn.f64`).
 #[inline(always)]
 #[must_use]

@@ -78,6 +78,24 @@ fn dot(a: u32, b: u32, c: i32, of_a: fn(u8) -> i32, of_b: fn(u8) -> i32) -> i32 
     products.fold(c, |sum, (a, b)| sum.wrapping_add(of_a(a) * of_b(b)))
 }
 
+pub fn absolute_difference_u8x4(a: u32, b: u32) -> u32 {
+    absolute_difference(a, b, i32::from)
+}
+
+pub fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
+    absolute_difference(a, b, signed)
+}
+
+/// How far the four bytes of `a` and `b` are apart, as the numbers that they stand for: at most 255.
+fn absolute_difference(a: u32, b: u32, number: fn(u8) -> i32) -> u32 {
+    let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+    u32::from_le_bytes(std::array::from_fn(|i| number(a[i]).abs_diff(number(b[i])) as u8))
+}
+
+pub fn sqrt_f32(x: f32) -> f32 {
+    x.sqrt()
+}
+
 pub fn sqrt_f64(x: f64) -> f64 {
     x.sqrt()
 }

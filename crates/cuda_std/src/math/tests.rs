@@ -132,4 +132,6 @@ fn dot_products_of_bytes_know_their_signs() {
     assert_eq!(dp4a_u32_i32(a, b, 10), 10 - 255 + 128 * 127 - 128 + 6);
     assert_eq!(dp4a_u32(1, 1, u32::MAX), 0);
     assert_eq!(dp4a_i32(1, 1, i32::MAX), i32::MIN);
+    assert_eq!(absolute_difference_u8x4(a, b), bytes([0, 1, 127, 1]));
+    assert_eq!(absolute_difference_i8x4(a, b), bytes([0, 255, 129, 1]));
 }

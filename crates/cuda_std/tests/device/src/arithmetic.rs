@@ -6,7 +6,7 @@ use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, Launch};
 
-const WORDS: u32 = 16;
+const WORDS: u32 = 19;
 
 /// Every thread computes with three words of the input.
 ///
@@ -23,6 +23,9 @@ pub unsafe fn arithmetic(args: Args) {
         answers.put(math::dp4a_i32(a, b, c as i32));
         answers.put(math::dp4a_u32_i32(a, b, c as i32));
         answers.put(math::fma(fraction(a), fraction(b), fraction(c)));
+        answers.put(math::absolute_difference_u8x4(a, b));
+        answers.put(math::absolute_difference_i8x4(a, b));
+        answers.put(math::sqrt_f32(fraction(a)));
         answers.put(math::sqrt_f64(f64::from(a)).to_bits());
 
         // Odd numbers: none is zero, so that no zero has a sign.
@@ -69,6 +72,12 @@ fn of_thread([a, b, c]: [u32; 3]) -> Vec<u32> {
     // The product of two f32 is exact in f64, and so is its sum with a third that is not much smaller.
     let fused = f64::from(fraction(a)) * f64::from(fraction(b)) + f64::from(fraction(c));
     answers.push((fused as f32).to_bits());
+    let apart = |number: &dyn Fn(u32, u32) -> i64| {
+        (0..4).fold(0, |word, i| word | (number(a, i).abs_diff(number(b, i)) as u32) << (8 * i))
+    };
+    answers.extend([apart(&byte), apart(&signed)]);
+    // A root in f64 has more than twice the digits of an f32: rounding it again is as if it had been exact.
+    answers.push((f64::from(fraction(a)).sqrt() as f32).to_bits());
     let root = f64::from(a).sqrt().to_bits();
     answers.extend([root as u32, (root >> 32) as u32]);
 

@@ -1,0 +1,46 @@
+//! A graph in device memory, as kernels read it.
+
+use crate::In;
+
+/// An id that names no row.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// Where the parts of a graph lie. Slots are numbered as on the host.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GraphArgs {
+    /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
+    pub rows: In<u8>,
+    /// `[slots][links_stride]`: the neighbours of each slot, then [`NO_ROW`]. At a multiple of 128.
+    pub links: In<u32>,
+    /// `[slots]`: squared lengths of the vectors. Nowhere unless the form needs them.
+    pub squared_norms: In<f32>,
+    /// `[slots]`: the first key of each live slot.
+    pub keys: In<u64>,
+    /// `[starts_len]`: where searches begin. Distinct.
+    pub starts: In<u32>,
+    /// Start points.
+    pub starts_len: u32,
+    /// Bytes from row to row, a multiple of 16.
+    pub row_bytes: u32,
+    /// Places for neighbours of each slot, a multiple of 32.
+    pub links_stride: u32,
+    /// M^2 of the augmented form: no row is longer.
+    pub largest_squared_norm: f32,
+}
+
+/// What is made of the sum over two vectors: the same steps as on the CPU, in the same order.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Squared L2 as it is.
+    Plain,
+    /// Half of squared L2 of unit vectors: 1 - cos.
+    Half,
+    /// A dot product, negated.
+    Negated,
+    /// A dot product over both lengths: 1 - cos of vectors of any length. Needs squared norms.
+    Angle,
+    /// Squared L2, and the squared difference of the coordinates that make all rows equally long. Needs squared norms.
+    Augmented,
+}

@@ -1,0 +1,129 @@
+//! The rounds of a prune.
+
+use cuda_std::prelude::*;
+
+use super::layout::Layout;
+use super::left::{Left, NO_HEAD};
+use super::space::Space;
+use super::{PRUNE_DISTANCES, PruneArgs};
+use crate::neighbor;
+
+/// What a block has in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    /// Candidates.
+    pub(super) keys: Shared<u64>,
+    /// The old row.
+    pub(super) old: Shared<u32>,
+    /// Edges that are new.
+    pub(super) fresh: Shared<u32>,
+    /// Length of the head of the old row that is settled.
+    pub(super) settled_len: Shared<u32>,
+    others: Shared<u16>,
+    settled: Shared<u16>,
+    heads: Shared<u32>,
+    capacity: u32,
+}
+
+impl Memory {
+    /// The memory of a launch for `capacity` candidates.
+    #[inline(always)]
+    pub(super) fn carve(args: &PruneArgs, capacity: u32) -> Self {
+        let layout = Layout::new(capacity, args.max_degree, args.graph.links_stride, warps());
+        let base = shared::dynamic_shared_mem::<u8>();
+        let words = base.byte_add(layout.words).cast::<u32>();
+        Self {
+            keys: base.cast(),
+            old: base.byte_add(layout.old).cast(),
+            fresh: words,
+            settled_len: words.add(1),
+            others: base.byte_add(layout.others).cast(),
+            settled: base.byte_add(layout.settled).cast(),
+            heads: base.byte_add(layout.heads).cast(),
+            capacity,
+        }
+    }
+}
+
+/// The number of this warp.
+#[inline(always)]
+pub(super) fn warp_number() -> u32 {
+    thread::thread_idx_x() / warp::WARP_SIZE
+}
+
+/// Warps of a block.
+#[inline(always)]
+pub(super) fn warps() -> u32 {
+    thread::block_dim_x() / warp::WARP_SIZE
+}
+
+/// Keeps up to `max_degree` of the first `count` keys, which rise, and hands each to `take` with its number; returns how
+/// many. Whole block.
+///
+/// Candidates without the unvisited bit are *settled*: an earlier prune has kept them beside each other, so that they
+/// are compared with the others only.
+///
+/// # Safety
+/// The keys name vertices of the space, distinct ones; a barrier has passed since they were written.
+#[inline(always)]
+pub(super) unsafe fn keep<S: Space>(
+    space: &S,
+    args: &PruneArgs,
+    memory: &Memory,
+    count: u32,
+    take: impl Fn(u32, u64),
+) -> u32 {
+    let (warp, warps, keys) = (warp_number(), warps(), memory.keys);
+    let (mut kept, mut scored) = (0, 0);
+    // SAFETY: places are below `count`, and each warp has room for its share of the capacity; every branch goes by what
+    // is the same in all threads, or in all lanes of a warp where only that has to be.
+    unsafe {
+        let mut others = Left::new(memory.others.add(warp * (memory.capacity / warps)));
+        let mut settled = Left::new(memory.settled.add(warp * args.max_degree));
+        let mut first = warp;
+        while first < count {
+            let place = first + warp::lane_id() * warps;
+            let there = place < count;
+            let is_settled = there && keys.add(place).load() & neighbor::UNVISITED == 0;
+            others.push(place, there && !is_settled);
+            settled.push(place, is_settled);
+            first += warp::WARP_SIZE * warps;
+        }
+        loop {
+            warp::sync_warp(warp::FULL_MASK);
+            // A warp that is a round ahead writes to the other half.
+            let heads = memory.heads.add(kept % 2 * warps);
+            if warp::lane_id() == 0 {
+                heads.add(warp).store(others.head().min(settled.head()));
+            }
+            thread::sync_threads();
+            let mut next = NO_HEAD;
+            for warp in 0..warps {
+                next = next.min(heads.add(warp).load());
+            }
+            if next == NO_HEAD {
+                break;
+            }
+            let key = keys.add(next).load();
+            take(kept, key);
+            kept += 1;
+            if kept == args.max_degree {
+                break;
+            }
+            others.skip(next);
+            settled.skip(next);
+            let id = neighbor::id(key);
+            let near = space.near(id);
+            scored += others.len();
+            others.drop_led_to(space, keys, (id, &near), args.alpha);
+            if key & neighbor::UNVISITED != 0 {
+                scored += settled.len();
+                settled.drop_led_to(space, keys, (id, &near), args.alpha);
+            }
+        }
+        if warp::lane_id() == 0 && scored > 0 {
+            atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+        }
+    }
+    kept
+}

@@ -1,0 +1,53 @@
+//! What is where in the shared memory of a block that prunes.
+
+/// Offsets in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// `u16[capacity]`, a part a warp: candidates that are left. Keys, `u64[capacity]`, are before it.
+    pub(super) others: u32,
+    /// `u16[warps][max_degree]`: those of them that are settled.
+    pub(super) settled: u32,
+    /// `u32[links_stride]`: the old row.
+    pub(super) old: u32,
+    /// `u32[2][warps]`: the first that each warp has left, in this round and the one before.
+    pub(super) heads: u32,
+    /// `u32[2]`: edges that are new, and the length of the head of the old row that is settled.
+    pub(super) words: u32,
+    /// Bytes of all.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(super) end: u32,
+}
+
+impl Layout {
+    /// For `capacity` candidates, a power of two, and a block of `warps`.
+    #[inline(always)]
+    pub(super) const fn new(capacity: u32, max_degree: u32, links_stride: u32, warps: u32) -> Self {
+        let others = capacity * size_of::<u64>() as u32;
+        let settled = others + capacity * size_of::<u16>() as u32;
+        let old = (settled + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
+        let heads = old + links_stride * size_of::<u32>() as u32;
+        let words = heads + 2 * warps * size_of::<u32>() as u32;
+        Self {
+            others,
+            settled,
+            old,
+            heads,
+            words,
+            #[cfg(not(target_arch = "nvptx64"))]
+            end: words + 2 * size_of::<u32>() as u32,
+        }
+    }
+}
+
+/// Candidates that there is room for when a search found up to `found`: what a bitonic sort of them takes.
+#[inline(always)]
+pub(super) const fn link_capacity(found: u32) -> u32 {
+    found.next_power_of_two()
+}
+
+/// Candidates that there is room for when new edges and the old row come together. Of the new edges, as many are read as
+/// there may be candidates after those are gone that the old row has already.
+#[inline(always)]
+pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 {
+    (max_candidates + 2 * max_degree).next_power_of_two()
+}

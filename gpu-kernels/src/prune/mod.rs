@@ -1,0 +1,163 @@
+//! Robust prune and what a build does around it: from what searches expanded to the links of new vertices, and from
+//! these, turned around, to the rows of the vertices that they lead to.
+//!
+//! Algorithm 3 of the paper on squared distances, step for step what the CPU executor does, so that both leave the same
+//! rows. A block takes a list of candidates, sorts it in shared memory and goes on in rounds: the first candidate that
+//! is left is kept, and all others that it leads towards are dropped, `alpha * d(kept, other) <= d(vertex, other)`.
+//! Each warp owns a share of what is left, and compares it with the kept one many rows at a time; the warps meet once a
+//! round. So no two candidates are compared twice, and none that a nearer one has dropped before.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `space` | distances of one vertex to others, many at once |
+//! | `layout` | what is where in the shared memory of a block |
+//! | `sort` | a bitonic sort of keys there |
+//! | `left` | the candidates that a warp has left |
+//! | `keep` | the rounds |
+//! | `link` | candidates of a new vertex to its links |
+//! | `merge` | new edges into the row of their target |
+//! | `rows` | links turned around; rows written into the graph |
+//! | `entries` | the table of kernels |
+//! | `plan` | which of them, and its grid |
+
+#[cfg(feature = "kernels")]
+mod entries;
+#[cfg(feature = "kernels")]
+mod keep;
+mod layout;
+#[cfg(feature = "kernels")]
+mod left;
+#[cfg(feature = "kernels")]
+mod link;
+#[cfg(feature = "kernels")]
+mod merge;
+#[cfg(not(target_arch = "nvptx64"))]
+mod plan;
+#[cfg(feature = "kernels")]
+mod rows;
+#[cfg(feature = "kernels")]
+mod sort;
+#[cfg(feature = "kernels")]
+mod space;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use plan::{Link, Merge, Publish, TurnAround};
+
+use crate::graph::{Form, GraphArgs};
+use crate::{In, Out};
+
+/// Threads of a block that goes through rows without sharing anything.
+const ROW_THREADS: u32 = 256;
+
+/// What every prune takes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PruneArgs {
+    /// Whose vertices are pruned.
+    pub graph: GraphArgs,
+    /// What is made of the sums: the form that rows are scored with against each other.
+    pub form: Form,
+    /// Slack of the rule.
+    pub alpha: f32,
+    /// Most links of a vertex, up to the stride of the graph's links.
+    pub max_degree: u32,
+    /// Candidates that are looked at, nearest first.
+    pub max_candidates: u32,
+    /// What it cost, added to what is there.
+    pub counters: Out<u64>,
+}
+
+/// Counters of [`PruneArgs::counters`]: vertices that searches expanded.
+pub const HOPS: usize = 0;
+/// Distances that searches worked out.
+pub const DISTANCES: usize = 1;
+/// Distances that prunes worked out.
+pub const PRUNE_DISTANCES: usize = 2;
+/// Vertices that were not linked because their row is that of another.
+pub const IDENTICAL: usize = 3;
+/// How many counters there are.
+pub const COUNTERS: usize = 4;
+
+/// Arguments of the kernels that link new vertices.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinkArgs {
+    /// What every prune takes.
+    pub prune: PruneArgs,
+    /// `[lists]`: the vertices.
+    pub batch: In<u32>,
+    /// `[lists][candidates_stride]`: keys in any order, distinct; the vertex itself may be among them.
+    pub candidates: In<u64>,
+    /// `[lists][2]`: how many candidates there are, which is the vertices that the search expanded, and the distances
+    /// that it worked out.
+    pub work: In<u32>,
+    /// `[lists]`: the vertex, or [`NO_ROW`](crate::graph::NO_ROW) if a candidate has its very row: then it gets no links.
+    pub vertices: Out<u32>,
+    /// `[lists][links_stride]`: links, nearest first, then [`NO_ROW`](crate::graph::NO_ROW).
+    pub ids: Out<u32>,
+    /// `[lists][links_stride]`: the upper half of the key of each link.
+    pub distances: Out<u32>,
+    /// `[lists]`: the candidate that has the very row of the vertex, [`NO_ROW`](crate::graph::NO_ROW) if there is none.
+    pub identical: Out<u32>,
+    /// Vertices.
+    pub lists: u32,
+    /// Places for candidates of each.
+    pub candidates_stride: u32,
+}
+
+/// Arguments of the kernels that merge new edges into the rows of their targets.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MergeArgs {
+    /// What every prune takes.
+    pub prune: PruneArgs,
+    /// `[edges]`, sorted: the target, above the upper half of the edge's key. Edges to
+    /// [`NO_ROW`](crate::graph::NO_ROW) lead nowhere.
+    pub keys: In<u64>,
+    /// `[edges]`: where each edge comes from, rising among equal keys.
+    pub sources: In<u32>,
+    /// `[targets + 1]`: where the edges to each target begin.
+    pub begins: In<u32>,
+    /// `[targets]`: the target, or [`NO_ROW`](crate::graph::NO_ROW).
+    pub vertices: Out<u32>,
+    /// `[targets][links_stride]`: what its row becomes, then [`NO_ROW`](crate::graph::NO_ROW).
+    pub ids: Out<u32>,
+    /// Targets.
+    pub targets: u32,
+}
+
+/// Arguments of the kernel that turns links around.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TurnAroundArgs {
+    /// `[lists]`, as [`LinkArgs::vertices`].
+    pub vertices: In<u32>,
+    /// `[lists][links_stride]`, as [`LinkArgs::ids`].
+    pub ids: In<u32>,
+    /// `[lists][links_stride]`, as [`LinkArgs::distances`].
+    pub distances: In<u32>,
+    /// `[lists][links_stride]`: what each link is sorted by, all ones where there is none: see [`MergeArgs::keys`].
+    pub keys: Out<u64>,
+    /// `[lists][links_stride]`: the vertex of each link.
+    pub sources: Out<u32>,
+    /// Vertices.
+    pub lists: u32,
+    /// Places for links of each.
+    pub links_stride: u32,
+}
+
+/// Arguments of the kernel that writes rows into the graph.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PublishArgs {
+    /// `[rows]`: whose row it is; none of [`NO_ROW`](crate::graph::NO_ROW). Distinct.
+    pub vertices: In<u32>,
+    /// `[rows][links_stride]`, at a multiple of 16.
+    pub ids: In<u32>,
+    /// `[slots][links_stride]`: the links of the graph.
+    pub links: Out<u32>,
+    /// Rows to write.
+    pub rows: u32,
+    /// Places for links of each, a multiple of 32.
+    pub links_stride: u32,
+}

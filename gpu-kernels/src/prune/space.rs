@@ -1,0 +1,155 @@
+//! Distances of one vertex to others: the space that the graph is built in.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use crate::In;
+use crate::coordinates::{Coordinates, Term};
+use crate::graph::{Form, GraphArgs};
+use crate::tile::{Read, Tile};
+
+/// How far vertices are from each other.
+pub(super) trait Space: Sized {
+    /// The vertex that distances are from, in registers.
+    type Near;
+    /// Vertices that a warp scores at once.
+    const TOGETHER: u32;
+
+    /// The space that the vertices of `graph` are in.
+    fn new(graph: &GraphArgs, form: Form) -> Self;
+
+    /// Which of the vertices that are scored at once is this lane's; [`Self::TOGETHER`] for a lane that has none. Rises
+    /// with the lane.
+    fn place() -> u32;
+
+    /// Reads the vertex `id`.
+    ///
+    /// # Safety
+    /// It is one, and nobody writes its row meanwhile.
+    unsafe fn near(&self, id: u32) -> Self::Near;
+
+    /// The distance of `near` from the vertex `id` of each lane that has a [place](Self::place).
+    ///
+    /// # Safety
+    /// Whole warp. Every id is that of a vertex, and nobody writes its row meanwhile.
+    unsafe fn distance(&self, near: &Self::Near, id: u32) -> f32;
+}
+
+/// Rows, read by tiles.
+pub(super) struct Rows<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
+    tile: Tile<E, T, R, WIDTH, UNITS, STEPS, ROWS>,
+    rows: In<u8>,
+    form: Form,
+    squared_norms: In<f32>,
+    largest_squared_norm: f32,
+}
+
+/// A row that others are compared with.
+pub(super) struct Row<U, const STEPS: usize> {
+    row: In<u8>,
+    /// This lane's units, if they are few.
+    own: [U; STEPS],
+    squared_norm: f32,
+}
+
+impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
+    Rows<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+where
+    E: Coordinates,
+    T: Term,
+    R: Read<E>,
+{
+    #[inline(always)]
+    fn row(&self, id: u32) -> In<u8> {
+        self.rows.from(id as usize * self.tile.row_bytes())
+    }
+
+    /// The squared length of a row; anything where the form needs none.
+    ///
+    /// # Safety
+    /// As for [`Space::near`].
+    #[inline(always)]
+    unsafe fn squared_norm(&self, id: u32) -> f32 {
+        match self.form {
+            // SAFETY: these forms have a squared norm for each row.
+            Form::Angle | Form::Augmented => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
+            Form::Plain | Form::Half | Form::Negated => 0.0,
+        }
+    }
+}
+
+impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Space
+    for Rows<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+where
+    E: Coordinates,
+    T: Term,
+    R: Read<E>,
+{
+    type Near = Row<R::Unit, STEPS>;
+    const TOGETHER: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
+
+    #[inline(always)]
+    fn new(graph: &GraphArgs, form: Form) -> Self {
+        Self {
+            tile: Tile::new(graph.row_bytes),
+            rows: graph.rows,
+            form,
+            squared_norms: graph.squared_norms,
+            largest_squared_norm: graph.largest_squared_norm,
+        }
+    }
+
+    /// Lane r of a tile has its row r.
+    #[inline(always)]
+    fn place() -> u32 {
+        let (tile, lane) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
+        if lane < ROWS as u32 { tile * ROWS as u32 + lane } else { Self::TOGETHER }
+    }
+
+    #[inline(always)]
+    unsafe fn near(&self, id: u32) -> Self::Near {
+        let row = self.row(id);
+        let mut own = [R::ZERO; STEPS];
+        if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+            for s in 0..STEPS {
+                let at = self.tile.offset(s as u32) as usize;
+                // SAFETY: within the row.
+                own[s] = self.tile.keep(unsafe { R::row(row.at(at)) }, s as u32);
+            }
+        }
+        // SAFETY: the caller's promise.
+        Row { row, own, squared_norm: unsafe { self.squared_norm(id) } }
+    }
+
+    #[inline(always)]
+    unsafe fn distance(&self, near: &Self::Near, id: u32) -> f32 {
+        let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
+        let unit = |step: u32| {
+            if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+                return near.own[step as usize];
+            }
+            // SAFETY: within the row.
+            self.tile.keep(unsafe { R::row(near.row.at(self.tile.offset(step) as usize)) }, step)
+        };
+        // SAFETY: the caller's promises.
+        unsafe {
+            let mut rows = [self.rows; ROWS];
+            for r in 0..ROWS {
+                let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, tile * WIDTH + r as u32, warp::WARP_SIZE);
+                rows[r] = self.row(id);
+            }
+            let sums = self.tile.sums(rows, unit);
+            let mut sum = E::ZERO;
+            for r in 0..ROWS {
+                if own == r as u32 {
+                    sum = sums[r];
+                }
+            }
+            let norms = [near.squared_norm, self.squared_norm(id)];
+            self.form.distance(E::to_f32(sum), norms, self.largest_squared_norm)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a search leaves: its answers, and what they cost.
+
+use cuda_std::prelude::*;
+
+use super::frontier::{Frontier, NO_KEY, WARP, distance, id, lanes_below};
+use super::{NO_ANSWER, SearchArgs};
+
+/// What a search has cost so far.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) hops: u32,
+    pub(super) distances: u32,
+}
+
+/// Writes the first `k` entries that may be answers, and the work. Whole warp.
+///
+/// # Safety
+/// The arguments are what they say, `query` is one of theirs, and the frontier is settled.
+#[inline(always)]
+pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, work: Work) {
+    let lane = warp::lane_id();
+    let answers = args.answers.from(query as usize * args.k as usize);
+    let (mut first, mut found) = (0, 0);
+    // SAFETY: answers of this query below k; keys are of vertices, and so below the slots.
+    unsafe {
+        while first < args.beam_width && found < args.k {
+            let entry = frontier.entry(first + lane);
+            let is_answer = entry != NO_KEY && is_allowed(args, id(entry));
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_answer);
+            let place = found + (lanes & lanes_below()).count_ones();
+            if is_answer && place < args.k {
+                let key = global::load_readonly(args.graph.keys.at(id(entry) as usize));
+                let answer = [key as u32, (key >> 32) as u32, distance(entry).to_bits(), id(entry)];
+                global::store(answers.at(place as usize), answer);
+            }
+            found += lanes.count_ones();
+            first += WARP;
+        }
+        let mut place = found + lane;
+        while place < args.k {
+            global::store(answers.at(place as usize), NO_ANSWER);
+            place += WARP;
+        }
+        if lane < 2 {
+            let value = if lane == 0 { work.hops } else { work.distances };
+            global::store(args.work.at(query as usize * 2 + lane as usize), value);
+        }
+    }
+}
+
+/// Whether a vertex may be an answer.
+///
+/// # Safety
+/// The arguments are what they say, and the vertex is one of the graph.
+#[inline(always)]
+unsafe fn is_allowed(args: &SearchArgs, vertex: u32) -> bool {
+    if args.allowed.is_nowhere() {
+        return true;
+    }
+    // SAFETY: a bit for each slot.
+    let word = unsafe { global::load_readonly(args.allowed.at(vertex as usize / 32)) };
+    word >> (vertex % 32) & 1 != 0
+}

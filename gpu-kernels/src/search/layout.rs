@@ -1,0 +1,58 @@
+//! The shared memory of a team: what lies where.
+
+use super::SearchArgs;
+
+/// Bytes of a key of the frontier.
+const KEY: u32 = 8;
+/// Bytes of an id.
+const ID: u32 = 4;
+/// Ids that are scored at once: room for them there always is.
+const BATCH: u32 = 32;
+/// Keys that wait to be merged into a list in shared memory.
+pub(super) const WAITING: u32 = 64;
+
+/// What of a kernel decides how much shared memory its teams have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    /// The query does not stay in registers.
+    pub(super) query: bool,
+    /// The frontier does not stay in registers.
+    pub(super) list: bool,
+    /// More than one warp: what they tell each other.
+    pub(super) team: bool,
+}
+
+/// Where the parts begin, in bytes; each at a multiple of its elements' size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// `[row_bytes]`
+    pub(super) query: u32,
+    /// Entries of the list, as many as the beam is wide, then [`WAITING`].
+    pub(super) list: u32,
+    /// Teams of several warps: `[expansions][links_stride]` keys of neighbours.
+    pub(super) keys: u32,
+    /// `[expansions][links_stride]` ids of neighbours.
+    pub(super) ids: u32,
+    /// Teams of several warps: for each expansion the vertex, then how many neighbours, then which are new.
+    pub(super) control: u32,
+    /// `[filter_slots]`
+    pub(super) filter: u32,
+    /// Bytes of all, a multiple of 16.
+    pub(super) end: u32,
+}
+
+impl Layout {
+    #[inline(always)]
+    pub(super) const fn new(args: &SearchArgs, needs: Needs) -> Self {
+        let neighbors = args.expansions * args.graph.links_stride;
+        let neighbors = if neighbors < BATCH { BATCH } else { neighbors };
+        let query = 0;
+        let list = query + if needs.query { args.graph.row_bytes } else { 0 };
+        let keys = list + if needs.list { (args.beam_width + WAITING) * KEY } else { 0 };
+        let ids = keys + if needs.team { neighbors * KEY } else { 0 };
+        let control = ids + neighbors * ID;
+        let filter = control + if needs.team { (2 * args.expansions + 1) * ID } else { 0 };
+        let end = (filter + args.filter_slots * ID).next_multiple_of(16);
+        Self { query, list, keys, ids, control, filter, end }
+    }
+}

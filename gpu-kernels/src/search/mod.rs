@@ -1,0 +1,77 @@
+//! Beam search on the graph: one kernel from the query to its answers, whose state never leaves the multiprocessor.
+//!
+//! Algorithm 2 of the paper with distinct frontier entries, step for step what the CPU executor does, so that both give
+//! the same answers. A *team* of one or more warps takes a query:
+//!
+//! 1. the frontier, a sorted list of keys (distance, id, unvisited), begins with the start points;
+//! 2. the nearest unvisited entries are picked, one or more a step;
+//! 3. their neighbours are gathered; those that the filter of seen ids knows are dropped;
+//! 4. the others are scored, all loads of a batch in flight at once;
+//! 5. what beats the last entry goes into the frontier; until nothing is unvisited.
+//!
+//! One warp a query and a block is fastest where there are queries enough, since nothing ever waits for a barrier;
+//! teams of more warps make one query short.
+
+#[cfg(feature = "kernels")]
+mod answers;
+#[cfg(feature = "kernels")]
+mod entries;
+#[cfg(feature = "kernels")]
+mod filter;
+#[cfg(feature = "kernels")]
+mod frontier;
+mod layout;
+#[cfg(not(target_arch = "nvptx64"))]
+mod plan;
+#[cfg(feature = "kernels")]
+mod registers;
+#[cfg(feature = "kernels")]
+mod score;
+mod shape;
+#[cfg(feature = "kernels")]
+mod solo;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use plan::Search;
+
+use crate::graph::{Form, GraphArgs};
+use crate::{In, Out};
+
+/// The widest beam.
+pub const MAX_BEAM_WIDTH: u32 = 1024;
+
+/// An answer, 16 bytes: `[key low, key high, distance bits, slot]`; [`NO_ANSWER`] where there is none.
+pub type Answer = [u32; 4];
+
+/// The place of an answer that there is none for: no key, infinitely far.
+pub const NO_ANSWER: Answer = [u32::MAX, u32::MAX, f32::INFINITY.to_bits(), u32::MAX];
+
+/// Arguments of every search kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SearchArgs {
+    /// What is searched.
+    pub graph: GraphArgs,
+    /// `[queries][row_bytes]`: in the form of rows; of unit length where those are.
+    pub queries: In<u8>,
+    /// A bit for each slot, 32 a word: whether it may be an answer. Nowhere if all may.
+    pub allowed: In<u32>,
+    /// `[queries][k]`: nearest first, then [`NO_ANSWER`].
+    pub answers: Out<Answer>,
+    /// `[queries][2]`: vertices expanded, and distances worked out.
+    pub work: Out<u32>,
+    /// Queries.
+    pub queries_len: u32,
+    /// Answers of each, at most the beam width.
+    pub k: u32,
+    /// Entries of the frontier, 1 to [`MAX_BEAM_WIDTH`].
+    pub beam_width: u32,
+    /// Expansions after which a search ends; none makes it a scan of the start points.
+    pub most_hops: u32,
+    /// Vertices expanded in one step, at least 1.
+    pub expansions: u32,
+    /// Places of the filter of seen ids: a power of two from 32 on, or none.
+    pub filter_slots: u32,
+    /// What is made of the sums.
+    pub form: Form,
+}

@@ -1,0 +1,187 @@
+//! Distances of one query to rows named by id, as many rows at once as loads fit in flight.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::SearchArgs;
+use super::frontier::{NO_KEY, WARP, key};
+use crate::In;
+use crate::coordinates::{Coordinates, Term};
+use crate::graph::Form;
+use crate::tile::{Read, Tile};
+
+/// How neighbours are scored: what a search knows of its query.
+pub(super) trait Scorer: Sized {
+    /// Ids that are scored together at no more cost than one.
+    const TOGETHER: u32;
+
+    /// Reads query `number`. `memory` has room for a row. The threads of its team come, and a barrier of theirs must
+    /// follow.
+    ///
+    /// # Safety
+    /// The arguments are what they say, and the query is one of them; `thread` of `threads` is this one.
+    unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
+
+    /// The keys of up to 32 rows: `ids` holds `count` of them. Each lane has the key of one, [`NO_KEY`] if there are
+    /// fewer.
+    ///
+    /// # Safety
+    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and nobody writes them meanwhile.
+    unsafe fn keys(&self, ids: Shared<u32>, count: u32) -> u64;
+}
+
+/// Exact distances, from the rows themselves.
+pub(super) struct Exact<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
+where
+    E: Coordinates,
+    T: Term,
+    R: Read<E>,
+{
+    tile: Tile<E, T, R, WIDTH, UNITS, STEPS, ROWS>,
+    /// This lane's units of the query, if they are few.
+    own: [R::Unit; STEPS],
+    /// The whole query, if they are not.
+    query: Shared<u8>,
+    rows: In<u8>,
+    form: Form,
+    squared_norms: In<f32>,
+    largest_squared_norm: f32,
+    squared_norm: f32,
+}
+
+impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Scorer
+    for Exact<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+where
+    E: Coordinates,
+    T: Term,
+    R: Read<E>,
+{
+    const TOGETHER: u32 = WARP / WIDTH;
+
+    #[inline(always)]
+    unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
+        let tile = Tile::new(args.graph.row_bytes);
+        let query = args.queries.from(number as usize * tile.row_bytes());
+        let mut own = [R::ZERO; STEPS];
+        // SAFETY: reads within the query, and writes as many bytes.
+        unsafe {
+            if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+                for s in 0..STEPS {
+                    own[s] = tile.keep(R::row(query.at(tile.offset(s as u32) as usize)), s as u32);
+                }
+            } else {
+                let mut at = thread * 16;
+                while at < args.graph.row_bytes {
+                    let chunk: [u32; 4] = global::load_readonly(query.at(at as usize).cast());
+                    memory.byte_add(at).cast().store(chunk);
+                    at += threads * 16;
+                }
+            }
+            let squared_norm = match args.form {
+                Form::Angle | Form::Augmented => squared_norm::<E>(query, args.graph.row_bytes),
+                Form::Plain | Form::Half | Form::Negated => 0.0,
+            };
+            Self {
+                tile,
+                own,
+                query: memory,
+                rows: args.graph.rows,
+                form: args.form,
+                squared_norms: args.graph.squared_norms,
+                largest_squared_norm: args.graph.largest_squared_norm,
+                squared_norm,
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn keys(&self, ids: Shared<u32>, count: u32) -> u64 {
+        let lane = warp::lane_id();
+        let (tile, own) = (lane / WIDTH, lane % WIDTH);
+        let row_bytes = self.tile.row_bytes();
+        // Round `g` scores ids g * TOGETHER to (g + 1) * TOGETHER; lane `g` of a tile keeps what its tile found.
+        let mut sum = E::ZERO;
+        // SAFETY: rows are as long as they say, and ids name rows; every lane comes to every sum.
+        unsafe {
+            let mut first = 0;
+            while first * Self::TOGETHER < count {
+                let mut rows = [self.rows; ROWS];
+                for r in 0..ROWS {
+                    let place = (first + r as u32) * Self::TOGETHER + tile;
+                    rows[r] = self.rows.from(ids.add(place.min(count - 1)).load() as usize * row_bytes);
+                }
+                let sums = self.tile.sums(rows, |step| self.unit(step));
+                for r in 0..ROWS {
+                    if own == first + r as u32 {
+                        sum = sums[r];
+                    }
+                }
+                first += ROWS as u32;
+            }
+            let place = own * Self::TOGETHER + tile;
+            let id = ids.add(place.min(count - 1)).load();
+            let distance = self.finish(E::to_f32(sum), id);
+            if place < count { key(distance, id) } else { NO_KEY }
+        }
+    }
+}
+
+impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
+    Exact<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+where
+    E: Coordinates,
+    T: Term,
+    R: Read<E>,
+{
+    /// This lane's unit of the query in a step.
+    ///
+    /// # Safety
+    /// A barrier has passed since the query was read.
+    #[inline(always)]
+    unsafe fn unit(&self, step: u32) -> R::Unit {
+        if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+            return self.own[step as usize];
+        }
+        // SAFETY: the offset is within the query.
+        self.tile.keep(unsafe { R::shared(self.query.byte_add(self.tile.offset(step))) }, step)
+    }
+
+    /// The distance that a sum stands for: the steps of the CPU's scorer.
+    #[inline(always)]
+    unsafe fn finish(&self, sum: f32, id: u32) -> f32 {
+        // SAFETY: the form says whether there are squared norms, and the id names a row.
+        let norm = || unsafe { global::load_readonly(self.squared_norms.at(id as usize)) };
+        let extra = |norm: f32| math::sqrt_f32((self.largest_squared_norm - norm).max(0.0));
+        match self.form {
+            Form::Plain => sum,
+            Form::Half => 0.5 * sum,
+            Form::Negated => -sum,
+            Form::Angle => 1.0 - sum / math::sqrt_f32(self.squared_norm * norm()),
+            Form::Augmented => {
+                let apart = extra(self.squared_norm) - extra(norm());
+                sum + apart * apart
+            }
+        }
+    }
+}
+
+/// The squared length of a row.
+///
+/// # Safety
+/// Whole warp. The row is that long, in global memory that nobody writes meanwhile.
+#[inline(always)]
+unsafe fn squared_norm<E: Coordinates>(row: In<u8>, row_bytes: u32) -> f32 {
+    let mut sum = E::ZERO;
+    let mut at = warp::lane_id() * 4;
+    while at < row_bytes {
+        // SAFETY: within the row.
+        let word = unsafe { global::load_readonly(row.at(at as usize).cast::<u32>()) };
+        sum = E::product(sum, word, word);
+        at += WARP * 4;
+    }
+    // SAFETY: the whole warp comes here.
+    E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP) })
+}

@@ -1,0 +1,38 @@
+//! How rows of one length are read: the lanes that share a row, and the loads they have in flight.
+
+/// Lanes of a tile; the steps of a row, and the rows of a tile, that are in flight together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) width: u32,
+    pub(super) steps: usize,
+    pub(super) rows: usize,
+}
+
+/// The shape for rows of `row_bytes`, 0 for rows of any length. The width fixes the order of additions and so the bits
+/// of a distance: it follows from the length alone.
+///
+/// Rows of up to half a kilobyte are one round of steps, with 8 to 12 loads in flight in each lane; longer ones go in
+/// whole rounds of up to 15 loads (search-kernel-study.md section 3.2).
+pub(super) const fn shape(row_bytes: u32) -> Shape {
+    let (width, steps, rows) = match row_bytes {
+        128 => (4, 2, 4),
+        192 => (4, 3, 4),
+        256 => (8, 2, 4),
+        384 => (8, 3, 4),
+        400 => (8, 4, 2),
+        512 => (8, 4, 2),
+        800 => (8, 7, 1),
+        1920 => (8, 15, 1),
+        3072 => (32, 6, 2),
+        3840 => (16, 15, 1),
+        6144 => (32, 12, 1),
+        _ => (8, 4, 2),
+    };
+    Shape { width, steps, rows }
+}
+
+/// Whether rows of `row_bytes` are one round of steps, so that the query stays in registers.
+pub(super) const fn is_one_round(row_bytes: u32) -> bool {
+    let Shape { width, steps, .. } = shape(row_bytes);
+    row_bytes != 0 && (row_bytes / 16).div_ceil(width) as usize == steps
+}

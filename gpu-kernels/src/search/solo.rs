@@ -1,0 +1,135 @@
+//! One warp a query: nothing waits for anything but memory.
+
+use cuda_std::prelude::*;
+
+use super::SearchArgs;
+use super::answers::{self, Work};
+use super::filter::Filter;
+use super::frontier::{Frontier, NO_KEY, WARP, id, lanes_below};
+use super::layout::{Layout, Needs};
+use super::score::Scorer;
+use crate::graph::NO_ROW;
+
+/// One search, by the warp that this thread is of; as many a block as it has warps.
+///
+/// # Safety
+/// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
+#[inline(always)]
+pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Needs) {
+    let warp = thread::thread_idx_x() / WARP;
+    let query = thread::block_idx_x() * (thread::block_dim_x() / WARP) + warp;
+    if query >= args.queries_len {
+        return;
+    }
+    let layout = Layout::new(&args, needs);
+    let memory = shared::dynamic_shared_mem::<u8>().byte_add(warp * layout.end);
+    let part = |at: u32| memory.byte_add(at);
+    // SAFETY: the plan gave each warp the memory of its layout; whole warps come to everything.
+    unsafe {
+        let lane = warp::lane_id();
+        let scorer = S::new(&args, query, part(layout.query), lane, WARP);
+        let filter = Filter::new(part(layout.filter).cast(), args.filter_slots, lane, WARP);
+        let mut frontier = F::new(args.beam_width, part(layout.list).cast());
+        warp::sync_warp(warp::FULL_MASK);
+
+        let mut met = Met { ids: part(layout.ids).cast(), count: 0, filter };
+        let mut work = Work { hops: 0, distances: 0 };
+        let mut first = 0;
+        while first < args.graph.starts_len {
+            met.meet(start(&args, first + lane));
+            work.distances += met.score(&scorer, &mut frontier);
+            first += WARP;
+        }
+        while work.hops < args.most_hops {
+            let mut picked = 0;
+            while picked < args.expansions {
+                let nearest = frontier.pick();
+                if nearest == NO_KEY {
+                    break;
+                }
+                met.meet_neighbors(&args, id(nearest));
+                picked += 1;
+            }
+            if picked == 0 {
+                break;
+            }
+            work.hops += picked;
+            work.distances += met.score(&scorer, &mut frontier);
+        }
+        answers::write(&args, query, &frontier, work);
+    }
+}
+
+/// The start point at `place`; none behind the last.
+///
+/// # Safety
+/// The arguments are what they say.
+#[inline(always)]
+pub(super) unsafe fn start(args: &SearchArgs, place: u32) -> u32 {
+    if place < args.graph.starts_len {
+        // SAFETY: one of the start points.
+        unsafe { global::load_readonly(args.graph.starts.at(place as usize)) }
+    } else {
+        NO_ROW
+    }
+}
+
+/// Vertices met and not scored yet.
+struct Met {
+    ids: Shared<u32>,
+    count: u32,
+    filter: Filter,
+}
+
+impl Met {
+    /// Takes in an id of each lane, [`NO_ROW`] for none, but for those seen before. Whole warp.
+    #[inline(always)]
+    unsafe fn meet(&mut self, id: u32) {
+        // SAFETY: the list has room for the neighbours of all that is expanded at once.
+        unsafe {
+            let is_new = id != NO_ROW && self.filter.insert(id);
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            if is_new {
+                self.ids.add(self.count + (lanes & lanes_below()).count_ones()).store(id);
+            }
+            self.count += lanes.count_ones();
+        }
+    }
+
+    /// Takes in the neighbours of a vertex, two loads in flight at a time. Whole warp.
+    #[inline(always)]
+    unsafe fn meet_neighbors(&mut self, args: &SearchArgs, vertex: u32) {
+        let links = args.graph.links.from(vertex as usize * args.graph.links_stride as usize);
+        let mut first = warp::lane_id();
+        while first < args.graph.links_stride {
+            // SAFETY: places of this vertex.
+            unsafe {
+                let one = global::load_readonly(links.at(first as usize));
+                let two = if first + WARP < args.graph.links_stride {
+                    global::load_readonly(links.at((first + WARP) as usize))
+                } else {
+                    NO_ROW
+                };
+                self.meet(one);
+                self.meet(two);
+            }
+            first += 2 * WARP;
+        }
+    }
+
+    /// Scores what was met and offers it to the frontier; gives how many there were. Whole warp.
+    #[inline(always)]
+    unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
+        // SAFETY: what was met are ids of vertices, which all lanes see after the barrier.
+        unsafe {
+            warp::sync_warp(warp::FULL_MASK);
+            let mut first = 0;
+            while first < self.count {
+                frontier.offer(scorer.keys(self.ids.add(first), WARP.min(self.count - first)));
+                first += WARP;
+            }
+            warp::sync_warp(warp::FULL_MASK);
+        }
+        core::mem::take(&mut self.count)
+    }
+}
