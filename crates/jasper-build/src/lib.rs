@@ -27,7 +27,8 @@
 //! | [`memory`](MemoryEstimate) | what a build takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
-//! | [`query`](SearchParams) | answers for users: filters, tombstones, the exact scan |
+//! | [`query`](SearchParams) | what users ask of a search, and what they get |
+//! | [`request`](Request) | how a search is answered by any executor: filters, tombstones, the exact scan |
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,7 @@ mod insert;
 mod memory;
 pub mod pipeline;
 mod query;
+mod request;
 mod start;
 mod work;
 
@@ -55,4 +57,5 @@ pub use insert::{Existing, InsertReport, insert};
 pub use memory::MemoryEstimate;
 pub use pipeline::{Exclusive, GraphCell};
 pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};
+pub use request::{Request, Way};
 pub use work::Work;

@@ -180,6 +180,16 @@ impl<T: Element> Graph<T> {
         &self.padded_vector(slot)[..self.dimension()]
     }
 
+    /// Squared lengths of the vectors, one a slot, where the metric needs them.
+    pub fn squared_norms(&self) -> Option<&Segments<f32>> {
+        self.space.squared_norms.as_ref()
+    }
+
+    /// No vector has a larger squared length; 0 where the metric needs none.
+    pub fn largest_squared_norm(&self) -> f32 {
+        self.space.largest_squared_norm
+    }
+
     /// Keys of a live slot, first the one given first.
     pub fn keys_of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
         self.is_live(slot).then(|| self.keys.of(slot)).into_iter().flatten()

@@ -1,5 +1,6 @@
 //! The executor on a pool of threads: the reference that every other executor is tested against.
 
+mod answer;
 mod back_edges;
 mod beam;
 mod frontier;
@@ -16,8 +17,8 @@ use rayon::prelude::*;
 
 use crate::{Executor, Lists, Work};
 use back_edges::{BackEdge, BackEdges};
-pub(crate) use beam::{Beam, TOGETHER};
-pub(crate) use locality::order_by_nearness;
+use beam::{Beam, TOGETHER};
+use locality::order_by_nearness;
 use prune::Prune;
 use updates::{NeighborLists, Updates};
 
@@ -32,7 +33,7 @@ pub struct CpuExecutor {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     /// Searches that go on together.
-    pub(crate) beams: [Beam; TOGETHER],
+    beams: [Beam; TOGETHER],
     prune: Prune,
     candidates: Vec<Neighbor>,
     ids: Vec<VectorId>,

@@ -1,0 +1,223 @@
+//! One call of a search, as every executor answers it: by graph or by scan, and which vertices count.
+
+use jasper_core::{Element, Key, VectorId};
+use jasper_graph::Graph;
+
+use crate::{Filter, Hit, SearchError, SearchParams};
+
+/// What is asked of which graph, and the way it is answered: worked out once for all queries of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a, T: Element> {
+    graph: &'a Graph<T>,
+    params: SearchParams<'a>,
+    way: Way,
+}
+
+/// How the queries of a call are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Beam search with a frontier of this width, wide enough that what it may return is as much as was asked for.
+    Beam(usize),
+    /// Distances to every point that may be returned.
+    Scan,
+}
+
+/// Live slots looked at to tell how many keys a filter lets through.
+const FILTER_SAMPLE: usize = 1024;
+/// Distances that one expansion costs about, for the choice between graph and scan.
+const DISTANCES_PER_HOP: usize = 24;
+/// Calls of a filter that cost about as much as one distance.
+const FILTER_CALLS_PER_DISTANCE: usize = 8;
+
+impl<'a, T: Element> Request<'a, T> {
+    /// Asks `graph`. No frontier of the executor is wider than `widest`: where tombstones or a filter want a wider one,
+    /// it is that wide, and answers are those of a search that was asked for less; what is still missing is found by a
+    /// scan.
+    ///
+    /// # Errors
+    /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`].
+    pub fn new(graph: &'a Graph<T>, params: SearchParams<'a>, widest: usize) -> Result<Self, SearchError> {
+        let SearchParams { k, beam_width, .. } = params;
+        if k == 0 {
+            return Err(SearchError::NoAnswers);
+        }
+        if beam_width < k {
+            return Err(SearchError::BeamWidth { beam_width, k });
+        }
+        if beam_width > widest {
+            return Err(SearchError::Widest { beam_width, widest });
+        }
+        Ok(Self { graph, params, way: choose(graph, params, widest) })
+    }
+
+    /// The graph that is asked.
+    pub fn graph(&self) -> &'a Graph<T> {
+        self.graph
+    }
+
+    /// Answers wanted for each query.
+    pub fn k(&self) -> usize {
+        self.params.k
+    }
+
+    /// How queries are answered.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Whether every vertex may be an answer.
+    pub fn allows_all(&self) -> bool {
+        self.params.filter.is_none() && self.graph.hidden() == 0
+    }
+
+    /// Whether a filter decides which keys may be answers.
+    pub fn is_filtered(&self) -> bool {
+        self.params.filter.is_some()
+    }
+
+    /// Whether a vertex may be an answer: it is live, and one of its keys passes the filter.
+    pub fn allows(&self, slot: VectorId) -> bool {
+        self.graph.keys_of(slot).any(|key| self.accepts(key))
+    }
+
+    /// All vertices that may be answers, rising: what a scan looks at.
+    pub fn matching(&self) -> impl Iterator<Item = VectorId> {
+        self.graph.live_slots().filter(|&slot| self.allows(slot))
+    }
+
+    /// Whether `hits` has the places for the answers of so many queries.
+    ///
+    /// # Errors
+    /// [`SearchError::Buffer`].
+    pub fn check_places(&self, queries: usize, hits: &[Hit]) -> Result<(), SearchError> {
+        let (given, k) = (hits.len(), self.k());
+        if queries.checked_mul(k) == Some(given) {
+            Ok(())
+        } else {
+            Err(SearchError::Buffer { given, queries, k })
+        }
+    }
+
+    /// Writes the answers to one query: the keys that may be returned of the vertices `found`, which rise by distance,
+    /// then [`Hit::NONE`]. Gives how many there are.
+    pub fn fill(&self, found: impl Iterator<Item = (VectorId, f32)>, hits: &mut [Hit]) -> usize {
+        let keys =
+            found.flat_map(|(slot, distance)| self.graph.keys_of(slot).map(move |key| Hit { key, distance }));
+        let mut filled = 0;
+        for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| self.accepts(hit.key))) {
+            *place = hit;
+            filled += 1;
+        }
+        hits[filled..].fill(Hit::NONE);
+        filled
+    }
+
+    /// Whether a scan may find more than these `filled` answers of one query.
+    pub fn wants_scan(&self, filled: usize) -> bool {
+        filled < self.graph.keys().min(self.k()) && (self.way == Way::Scan || !self.allows_all())
+    }
+
+    fn accepts(&self, key: Key) -> bool {
+        self.params.filter.is_none_or(|filter| filter.accepts(key))
+    }
+}
+
+/// Graph or scan, by what each costs in distances. Without a filter and tombstones always the graph, as asked.
+fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize) -> Way {
+    let passing = params.filter.map_or(1.0, |filter| share_passing(graph, filter));
+    // A frontier never holds more than there is.
+    let vertices = (graph.live() + graph.hidden()).max(1);
+    let live = graph.live() as f64 / vertices as f64;
+    let share = passing * live;
+    if share == 1.0 {
+        return Way::Beam(params.beam_width.min(vertices));
+    }
+    let scan = graph.live() as f64 * passing + (graph.live() / FILTER_CALLS_PER_DISTANCE) as f64;
+    let wide = (params.beam_width as f64 / share).ceil();
+    if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
+        return Way::Scan;
+    }
+    Way::Beam((wide as usize).min(vertices).min(widest))
+}
+
+/// The share of keys that a filter lets through: of all live slots, or of a sample.
+///
+/// The sample follows multiples of the golden ratio, which spread evenly and beat in time with nothing: every fifth
+/// slot would make a filter of every fifth key look like none at all.
+fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
+    let slots = graph.slots();
+    let place = |i: usize| {
+        let share = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        if slots <= FILTER_SAMPLE { i } else { ((u128::from(share) * slots as u128) >> 64) as usize }
+    };
+    let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| VectorId::from_index(place(i)));
+    let sample = sample.filter(|&slot| graph.is_live(slot));
+    let (mut asked, mut passed) = (0, 0);
+    for slot in sample {
+        asked += 1;
+        passed += usize::from(graph.keys_of(slot).any(|key| filter.accepts(key)));
+    }
+    if asked == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(asked as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BitSet, BuildParams, Metric};
+
+    /// `n` vertices without edges, under the keys 0 to n.
+    fn graph(n: u64) -> Graph<u8> {
+        let mut graph = Graph::new(Metric::L2, 16, BuildParams::default()).unwrap();
+        for key in 0..n {
+            let slot = graph.add_row(&[key as u8; 16], 0.0).unwrap();
+            graph.assign_key(key, slot).unwrap();
+        }
+        graph
+    }
+
+    fn way(graph: &Graph<u8>, params: SearchParams<'_>, widest: usize) -> Way {
+        Request::new(graph, params, widest).unwrap().way()
+    }
+
+    #[test]
+    fn a_frontier_is_as_wide_as_what_it_may_not_return_asks_and_no_wider_than_the_executor_has() {
+        let mut graph = graph(4000);
+        let params = SearchParams::new(10);
+        assert_eq!(way(&graph, params, 64), Way::Beam(64));
+        assert_eq!(way(&graph, params.beam_width(5000), usize::MAX), Way::Beam(4000));
+        (0..3000).for_each(|key| graph.delete_key(key).unwrap());
+        assert_eq!(way(&graph, params, usize::MAX), Way::Beam(256));
+        assert_eq!(way(&graph, params, 200), Way::Beam(200));
+        (3000..4000).for_each(|key| graph.delete_key(key).unwrap());
+        assert_eq!(way(&graph, params, usize::MAX), Way::Scan);
+    }
+
+    #[test]
+    fn a_filter_that_few_pass_makes_a_scan_and_names_what_it_looks_at() {
+        let mut graph = graph(1000);
+        graph.delete_key(501).unwrap();
+        let keys: BitSet = [7, 500, 501].into_iter().collect();
+        let params = SearchParams::new(2).filter(Filter::Keys(&keys));
+        let request = Request::new(&graph, params, usize::MAX).unwrap();
+        assert_eq!(request.way(), Way::Scan);
+        assert_eq!(request.matching().map(VectorId::index).collect::<Vec<_>>(), [7, 500]);
+        assert!(request.wants_scan(1) && !request.wants_scan(2));
+        let mut hits = [Hit::NONE; 2];
+        let found = [(VectorId::new(501), 1.0), (VectorId::new(3), 2.0), (VectorId::new(500), 3.0)];
+        assert_eq!(request.fill(found.into_iter(), &mut hits), 1);
+        assert_eq!(hits, [Hit { key: 500, distance: 3.0 }, Hit::NONE]);
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused() {
+        let graph = graph(1);
+        let told = |params, widest| Request::new(&graph, params, widest).unwrap_err().to_string();
+        assert!(told(SearchParams::new(0), 10).starts_with("k (0)"));
+        assert!(
+            told(SearchParams::new(10).beam_width(9), 10)
+                .starts_with("beam_width (9) must be at least k (10)")
+        );
+        let wide = told(SearchParams::new(10).beam_width(2000), 1024);
+        assert!(wide.contains("at most 1024") && wide.ends_with("search on the cpu"), "{wide}");
+    }
+}
