@@ -4,16 +4,17 @@
 //! share that belongs to the true `k` nearest *or lies exactly as far as the k-th of them*. An id given twice counts
 //! once. Ground truth should therefore be deeper than `k`.
 
-/// True neighbours of one query, nearest first: ids, and distances where they are known.
+/// True neighbours of one query, nearest first: ids, of 32 bits as in files or whole keys, and distances where they are
+/// known.
 #[derive(Clone, Copy, Debug)]
-pub struct Truth<'a> {
+pub struct Truth<'a, I = u32> {
     /// Keys of the true neighbours.
-    pub ids: &'a [u32],
+    pub ids: &'a [I],
     /// Their distances; without them ties cannot be seen.
     pub distances: Option<&'a [f32]>,
 }
 
-impl Truth<'_> {
+impl<I> Truth<'_, I> {
     /// How many of the first entries are right answers at `k`: `k`, and those that tie with the k-th.
     fn accepted(&self, k: usize) -> usize {
         let Some(distances) = self.distances else { return k.min(self.ids.len()) };
@@ -27,18 +28,18 @@ impl Truth<'_> {
 ///
 /// ```
 /// use jasper_core::recall::{Truth, recall_at};
-/// let truth = Truth { ids: &[4, 9, 2], distances: Some(&[0.5, 1.0, 1.0]) };
+/// let truth = Truth { ids: &[4_u32, 9, 2], distances: Some(&[0.5, 1.0, 1.0]) };
 /// assert_eq!(recall_at(2, &[4, 2], truth), 1.0); // 2 lies exactly as far as 9
 /// assert_eq!(recall_at(2, &[4, 4], truth), 0.5); // the same id twice is one answer
 /// ```
-pub fn recall_at(k: usize, answers: &[u64], truth: Truth<'_>) -> f64 {
+pub fn recall_at<I: Copy + Into<u64>>(k: usize, answers: &[u64], truth: Truth<'_, I>) -> f64 {
     let wanted = k.min(truth.ids.len());
     if wanted == 0 {
         return 1.0;
     }
     let right = &truth.ids[..truth.accepted(k)];
     let answers = &answers[..k.min(answers.len())];
-    let hits = right.iter().filter(|&&id| answers.contains(&u64::from(id))).count();
+    let hits = right.iter().filter(|&&id| answers.contains(&id.into())).count();
     hits.min(wanted) as f64 / wanted as f64
 }
 
@@ -48,7 +49,7 @@ mod tests {
 
     #[test]
     fn counts_what_is_right() {
-        let truth = Truth { ids: &[1, 2, 3, 4], distances: Some(&[1.0, 2.0, 2.0, 3.0]) };
+        let truth = Truth { ids: &[1_u32, 2, 3, 4], distances: Some(&[1.0, 2.0, 2.0, 3.0]) };
         assert_eq!(recall_at(2, &[1, 3], truth), 1.0);
         assert_eq!(recall_at(2, &[3, 2], truth), 1.0);
         assert_eq!(recall_at(2, &[4, 9], truth), 0.0);
@@ -58,5 +59,7 @@ mod tests {
         let bare = Truth { distances: None, ..truth };
         assert_eq!(recall_at(2, &[1, 3], bare), 0.5);
         assert_eq!(recall_at(0, &[], bare), 1.0);
+        let keys = Truth { ids: &[u64::MAX - 1, 5], distances: None };
+        assert_eq!(recall_at(2, &[5, u64::MAX], keys), 0.5);
     }
 }

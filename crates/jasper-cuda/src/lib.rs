@@ -30,6 +30,7 @@
 //! | [`Module`] | PTX of one's own |
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`MemoryPlan`] | what a job takes, before it is begun |
+//! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
 //!
 //! Underneath is `cust`, for the driver's functions, the primary context and modules. Its streams block one another
@@ -42,6 +43,7 @@ mod error;
 mod event;
 mod kernels;
 mod knn;
+mod measure;
 mod module;
 mod pinned;
 mod pipeline;
@@ -57,6 +59,7 @@ pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
 pub use jasper_driver::{Attempt, LoadError};
 pub use knn::{KnnError, exact_knn};
+pub use measure::{copy_bandwidth, median_time};
 pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;

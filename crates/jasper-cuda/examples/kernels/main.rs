@@ -14,13 +14,12 @@ mod pairs;
 
 use std::time::Duration;
 
-use gpu_kernels::Stream as _;
-use jasper_cuda::{Context, Event, Result, Stream};
+use jasper_cuda::{Context, Result, Stream, copy_bandwidth, median_time};
 use serde_json::{Value, json};
 
 /// Repetitions of a measurement.
 const TIMES: usize = 7;
-/// Bytes of the arrays whose rows are read at random, and of the copy: far more than caches hold.
+/// Bytes of the arrays whose rows are read at random: far more than caches hold.
 const LARGE: usize = 8 << 30;
 
 /// A part of the program: its name, and what it prints.
@@ -31,10 +30,11 @@ const PARTS: [Part; 3] = [("distances", distances::run), ("knn", knn::run), ("pa
 fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let context = Context::open(0)?;
-    let mut bench = Bench { stream: Stream::new(&context)?, copy: f64::NAN };
+    let stream = Stream::new(&context)?;
+    let copy = copy_bandwidth(&stream)? / 1e9;
+    let bench = Bench { stream, copy };
     let device = context.device();
     println!("{}", json!({"what": "device", "name": device.name, "multiprocessors": device.multiprocessors}));
-    bench.copy = bench.measure_copy()?;
     println!("{}", json!({"what": "copy", "gb_per_s": bench.copy}));
     for (name, part) in PARTS {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
@@ -60,22 +60,10 @@ impl Bench {
     /// The same of work that needs something done before it, which is only queued as well and does not count.
     fn time_after(
         &self,
-        mut prepare: impl FnMut() -> Result<()>,
-        mut work: impl FnMut() -> Result<()>,
+        prepare: impl FnMut() -> Result<()>,
+        work: impl FnMut() -> Result<()>,
     ) -> Result<Duration> {
-        let (begin, end) = (Event::new(self.stream.context())?, Event::new(self.stream.context())?);
-        prepare()?;
-        work()?;
-        let mut times = Vec::with_capacity(TIMES);
-        for _ in 0..TIMES {
-            prepare()?;
-            begin.record(&self.stream)?;
-            work()?;
-            end.record(&self.stream)?;
-            times.push(end.since(&begin)?);
-        }
-        times.sort_unstable();
-        Ok(times[TIMES / 2])
+        median_time(&self.stream, TIMES, prepare, work)
     }
 
     /// Prints a measurement of work that needs `bytes` bytes of device memory to pass.
@@ -86,12 +74,5 @@ impl Bench {
         line["gb_per_s"] = json!(rate);
         line["of_copy"] = json!(rate / self.copy);
         println!("{line}");
-    }
-
-    /// The rate of a copy from one half of an array to the other, read and written bytes counted.
-    fn measure_copy(&self) -> Result<f64> {
-        let (from, mut to) = (self.stream.allocate::<u8>(LARGE / 4)?, self.stream.allocate::<u8>(LARGE / 4)?);
-        let time = self.time(|| self.stream.copy(&from, &mut to))?;
-        Ok(2.0 * (LARGE / 4) as f64 / time.as_secs_f64() / 1e9)
     }
 }
