@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
@@ -19,10 +19,11 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("jasper-driver", &[]),
     ("jasper-cuda", &["jasper-core", "jasper-data", "gpu-kernels", "jasper-driver"]),
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper-cuda"]),
+    ("jasper-plot", &[]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),
     ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
     ("jasper-cuda-builder", &[]),
-    ("xtask", &["jasper-cuda-builder"]),
+    ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
 ];
 
 /// Packages from outside that stand for a duty, with the packages whose code may use them.
@@ -32,7 +33,7 @@ const DUTIES: [(&str, &[&str]); 8] = [
     ("clap", &["jasper-cli"]),
     // The library reports progress to a closure; only the command draws it.
     ("indicatif", &["jasper-cli"]),
-    ("plotters", &["jasper-cli"]),
+    ("plotters", &["jasper-plot", "jasper-cli"]),
     // Files.
     ("memmap2", &["jasper-data", "jasper-graph"]),
     // CUDA.
