@@ -50,7 +50,7 @@ mod work;
 pub use bulk::{BuildReport, bulk_build};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateReport, consolidate};
-pub use cpu::{CpuExecutor, PoolError};
+pub use cpu::{CpuExecutor, ExactError, PoolError};
 pub use executor::{Executor, Lists};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};

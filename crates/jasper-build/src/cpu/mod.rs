@@ -3,6 +3,7 @@
 mod answer;
 mod back_edges;
 mod beam;
+mod exact;
 mod frontier;
 mod locality;
 mod prune;
@@ -18,6 +19,7 @@ use rayon::prelude::*;
 use crate::{Executor, Lists, Work};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
+pub use exact::ExactError;
 use locality::order_by_nearness;
 use prune::Prune;
 use updates::{NeighborLists, Updates};

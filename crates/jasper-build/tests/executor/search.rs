@@ -1,14 +1,16 @@
 //! Answers and their cost, against the twin.
 
-use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
+use std::ops::ControlFlow;
+
+use jasper_build::{CpuExecutor, ExactError, Hit, SearchParams, bulk_build};
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, silent};
 use jasper_graph::Graph;
 use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::for_each_element;
-use crate::twin::{any_graph, walk};
+use crate::twin::{any_graph, scored, sorted, walk};
 
 /// The answers to all queries, and to each alone, with hops and distances.
 fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
@@ -142,4 +144,37 @@ fn sketches_change_no_answer() {
             compare(&graph, &executor, &queries, 5, 12);
         }
     }
+}
+
+#[test]
+fn the_nearest_are_those_of_all() {
+    fn all<T: Element>() {
+        let set = Clusters::new(11, 3);
+        let (rows, queries): (Vec<T>, Vec<T>) = (set.rows(1500, 0), set.rows(40, 1));
+        let (rows, queries) = (MatrixView::new(&rows, 11).unwrap(), MatrixView::new(&queries, 11).unwrap());
+        let executor = CpuExecutor::new(2).unwrap();
+        for metric in Metric::ALL {
+            let params = BuildParams::builder().max_degree(4).build_beam_width(4).build().unwrap();
+            let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
+            for key in (0..1500).step_by(3) {
+                graph.delete_key(key).unwrap();
+            }
+            let live: Vec<u32> = graph.live_slots().map(VectorId::get).collect();
+            for k in [1, 7, 300, 5000] {
+                let found = executor.nearest(&graph, queries, k, &mut silent).unwrap();
+                for (query, found) in queries.rows().zip(found) {
+                    let mut prepared = Vec::new();
+                    graph.prepare(0, query, &mut prepared).unwrap();
+                    let mut expected = sorted(scored(&graph.scorer(&prepared), live.iter().copied()));
+                    expected.truncate(k);
+                    let found: Vec<_> = found.iter().map(|near| (near.id().get(), near.distance())).collect();
+                    let expected: Vec<_> = expected.iter().map(|near| (near.id, near.distance)).collect();
+                    assert_eq!(found, expected, "{} {metric} {k}", T::KIND);
+                }
+            }
+            let stopped = executor.nearest(&graph, queries, 1, &mut |_| ControlFlow::Break(()));
+            assert!(matches!(stopped, Err(ExactError::Cancelled(_))));
+        }
+    }
+    for_each_element!(all);
 }

@@ -1,0 +1,100 @@
+//! The nearest vertices without a doubt: every live one is looked at.
+
+use jasper_core::{Cancelled, Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use jasper_graph::{Graph, RowError, Scorer};
+use rayon::prelude::*;
+
+use crate::CpuExecutor;
+
+/// Exact neighbours could not be found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExactError {
+    /// A query cannot be searched for.
+    #[error("query: {0}")]
+    Row(#[from] RowError),
+    /// The progress closure asked to stop.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// Rows of a pass: between passes there is news, and a chance to cancel.
+const PASS: usize = 1 << 16;
+/// Rows that are held against all queries of a task while they are in cache.
+const BLOCK: usize = 256;
+/// Queries of a task.
+const QUERIES: usize = 16;
+
+impl CpuExecutor {
+    /// The `k` nearest live vertices to every row of `queries`, or as many as there are, nearest first by (distance,
+    /// vertex): exactly, and at the distances that searches of the graph give.
+    ///
+    /// Cost: a distance for each query and live vertex, on all threads.
+    ///
+    /// # Errors
+    /// [`ExactError`].
+    ///
+    /// # Panics
+    /// If `k` is 0.
+    pub fn nearest<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        queries: MatrixView<'_, T>,
+        k: usize,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<Vec<Neighbor>>, ExactError> {
+        assert!(k > 0, "nothing is asked for");
+        let prepared: Vec<Vec<T>> =
+            queries.rows().enumerate().map(|(i, row)| prepare(graph, i, row)).collect::<Result<_, _>>()?;
+        let mut lists: Vec<List<'_, T>> =
+            prepared.iter().map(|row| List { scorer: graph.scorer(row), k, nearest: Vec::new() }).collect();
+        let total = graph.slots();
+        for first in (0..total).step_by(PASS) {
+            Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
+            let slots = (first..total.min(first + PASS)).map(VectorId::from_index);
+            let slots: Vec<VectorId> = slots.filter(|&slot| graph.is_live(slot)).collect();
+            self.pool().install(|| {
+                lists.par_chunks_mut(QUERIES).for_each(|lists| {
+                    let mut distances = [0.0; BLOCK];
+                    for block in slots.chunks(BLOCK) {
+                        lists.iter_mut().for_each(|list| list.offer(block, &mut distances[..block.len()]));
+                    }
+                });
+            });
+        }
+        Progress { stage: Stage::Scanning, done: total, total }.report(progress)?;
+        Ok(lists.into_iter().map(List::finish).collect())
+    }
+}
+
+fn prepare<T: Element>(graph: &Graph<T>, i: usize, row: &[T]) -> Result<Vec<T>, RowError> {
+    let mut prepared = Vec::new();
+    graph.prepare(i, row, &mut prepared)?;
+    Ok(prepared)
+}
+
+/// The nearest to one query so far.
+struct List<'a, T: Element> {
+    scorer: Scorer<'a, T>,
+    k: usize,
+    nearest: Vec<Neighbor>,
+}
+
+impl<T: Element> List<'_, T> {
+    fn offer(&mut self, slots: &[VectorId], distances: &mut [f32]) {
+        self.scorer.score(slots, distances);
+        // A full list ends with its worst.
+        let worst = if self.nearest.len() < self.k { Neighbor::NONE } else { self.nearest[self.k - 1] };
+        let met = slots.iter().zip(&*distances).map(|(&slot, &distance)| Neighbor::new(distance, slot));
+        self.nearest.extend(met.filter(|&near| near < worst));
+        if self.nearest.len() >= self.k {
+            self.nearest.select_nth_unstable(self.k - 1);
+            self.nearest.truncate(self.k);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Neighbor> {
+        self.nearest.sort_unstable();
+        self.nearest
+    }
+}
