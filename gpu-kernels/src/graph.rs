@@ -1,5 +1,8 @@
 //! A graph in device memory, as kernels read it.
 
+#[cfg(feature = "kernels")]
+use cuda_std::math;
+
 use crate::In;
 
 /// An id that names no row.
@@ -43,4 +46,24 @@ pub enum Form {
     Angle,
     /// Squared L2, and the squared difference of the coordinates that make all rows equally long. Needs squared norms.
     Augmented,
+}
+
+#[cfg(feature = "kernels")]
+impl Form {
+    /// The distance that a sum over two vectors stands for, whose `squared_norms` count where the form needs them.
+    #[inline(always)]
+    pub(crate) fn distance(self, sum: f32, squared_norms: [f32; 2], largest_squared_norm: f32) -> f32 {
+        let [one, other] = squared_norms;
+        let extra = |squared_norm: f32| math::sqrt_f32((largest_squared_norm - squared_norm).max(0.0));
+        match self {
+            Self::Plain => sum,
+            Self::Half => 0.5 * sum,
+            Self::Negated => -sum,
+            Self::Angle => 1.0 - sum / math::sqrt_f32(one * other),
+            Self::Augmented => {
+                let apart = extra(one) - extra(other);
+                sum + apart * apart
+            }
+        }
+    }
 }

@@ -14,6 +14,7 @@
 //! | [`distances`] | distances of queries to rows named by id |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
+//! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |
 //! | [`scan`] | prefix sums |
 //! | [`search`] | beam search |
 //! | [`sort`] | pairs sorted by some bits of their keys |
@@ -32,7 +33,10 @@ pub mod groups;
 pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
+#[cfg(feature = "kernels")]
+mod neighbor;
 pub mod pointer;
+pub mod prune;
 pub mod scan;
 pub mod search;
 pub mod sort;

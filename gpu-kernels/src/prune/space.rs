@@ -75,7 +75,9 @@ where
     unsafe fn squared_norm(&self, id: u32) -> f32 {
         match self.form {
             // SAFETY: these forms have a squared norm for each row.
-            Form::Angle | Form::Augmented => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
+            Form::Angle | Form::Augmented => unsafe {
+                global::load_readonly(self.squared_norms.at(id as usize))
+            },
             Form::Plain | Form::Half | Form::Negated => 0.0,
         }
     }
@@ -138,7 +140,8 @@ where
         unsafe {
             let mut rows = [self.rows; ROWS];
             for r in 0..ROWS {
-                let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, tile * WIDTH + r as u32, warp::WARP_SIZE);
+                let (id, _) =
+                    warp::warp_shuffle_idx(warp::FULL_MASK, id, tile * WIDTH + r as u32, warp::WARP_SIZE);
                 rows[r] = self.row(id);
             }
             let sums = self.tile.sums(rows, unit);

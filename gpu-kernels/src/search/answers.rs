@@ -2,8 +2,9 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, distance, id, lanes_below};
+use super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
 use super::{NO_ANSWER, SearchArgs};
+use crate::neighbor::{distance, id};
 
 /// What a search has cost so far.
 #[derive(Clone, Copy)]

@@ -7,27 +7,6 @@ pub(super) const NO_KEY: u64 = u64::MAX - 1;
 /// Lanes of a warp.
 pub(super) const WARP: u32 = warp::WARP_SIZE;
 
-/// The key of an entry that is not visited, in the order of `jasper_core::Neighbor`: distance, id, unvisited bit.
-#[inline(always)]
-pub(super) fn key(distance: f32, id: u32) -> u64 {
-    let bits = (distance + 0.0).to_bits();
-    let orderable = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
-    u64::from(orderable) << 32 | u64::from(id << 1 | 1)
-}
-
-/// The vertex of a key.
-#[inline(always)]
-pub(super) fn id(key: u64) -> u32 {
-    key as u32 >> 1
-}
-
-/// The distance of a key.
-#[inline(always)]
-pub(super) fn distance(key: u64) -> f32 {
-    let bits = (key >> 32) as u32;
-    f32::from_bits(bits ^ ((!bits as i32 >> 31) as u32 | 1 << 31))
-}
-
 /// Whether both are the same vertex, visited or not.
 #[inline(always)]
 pub(super) fn is_same(a: u64, b: u64) -> bool {

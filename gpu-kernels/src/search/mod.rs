@@ -27,7 +27,7 @@ mod plan;
 mod registers;
 #[cfg(feature = "kernels")]
 mod score;
-mod shape;
+pub(crate) mod shape;
 #[cfg(feature = "kernels")]
 mod solo;
 

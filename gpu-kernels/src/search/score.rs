@@ -7,10 +7,11 @@
 use cuda_std::prelude::*;
 
 use super::SearchArgs;
-use super::frontier::{NO_KEY, WARP, key};
+use super::frontier::{NO_KEY, WARP};
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::Form;
+use crate::neighbor::key;
 use crate::tile::{Read, Tile};
 
 /// How neighbours are scored: what a search knows of its query.
@@ -152,19 +153,14 @@ where
     /// The distance that a sum stands for: the steps of the CPU's scorer.
     #[inline(always)]
     unsafe fn finish(&self, sum: f32, id: u32) -> f32 {
-        // SAFETY: the form says whether there are squared norms, and the id names a row.
-        let norm = || unsafe { global::load_readonly(self.squared_norms.at(id as usize)) };
-        let extra = |norm: f32| math::sqrt_f32((self.largest_squared_norm - norm).max(0.0));
-        match self.form {
-            Form::Plain => sum,
-            Form::Half => 0.5 * sum,
-            Form::Negated => -sum,
-            Form::Angle => 1.0 - sum / math::sqrt_f32(self.squared_norm * norm()),
-            Form::Augmented => {
-                let apart = extra(self.squared_norm) - extra(norm());
-                sum + apart * apart
-            }
-        }
+        let other = match self.form {
+            // SAFETY: these forms have squared norms, and the id names a row.
+            Form::Angle | Form::Augmented => unsafe {
+                global::load_readonly(self.squared_norms.at(id as usize))
+            },
+            Form::Plain | Form::Half | Form::Negated => 0.0,
+        };
+        self.form.distance(sum, [self.squared_norm, other], self.largest_squared_norm)
     }
 }
 

@@ -2,10 +2,10 @@
 
 /// Lanes of a tile; the steps of a row, and the rows of a tile, that are in flight together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) width: u32,
-    pub(super) steps: usize,
-    pub(super) rows: usize,
+pub(crate) struct Shape {
+    pub(crate) width: u32,
+    pub(crate) steps: usize,
+    pub(crate) rows: usize,
 }
 
 /// The shape for rows of `row_bytes`, 0 for rows of any length. The width fixes the order of additions and so the bits
@@ -13,7 +13,7 @@ pub(super) struct Shape {
 ///
 /// Rows of up to half a kilobyte are one round of steps, with 8 to 12 loads in flight in each lane; longer ones go in
 /// whole rounds of up to 15 loads (search-kernel-study.md section 3.2).
-pub(super) const fn shape(row_bytes: u32) -> Shape {
+pub(crate) const fn shape(row_bytes: u32) -> Shape {
     let (width, steps, rows) = match row_bytes {
         128 => (4, 2, 4),
         192 => (4, 3, 4),
@@ -32,7 +32,7 @@ pub(super) const fn shape(row_bytes: u32) -> Shape {
 }
 
 /// Whether rows of `row_bytes` are one round of steps, so that the query stays in registers.
-pub(super) const fn is_one_round(row_bytes: u32) -> bool {
+pub(crate) const fn is_one_round(row_bytes: u32) -> bool {
     let Shape { width, steps, .. } = shape(row_bytes);
     row_bytes != 0 && (row_bytes / 16).div_ceil(width) as usize == steps
 }

@@ -5,10 +5,11 @@ use cuda_std::prelude::*;
 use super::SearchArgs;
 use super::answers::{self, Work};
 use super::filter::Filter;
-use super::frontier::{Frontier, NO_KEY, WARP, id, lanes_below};
+use super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
 use super::layout::{Layout, Needs};
 use super::score::Scorer;
 use crate::graph::NO_ROW;
+use crate::neighbor::id;
 
 /// One search, by the warp that this thread is of; as many a block as it has warps.
 ///

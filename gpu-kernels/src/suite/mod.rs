@@ -7,6 +7,7 @@ mod back_edges;
 mod distances;
 mod groups;
 mod knn;
+mod prune;
 mod scan;
 mod sort;
 pub mod twin;
@@ -15,6 +16,7 @@ pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use distances::distances_agree_with_the_twin;
 pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
+pub use prune::{links_agree_with_the_twin, merges_agree_with_the_twin};
 pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
 pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
 
@@ -28,6 +30,8 @@ macro_rules! tests_of_the_suite {
             exact_knn_agrees_with_the_twin
             exact_knn_searches_in_parts
             groups_agree_with_the_twin
+            links_agree_with_the_twin
+            merges_agree_with_the_twin
             scans_agree_with_the_twin
             scans_end_at_their_length
             sorts_agree_with_the_twin

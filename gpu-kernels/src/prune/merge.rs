@@ -1,0 +1,216 @@
+//! The row of a vertex with the edges that are new to it.
+
+use cuda_std::prelude::*;
+
+use super::keep::{Memory, keep, warp_number, warps};
+use super::layout::merge_capacity;
+use super::sort::sort;
+use super::space::Space;
+use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
+use crate::graph::NO_ROW;
+use crate::neighbor;
+
+/// Behind all candidates.
+const NO_CANDIDATE: u64 = u64::MAX;
+
+/// Appends the new edges of one target while there is room, else prunes old and new; one block a target.
+///
+/// # Safety
+/// The arguments are what [`MergeArgs`] says, and the launch is the one planned for them.
+#[inline(always)]
+pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
+    let group = thread::block_idx_x() as usize;
+    let prune = &args.prune;
+    let stride = prune.graph.links_stride;
+    // SAFETY: the whole block comes to every step, or leaves here; reads and writes are in the places of this target.
+    unsafe {
+        let [begin, end] = [group, group + 1].map(|group| global::load_readonly(args.begins.at(group)));
+        let target = (global::load_readonly(args.keys.at(begin as usize)) >> 32) as u32;
+        if thread::thread_idx_x() == 0 {
+            global::store(args.vertices.at(group), target);
+        }
+        if target == NO_ROW {
+            return;
+        }
+        let memory = Memory::carve(prune, merge_capacity(prune.max_candidates, prune.max_degree));
+        let ids = args.ids.from(group * stride as usize);
+        let degree = old_row(prune, target, &memory);
+        let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
+        let fresh = new_edges(&args, begin as usize, edges, degree, &memory);
+        let mut kept = degree + fresh;
+        if kept <= prune.max_degree {
+            sort(pad(memory.keys, edges), edges.next_power_of_two());
+            write(stride, |place| {
+                let id = match place {
+                    _ if place < degree => memory.old.add(place).load(),
+                    _ if place < kept => neighbor::id(memory.keys.add(place - degree).load()),
+                    _ => NO_ROW,
+                };
+                global::store(ids.at(place as usize), id);
+            });
+            return;
+        }
+        let space = S::new(&prune.graph, prune.form);
+        score_old(&space, prune, target, degree, memory.old, memory.keys.add(edges));
+        settle(degree, memory.keys.add(edges), memory.settled_len);
+        let len = edges + degree;
+        sort(pad(memory.keys, len), len.next_power_of_two());
+        let take = |place: u32, key: u64| {
+            if thread::thread_idx_x() == 0 {
+                global::store(ids.at(place as usize), neighbor::id(key));
+            }
+        };
+        kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), take);
+        write(stride, |place| {
+            if place >= kept {
+                global::store(ids.at(place as usize), NO_ROW);
+            }
+        });
+    }
+}
+
+/// Calls `work` for every place below `len` that falls to this thread.
+#[inline(always)]
+fn write(len: u32, work: impl Fn(u32)) {
+    let mut place = thread::thread_idx_x();
+    while place < len {
+        work(place);
+        place += thread::block_dim_x();
+    }
+}
+
+/// Fills up with keys of no candidate, to the power of two that a sort takes. Whole block; a barrier behind.
+///
+/// # Safety
+/// There is room.
+#[inline(always)]
+unsafe fn pad(keys: Shared<u64>, len: u32) -> Shared<u64> {
+    // SAFETY: behind what there is, a place of one thread.
+    unsafe {
+        write(len.next_power_of_two() - len, |place| keys.add(len + place).store(NO_CANDIDATE));
+        thread::sync_threads();
+    }
+    keys
+}
+
+/// Brings the row of `target` to shared memory; returns its length. Whole block; a barrier.
+///
+/// # Safety
+/// As for [`merge`].
+#[inline(always)]
+unsafe fn old_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
+    let stride = args.graph.links_stride;
+    let row = args.graph.links.from(target as usize * stride as usize);
+    let (mut degree, mut first) = (0, 0);
+    // SAFETY: places are below the stride; the whole block comes to every barrier.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            memory.fresh.store(0);
+        }
+        while first < stride {
+            let place = first + thread::thread_idx_x();
+            let id = if place < stride { global::load_readonly(row.at(place as usize)) } else { NO_ROW };
+            if id != NO_ROW {
+                memory.old.add(place).store(id);
+            }
+            degree += thread::sync_threads_count(id != NO_ROW);
+            first += thread::block_dim_x();
+        }
+        if thread::thread_idx_x() == 0 {
+            memory.settled_len.store(degree);
+        }
+    }
+    degree
+}
+
+/// Brings the edges from `begin` on to shared memory as candidates, but for those that the old row has; returns how many
+/// that leaves. Whole block; a barrier.
+///
+/// # Safety
+/// As for [`merge`].
+#[inline(always)]
+unsafe fn new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, memory: &Memory) -> u32 {
+    let (mut edge, mut fresh) = (warp_number(), 0);
+    // SAFETY: a warp takes an edge, which is the same in all its lanes; the old row is behind a barrier.
+    unsafe {
+        while edge < edges {
+            let source = global::load_streaming(args.sources.at(begin + edge as usize));
+            let (mut known, mut first) = (false, 0);
+            while first < degree {
+                let place = first + warp::lane_id();
+                let here = place < degree && memory.old.add(place).load() == source;
+                known |= warp::warp_vote_any(warp::FULL_MASK, here);
+                first += warp::WARP_SIZE;
+            }
+            if warp::lane_id() == 0 {
+                let orderable = global::load_streaming(args.keys.at(begin + edge as usize)) as u32;
+                let key = if known { NO_CANDIDATE } else { neighbor::edge(orderable, source) };
+                memory.keys.add(edge).store(key);
+            }
+            fresh += u32::from(!known);
+            edge += warps();
+        }
+        if warp::lane_id() == 0 && fresh > 0 {
+            memory.fresh.atomic_add(fresh);
+        }
+        thread::sync_threads();
+        memory.fresh.load()
+    }
+}
+
+/// Scores the old row. Whole block; a barrier.
+///
+/// # Safety
+/// As for [`merge`]; `keys` has room for it.
+#[inline(always)]
+unsafe fn score_old<S: Space>(
+    space: &S,
+    args: &PruneArgs,
+    target: u32,
+    degree: u32,
+    old: Shared<u32>,
+    keys: Shared<u64>,
+) {
+    let mut first = warp_number() * S::TOGETHER;
+    // SAFETY: whole warps come to every distance, those without a vertex with the target in its place.
+    unsafe {
+        let near = space.near(target);
+        while first < degree {
+            let place = first + S::place();
+            let there = S::place() < S::TOGETHER && place < degree;
+            let id = if there { old.add(place).load() } else { target };
+            let distance = space.distance(&near, id);
+            if there {
+                keys.add(place).store(neighbor::key(distance, id));
+            }
+            first += warps() * S::TOGETHER;
+        }
+        if thread::thread_idx_x() == 0 {
+            atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(degree));
+        }
+        thread::sync_threads();
+    }
+}
+
+/// Marks the head of a row as settled: a prune writes its row nearest first, and later edges are appended, so that the
+/// head that rises is what it kept. Now and then the first of the appended is farther still, and goes uncompared with
+/// that head until it is crowded. Whole block; a barrier.
+///
+/// # Safety
+/// There are `degree` keys, which is also what `settled_len` holds; a barrier has passed since they were written.
+#[inline(always)]
+unsafe fn settle(degree: u32, keys: Shared<u64>, settled_len: Shared<u32>) {
+    // SAFETY: marks are made when nobody compares any more, each by one thread.
+    unsafe {
+        write(degree.saturating_sub(1), |place| {
+            if keys.add(place).load() > keys.add(place + 1).load() {
+                settled_len.atomic_min(place + 1);
+            }
+        });
+        thread::sync_threads();
+        write(settled_len.load(), |place| {
+            let key = keys.add(place);
+            key.store(key.load() & !neighbor::UNVISITED);
+        });
+    }
+}
