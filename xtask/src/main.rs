@@ -7,12 +7,14 @@
 //! | [`site`] | the book and the reference, as one folder of pages |
 //! | [`ptx`] | the kernels' PTX: built, held against its sources, measured |
 //! | [`bundle`] | what a machine with a GPU and no Rust needs, in one folder |
+//! | [`figures`] | the book's plots and tables, from measurements |
 //!
 //! [`workspace`] reads the repository for all of them, [`process`] starts the other programs.
 
 #![forbid(unsafe_code)]
 
 mod bundle;
+mod figures;
 mod process;
 mod ptx;
 mod site;
@@ -36,7 +38,8 @@ usage: cargo xtask CHORE
             compare the committed PTX with its sources, and with a new build if its compiler is installed
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
-  bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust";
+  bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust
+  figures   draw the measurements of docs/measurements, and put them into the pages of the book";
 
 fn main() -> ExitCode {
     let chores: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         ["ptx", "check"] => ptx::check::run,
         ["ptx", "report"] => ptx::report::run,
         ["bundle"] => bundle::run,
+        ["figures"] => figures::run,
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

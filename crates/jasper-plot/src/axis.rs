@@ -21,7 +21,8 @@ enum Scale {
 }
 
 /// Recalls that a reader may want to find.
-const RECALLS: [f64; 13] = [0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999];
+const RECALLS: [f64; 13] =
+    [0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999];
 /// A recall of 1 lies at infinity; it is drawn here.
 const FULL: f64 = 0.99995;
 

@@ -1,0 +1,131 @@
+//! The book's figures, from measurements: lines of JSON in `docs/measurements` become plots and tables of its pages.
+//!
+//! A page says where a figure goes, and keeps what was put there:
+//!
+//! ```text
+//! <!-- figure: search-recall -->
+//! ![..](img/search-recall.svg)
+//! <!-- end -->
+//! ```
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`lines`] | what was measured |
+//! | [`plots`] | curves as SVG |
+//! | [`tables`] | numbers as Markdown |
+//! | [`page`] | figures put into pages |
+
+mod lines;
+mod page;
+mod plots;
+mod tables;
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace::Workspace;
+use lines::Lines;
+
+/// Where measurements are kept.
+const MEASUREMENTS: &str = "docs/measurements";
+/// Where pages are, and their pictures below.
+const PAGES: &str = "docs/src";
+/// What the peers reach, for the plots.
+const PEERS: &str = "benches/peers/h200.json";
+
+/// A plot, and a table below it.
+#[derive(Debug, Default, PartialEq)]
+struct Figure {
+    /// SVG, where there is something to draw.
+    plot: Option<Plot>,
+    /// Markdown; nothing where there is nothing to say.
+    table: String,
+}
+
+/// A picture of a page.
+#[derive(Debug, PartialEq)]
+struct Plot {
+    /// What it shows, for who cannot see it.
+    text: String,
+    svg: String,
+}
+
+/// Draws all figures and puts them into their pages.
+///
+/// # Errors
+/// When a measurement cannot be read, or a page names a figure that does not exist.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    let lines = Lines::read(&workspace.root.join(MEASUREMENTS))?;
+    let peers = fs::read_to_string(workspace.root.join(PEERS)).context(PEERS)?;
+    let figures = figures(&lines, &serde_json::from_str(&peers).context(PEERS)?)?;
+    let pages = workspace.root.join(PAGES);
+    for (name, figure) in &figures {
+        if let Some(plot) = &figure.plot {
+            fs::write(pages.join(page::picture(name)), &plot.svg)?;
+        }
+    }
+    let mut shown = 0;
+    for file in workspace.files.iter().filter(|file| file.starts_with(PAGES) && file.ends_with(".md")) {
+        let text = fs::read_to_string(workspace.root.join(file))?;
+        let (new, count) = page::fill(&text, &figures).with_context(|| file.clone())?;
+        shown += count;
+        if new != text {
+            fs::write(workspace.root.join(file), new)?;
+            println!("{file}");
+        }
+    }
+    ensure!(shown > 0, "no page shows a figure");
+    println!("{shown} figures of {} lines", lines.len());
+    Ok(())
+}
+
+/// Every figure, by its name.
+fn figures(lines: &Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figure)>> {
+    let mut figures = vec![
+        (
+            "search-recall".to_owned(),
+            Figure { plot: plots::recall(lines, peers)?, table: tables::recall(lines, 10) },
+        ),
+        ("search-recall-100".to_owned(), Figure { plot: None, table: tables::recall(lines, 100) }),
+        ("search-widths".to_owned(), Figure { plot: plots::widths(lines)?, table: tables::widths(lines) }),
+        ("search-many".to_owned(), Figure { plot: None, table: tables::many(lines) }),
+        ("search-latency".to_owned(), Figure { plot: None, table: tables::latency(lines) }),
+        ("search-graphs".to_owned(), Figure { plot: None, table: tables::graphs(lines) }),
+    ];
+    for name in VARIANTS {
+        let figure = Figure { plot: plots::variants(lines, name)?, table: tables::variants(lines, name) };
+        figures.push((format!("search-{}", name.replace(' ', "-")), figure));
+    }
+    Ok(figures)
+}
+
+/// Tables of variants, as the program that measures them names them.
+const VARIANTS: [&str; 6] =
+    ["filter of seen ids", "expansions a step", "threads a query", "queries a block", "loads", "tile width"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn without_measurements_figures_are_empty() {
+        let figures = figures(&Lines::default(), &json!({})).unwrap();
+        assert_eq!(figures.len(), 6 + VARIANTS.len());
+        assert!(figures.iter().all(|(_, figure)| *figure == Figure::default()));
+    }
+
+    #[test]
+    fn every_figure_comes_from_its_lines() {
+        let not_measured = ["search-expansions-a-step", "search-threads-a-query", "search-queries-a-block"];
+        let not_measured = [&not_measured[..], &["search-loads", "search-tile-width"]].concat();
+        for (name, figure) in figures(&lines::sample(), &json!({})).unwrap() {
+            if not_measured.contains(&name.as_str()) {
+                assert_eq!(figure, Figure::default(), "{name}");
+            } else {
+                assert!(figure.table.starts_with("| "), "{name}: {}", figure.table);
+            }
+        }
+    }
+}

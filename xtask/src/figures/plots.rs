@@ -1,0 +1,156 @@
+//! Curves as SVG: a chart for each set, series of ours in full lines and those of others dashed.
+
+use anyhow::Result;
+use jasper_plot::{Axis, Chart, Series, svg};
+use serde_json::Value;
+
+use super::Plot;
+use super::lines::{Lines, Subject, distinct, number, subjects, text};
+
+/// The widest recall axis begins here: below, nobody searches.
+const LEAST_RECALL: f64 = 0.8;
+
+/// Recall@10 against queries a second, with the front of all peers.
+///
+/// # Errors
+/// Those of the drawing library.
+pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
+    let fronts: Vec<&Value> = lines.of("front").into_iter().filter(|line| line["k"] == 10).collect();
+    let charts = distinct(&fronts, "set").into_iter().map(|set| {
+        let of_set = fronts.iter().filter(|line| line["set"] == *set);
+        let mut series: Vec<(String, Vec<(f64, f64)>, bool)> = of_set
+            .map(|line| (text(line, "element").to_owned(), pairs(&line["points"], 0, 1), false))
+            .collect();
+        let set = set.as_str().unwrap_or_default();
+        let of_peers = pairs(&peers[set]["front"], 0, 1);
+        if !of_peers.is_empty() {
+            series.push(("best peer".into(), of_peers, true));
+        }
+        chart(set, "recall@10", Axis::of_recall, series)
+    });
+    let title = "Recall@10 and queries a second";
+    sheet(
+        title,
+        &conditions(lines),
+        charts.collect(),
+        "recall@10 against queries per second, beside the best peer",
+    )
+}
+
+/// Queries a second by beam width.
+///
+/// # Errors
+/// As above.
+pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
+    let widths: Vec<&Value> = lines.of("widths").into_iter().filter(|line| line["k"] == 10).collect();
+    let charts = distinct(&widths, "set").into_iter().map(|set| {
+        let of_set = widths.iter().filter(|line| line["set"] == *set);
+        let series = of_set
+            .map(|line| (text(line, "element").to_owned(), pairs(&line["points"], 0, 1), false))
+            .collect();
+        chart(set.as_str().unwrap_or_default(), "beam width", Axis::of_doublings, series)
+    });
+    let title = "Beam width and queries a second";
+    sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
+}
+
+/// One table of variants: queries a second by beam width.
+///
+/// # Errors
+/// As above.
+pub fn variants(lines: &Lines, table: &str) -> Result<Option<Plot>> {
+    let of_table: Vec<&Value> =
+        lines.of("variant").into_iter().filter(|line| line["table"] == table).collect();
+    let charts = subjects(&of_table).into_iter().map(|subject| chart_of_variants(&of_table, subject));
+    let mut title = table.to_owned();
+    title[..1].make_ascii_uppercase();
+    let shown = format!("queries per second by beam width: {table}");
+    sheet(&title, &conditions(lines), charts.collect(), &shown)
+}
+
+fn chart_of_variants(lines: &[&Value], subject: Subject<'_>) -> Chart {
+    let of_subject: Vec<&Value> = lines.iter().copied().filter(|line| subject.is_of(line)).collect();
+    let series = distinct(&of_subject, "row").into_iter().map(|row| {
+        let of_row = of_subject.iter().filter(|line| line["row"] == *row);
+        let points =
+            of_row.map(|line| (number(&line["beam_width"]), number(&line["queries_per_second"]))).collect();
+        (row.as_str().unwrap_or_default().to_owned(), points, false)
+    });
+    chart(&subject.to_string(), "beam width", Axis::of_doublings, series.collect())
+}
+
+/// A chart of queries a second over something.
+fn chart(
+    title: &str,
+    x: &str,
+    axis: fn(String, std::vec::IntoIter<f64>) -> Axis,
+    series: Vec<(String, Vec<(f64, f64)>, bool)>,
+) -> Chart {
+    let all: Vec<(f64, f64)> = series.iter().flat_map(|(_, points, _)| points.iter().copied()).collect();
+    let values = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).collect::<Vec<f64>>();
+    let draw = |(name, points, dashed): (String, Vec<(f64, f64)>, bool)| {
+        let line = Series::line(name, points);
+        if dashed { line.dashed() } else { line }
+    };
+    Chart {
+        title: title.into(),
+        x: axis(x.into(), values(|point| point.0).into_iter()),
+        y: Axis::of_rate("queries per second", values(|point| point.1).into_iter()),
+        series: series.into_iter().map(draw).collect(),
+    }
+}
+
+/// Pairs of two places of each point; those of too little recall are left out.
+fn pairs(points: &Value, x: usize, y: usize) -> Vec<(f64, f64)> {
+    let points = points.as_array().map(Vec::as_slice).unwrap_or_default();
+    let pairs = points.iter().map(|point| (number(&point[x]), number(&point[y])));
+    pairs.filter(|&(x, _)| x >= LEAST_RECALL).collect()
+}
+
+fn conditions(lines: &Lines) -> String {
+    format!("One {} · batches of 10,000 queries on the device · 64 edges a vertex", lines.device())
+}
+
+fn sheet(title: &str, subtitle: &str, charts: Vec<Chart>, shown: &str) -> Result<Option<Plot>> {
+    if charts.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Plot { text: shown.into(), svg: svg(title, subtitle, &charts)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::lines::sample;
+    use serde_json::json;
+
+    fn says(plot: &Plot, what: &str) -> bool {
+        plot.svg.lines().any(|line| line == what)
+    }
+
+    #[test]
+    fn peers_are_drawn_beside_us() {
+        let peers = json!({"sift-1m": {"front": [[0.5, 9e6], [0.95, 3.4e6], [0.99, 1.2e6]]}});
+        let plot = recall(&sample(), &peers).unwrap().unwrap();
+        for text in ["sift-1m", "deep-1m", "u8", "f16", "best peer", "recall@10", "0.95"] {
+            assert!(says(&plot, text), "{text}");
+        }
+        assert!(!says(&plot, "0.5"), "too little recall is not shown");
+    }
+
+    #[test]
+    fn variants_share_a_chart() {
+        let plot = variants(&sample(), "filter of seen ids").unwrap().unwrap();
+        for text in ["Filter of seen ids", "visited mark alone", "1024 slots", "sift-1m, u8", "16"] {
+            assert!(says(&plot, text), "{text}");
+        }
+        assert_eq!(variants(&sample(), "loads").unwrap(), None);
+    }
+
+    #[test]
+    fn widths_are_doublings() {
+        let plot = widths(&sample()).unwrap().unwrap();
+        assert!(says(&plot, "1024") && says(&plot, "beam width"));
+        assert_eq!(widths(&Lines::default()).unwrap(), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! Numbers as Markdown. A table of nothing is empty.
+
+use serde_json::Value;
+
+use super::lines::{Lines, Subject, distinct, number, subjects, text};
+
+/// Beam widths whose work is told.
+const WIDTHS: [u64; 6] = [10, 16, 32, 64, 128, 256];
+
+/// Million queries a second at equal recall@`k`, with the ratio to the best peer, and the most recall there is.
+pub fn recall(lines: &Lines, k: u64) -> String {
+    let of_k = |line: &&Value| line["k"] == k;
+    let equal: Vec<&Value> = lines.of("equal_recall").into_iter().filter(of_k).collect();
+    let widths: Vec<&Value> = lines.of("widths").into_iter().filter(of_k).collect();
+    let recalls = distinct(&equal, "recall");
+    let mut table = Table::new(
+        ["set, rows".into()]
+            .into_iter()
+            .chain(recalls.iter().map(|recall| recall.to_string()))
+            .chain(["most".into()]),
+    );
+    for subject in subjects(&equal) {
+        let mut row = vec![subject.to_string()];
+        for recall in &recalls {
+            let at = equal.iter().find(|line| subject.is_of(line) && line["recall"] == **recall);
+            row.push(at.map_or("-".into(), |line| speed(line)));
+        }
+        let widest = widths.iter().find(|line| subject.is_of(line));
+        row.push(widest.map_or("-".into(), |line| format!("{:.4}", number(&line["widest_recall"]))));
+        table.push(row);
+    }
+    table.markdown()
+}
+
+/// What each width costs: queries a second, recall, work, bytes over the rate of a copy.
+pub fn widths(lines: &Lines) -> String {
+    let mut table = Table::new(
+        ["set, rows", "beam width", "M queries/s", "recall@10", "hops", "distances", "GB/s", "of a copy"]
+            .map(String::from),
+    );
+    for line in lines.of("widths").into_iter().filter(|line| line["k"] == 10) {
+        let mut name = Subject { set: text(line, "set"), element: text(line, "element") }.to_string();
+        let points = line["points"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for point in points.iter().filter(|point| WIDTHS.iter().any(|width| point[0] == *width)) {
+            let at = |place: usize| number(&point[place]);
+            table.push(vec![
+                std::mem::take(&mut name),
+                format!("{}", at(0)),
+                millions(at(1)),
+                format!("{:.4}", at(2)),
+                format!("{:.1}", at(3)),
+                thousands(at(4)),
+                thousands(at(5)),
+                percent(at(6)),
+            ]);
+        }
+    }
+    table.markdown()
+}
+
+/// Batches of many queries, at the settings that reach a recall.
+pub fn many(lines: &Lines) -> String {
+    let mut table =
+        Table::new(["set, rows", "queries", "beam width", "recall@10", "M queries/s"].map(String::from));
+    for line in lines.of("batch") {
+        table.push(vec![
+            format!("{}, {}", text(line, "set"), text(line, "element")),
+            thousands(number(&line["queries"])),
+            line["beam_width"].to_string(),
+            format!("{:.4}", number(&line["recall"])),
+            millions(number(&line["queries_per_second"])),
+        ]);
+    }
+    table.markdown()
+}
+
+/// Microseconds of one call, by its queries: the fastest team of each set.
+pub fn latency(lines: &Lines) -> String {
+    let all = lines.of("latency");
+    let mut table = Table::new(
+        ["set, rows", "queries", "team", "recall@10", "median µs", "99th percentile", "best peer"]
+            .map(String::from),
+    );
+    for subject in subjects(&all) {
+        for queries in distinct(&all, "queries") {
+            let of_call = all.iter().filter(|line| subject.is_of(line) && line["queries"] == *queries);
+            let fastest = of_call.min_by(|a, b| number(&a["median_us"]).total_cmp(&number(&b["median_us"])));
+            let Some(line) = fastest else { continue };
+            table.push(vec![
+                subject.to_string(),
+                queries.to_string(),
+                format!("{} warps, {} a step", line["warps"], line["expansions"]),
+                format!("{:.4}", number(&line["recall"])),
+                format!("{:.0}", number(&line["median_us"])),
+                format!("{:.0}", number(&line["p99_us"])),
+                line["peer_us"].as_f64().map_or("-".into(), |us| format!("{us:.0}")),
+            ]);
+        }
+    }
+    table.markdown()
+}
+
+/// How long graphs took to build.
+pub fn graphs(lines: &Lines) -> String {
+    let mut table = Table::new(["set", "built on", "seconds", "rows a second"].map(String::from));
+    for line in lines.of("build") {
+        table.push(vec![
+            text(line, "set").to_owned(),
+            format!("{}, {} threads", text(line, "device"), line["threads"]),
+            format!("{:.1}", number(&line["seconds"])),
+            thousands(number(&line["rows_per_second"])),
+        ]);
+    }
+    table.markdown()
+}
+
+/// One table of variants: million queries a second by beam width, in brackets the recall@10.
+pub fn variants(lines: &Lines, name: &str) -> String {
+    let of_table: Vec<&Value> =
+        lines.of("variant").into_iter().filter(|line| line["table"] == name).collect();
+    let widths = distinct(&of_table, "beam_width");
+    let mut table = Table::new(
+        ["set, rows".into(), name.into()].into_iter().chain(widths.iter().map(|width| width.to_string())),
+    );
+    for subject in subjects(&of_table) {
+        let mut name = subject.to_string();
+        for row in distinct(&of_table, "row") {
+            let of_row = |line: &&&Value| subject.is_of(line) && line["row"] == *row;
+            let cell = |width: &&Value| {
+                let line = of_table.iter().filter(of_row).find(|line| line["beam_width"] == **width);
+                line.map_or("-".into(), |line| {
+                    format!(
+                        "{} ({:.3})",
+                        millions(number(&line["queries_per_second"])),
+                        number(&line["recall"])
+                    )
+                })
+            };
+            let cells: Vec<String> = widths.iter().map(cell).collect();
+            table.push(
+                [std::mem::take(&mut name), row.as_str().unwrap_or_default().into()]
+                    .into_iter()
+                    .chain(cells)
+                    .collect(),
+            );
+        }
+    }
+    table.markdown()
+}
+
+/// `18.4 M (5.4)`: queries a second and the ratio to the best peer; `>` where the fastest setting has more recall.
+fn speed(line: &Value) -> String {
+    let mark = if line["at_least"] == true { ">" } else { "" };
+    let ratio = line["ratio"].as_f64().map_or(String::new(), |ratio| format!(" ({ratio:.2})"));
+    format!("{mark}{}{ratio}", millions(number(&line["queries_per_second"])))
+}
+
+/// To three digits.
+fn millions(number: f64) -> String {
+    let millions = number / 1e6;
+    let decimals = if millions >= 10.0 {
+        1
+    } else if millions >= 1.0 {
+        2
+    } else {
+        3
+    };
+    format!("{millions:.decimals$}")
+}
+
+/// `1,234,567`
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", 100.0 * share)
+}
+
+/// Rows under a head; the first column holds names, the others numbers.
+struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: impl IntoIterator<Item = String>) -> Self {
+        Self { head: head.into_iter().collect(), rows: Vec::new() }
+    }
+
+    fn push(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    fn markdown(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule = format!("| --- |{}\n", " ---: |".repeat(self.head.len() - 1));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        line(&self.head) + &rule + &rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::lines::sample;
+
+    #[test]
+    fn recall_is_beside_the_best_peer() {
+        let expected = "| set, rows | 0.9 | 0.95 | most |\n| --- | ---: | ---: | ---: |\n\
+                        | sift-1m, u8 | >24.1 (3.84) | 18.4 (5.40) | 0.9993 |\n| deep-1m, f16 | - | 0.980 | 0.9990 |\n";
+        assert_eq!(recall(&sample(), 10), expected);
+        assert_eq!(recall(&sample(), 100).lines().count(), 3);
+    }
+
+    #[test]
+    fn widths_tell_their_work() {
+        let table = widths(&sample());
+        assert!(table.contains("|  | 16 | 18.4 | 0.9500 | 18.1 | 1,043 | 4,600 | 108% |"), "{table}");
+        assert!(!table.contains("| 1024 |"), "only widths that are asked for are shown: {table}");
+    }
+
+    #[test]
+    fn the_fastest_team_is_told() {
+        let table = latency(&sample());
+        assert!(
+            table.contains("| sift-1m, u8 | 1 | 8 warps, 2 a step | 0.9510 | 61 | 75 | 248 |"),
+            "{table}"
+        );
+        assert_eq!(table.lines().count(), 3, "{table}");
+    }
+
+    #[test]
+    fn variants_are_rows() {
+        let table = variants(&sample(), "filter of seen ids");
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(
+            rows,
+            [
+                "| sift-1m, u8 | visited mark alone | 9.00 (0.930) | 7.00 (0.960) |",
+                "|  | 1024 slots | 12.0 (0.930) | - |"
+            ]
+        );
+    }
+
+    #[test]
+    fn batches_and_builds_are_listed() {
+        assert!(
+            many(&sample()).contains("| sift-1m, u8 | 100,000 | 16 | 0.9500 | 23.3 |"),
+            "{}",
+            many(&sample())
+        );
+        assert!(
+            graphs(&sample()).contains("| sift-1m | cpu, 16 threads | 25.5 | 39,216 |"),
+            "{}",
+            graphs(&sample())
+        );
+    }
+}
