@@ -9,7 +9,7 @@ const ID: u32 = 4;
 /// Ids that are scored at once: room for them there always is.
 const BATCH: u32 = 32;
 /// Keys that wait to be merged into a list in shared memory.
-pub(super) const WAITING: u32 = 64;
+pub(super) const WAITING: u32 = 32;
 
 /// What of a kernel decides how much shared memory its teams have.
 #[derive(Clone, Copy, Debug)]

@@ -30,6 +30,10 @@ mod score;
 pub(crate) mod shape;
 #[cfg(feature = "kernels")]
 mod solo;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "kernels")]
+mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::Search;

@@ -1,0 +1,161 @@
+//! Every frontier against the definition: the nearest of all that was ever offered, each picked once.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use cuda_std::emulator::Emulator;
+use cuda_std::prelude::*;
+use jasper_core::{Neighbor, VectorId, synthetic};
+use rand::{Rng, RngExt};
+
+use super::frontier::{Frontier, NO_KEY, WARP};
+use super::registers::Registers;
+use super::wide::Wide;
+
+/// Bytes of shared memory, enough for every frontier.
+const SHARED: u32 = 16 << 10;
+
+/// What is asked of a frontier.
+enum Step {
+    /// A key of each lane.
+    Offer(Vec<u64>),
+    Pick,
+    /// So many of the nearest that are not visited.
+    Unvisited(u32),
+}
+
+/// What a frontier answers: of each pick the key, and of each look at the unvisited those of the first lanes.
+type Answers = Vec<u64>;
+
+/// The definition: every vertex offered, in order, and whether it was picked.
+#[derive(Default)]
+struct Model(BTreeMap<u64, bool>);
+
+impl Model {
+    fn answers(&mut self, steps: &[Step], width: u32) -> Answers {
+        let mut answers = Answers::new();
+        for step in steps {
+            match step {
+                Step::Offer(keys) => {
+                    for key in keys.iter().filter(|key| **key != NO_KEY) {
+                        self.0.entry(*key).or_default();
+                    }
+                }
+                Step::Pick => {
+                    let mut nearest = self.0.iter_mut().take(width as usize).filter(|entry| !*entry.1);
+                    answers.push(nearest.next().map_or(NO_KEY, |(key, visited)| {
+                        *visited = true;
+                        *key
+                    }));
+                }
+                Step::Unvisited(count) => {
+                    let nearest = self.0.iter().take(width as usize).filter(|entry| !*entry.1);
+                    let nearest = nearest.map(|(key, _)| *key).chain(std::iter::repeat(NO_KEY));
+                    answers.extend(nearest.take(*count as usize));
+                }
+            }
+        }
+        let entries = self.0.iter().map(|(key, visited)| key & !u64::from(*visited));
+        answers.extend(entries.take(width as usize));
+        answers
+    }
+}
+
+/// What `F` answers, and its entries at the end.
+fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
+    let answers = Mutex::new(Answers::new());
+    let answer = |key| answers.lock().unwrap().push(key);
+    // SAFETY: one whole warp with memory of its own, and conditions that are the same in all lanes.
+    let run = || unsafe {
+        let lane = warp::lane_id();
+        let mut frontier = F::new(width, shared::dynamic_shared_mem());
+        let mut is_settled = true;
+        for step in steps {
+            match step {
+                Step::Offer(keys) => {
+                    frontier.offer(keys[lane as usize]);
+                    is_settled = false;
+                }
+                Step::Pick => {
+                    let key = frontier.pick();
+                    is_settled |= key == NO_KEY;
+                    if lane == 0 {
+                        answer(key);
+                    }
+                }
+                Step::Unvisited(count) => {
+                    let key = frontier.unvisited(*count);
+                    is_settled = true;
+                    for place in 0..*count {
+                        let (key, _) = warp::warp_shuffle_idx(warp::FULL_MASK, key, place, WARP);
+                        if lane == 0 {
+                            answer(key);
+                        }
+                    }
+                }
+            }
+        }
+        if !is_settled {
+            frontier.unvisited(0);
+        }
+        for place in 0..width {
+            let key = frontier.entry(place);
+            if lane == 0 && key != NO_KEY {
+                answer(key);
+            }
+        }
+    };
+    Emulator::new(seed).launch("frontier", (1, 1), WARP, SHARED, run).unwrap();
+    answers.into_inner().unwrap()
+}
+
+/// Steps like those of a search: neighbours come again and again, from far to near, and many are equally far. One key
+/// in `fill` is offered; picks come one by one or several together.
+fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> {
+    let key = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, VectorId::new(id ^ 3)).to_bits();
+    let mut all = Vec::new();
+    for at in 0..len {
+        let nearest = vertices - vertices * at as u32 / len as u32;
+        for _ in 0..rng.random_range(0..3) {
+            let lane = |_| {
+                let id = rng.random_range(nearest / 2..vertices);
+                if rng.random_range(0..fill) == 0 { key(id) } else { NO_KEY }
+            };
+            all.push(Step::Offer((0..WARP).map(lane).collect()));
+        }
+        all.extend((0..rng.random_range(0..4)).map(|_| Step::Pick));
+        if rng.random_range(0..20) == 0 {
+            all.push(Step::Unvisited(rng.random_range(0..5)));
+        }
+    }
+    // Until nothing is left to pick.
+    if rng.random() {
+        all.extend((0..vertices).map(|_| Step::Pick));
+    }
+    all
+}
+
+fn agrees<F: Frontier>(widths: &[u32]) {
+    for (seed, &width) in widths.iter().enumerate() {
+        for (vertices, fill) in [(width / 2 + 1, 2), (width + width / 3 + 40, 1), (width * 4 + 40, 8)] {
+            let seed = seed as u64;
+            let mut rng = synthetic::rng(seed);
+            let steps = steps(&mut rng, 60, vertices, fill);
+            let expected = Model::default().answers(&steps, width);
+            let found = answers::<F>(&steps, width, seed);
+            assert_eq!(found, expected, "width {width}, {vertices} vertices, one key in {fill}");
+        }
+    }
+}
+
+#[test]
+fn registers_hold_the_nearest_of_all() {
+    agrees::<Registers<1>>(&[1, 2, 7, 31, 32]);
+    agrees::<Registers<2>>(&[1, 33, 63, 64]);
+    agrees::<Registers<4>>(&[1, 65, 100, 127, 128]);
+}
+
+#[test]
+fn shared_memory_holds_the_nearest_of_all() {
+    agrees::<Wide>(&[1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024]);
+}
