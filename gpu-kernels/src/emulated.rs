@@ -1,5 +1,7 @@
 //! The emulator as a stream: every launch runs at once, and is checked.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use cuda_std::emulator::{self, Emulator, Fault};
 
@@ -37,6 +39,23 @@ impl Stream for EmulatedStream {
 
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
         Ok(self.emulator.upload(&name::<T>(values.len()), values))
+    }
+
+    /// In pieces of two granules, so that small tests already have more than one.
+    fn write<T: Pod, E: From<Fault>>(
+        &self,
+        buffer: &mut Self::Buffer<T>,
+        len: usize,
+        granule: usize,
+        mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut values = vec![T::zeroed(); len];
+        let piece = 2 * granule.max(1);
+        for (i, out) in values.chunks_mut(piece).enumerate() {
+            fill(i * piece..i * piece + out.len(), out)?;
+        }
+        buffer.write(&values);
+        Ok(())
     }
 
     fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Fault> {

@@ -1,5 +1,7 @@
 //! Ordered work on one device, real or emulated.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 
 use crate::{In, Kernel, Out};
@@ -29,6 +31,24 @@ pub trait Stream {
     /// # Errors
     /// When there is not that much memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
+
+    /// Writes the first `len` elements of `buffer`, by pieces: `fill` is given a range of elements, some whole number
+    /// of `granule`, and host memory to write them to, which is copied to the device while the next piece is filled.
+    ///
+    /// Returns when the last piece is filled; it is copied in the order of this stream.
+    ///
+    /// # Errors
+    /// Of the device; the first of `fill`, after which nothing more is copied.
+    ///
+    /// # Panics
+    /// If `len` is more than `buffer` holds, or a granule is more than the stream copies at once.
+    fn write<T: Pod, E: From<Self::Error>>(
+        &self,
+        buffer: &mut Self::Buffer<T>,
+        len: usize,
+        granule: usize,
+        fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+    ) -> Result<(), E>;
 
     /// Sets each byte of `buffer` to `byte`.
     ///

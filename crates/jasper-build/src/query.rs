@@ -190,3 +190,10 @@ impl std::ops::AddAssign for SearchReport {
         self.scanned += other.scanned;
     }
 }
+
+impl SearchError {
+    /// The failure of a device.
+    pub fn device(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Device(Box::new(error))
+    }
+}

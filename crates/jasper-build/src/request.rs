@@ -1,7 +1,7 @@
 //! One call of a search, as every executor answers it: by graph or by scan, and which vertices count.
 
 use jasper_core::{Element, Key, VectorId};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, TunedLaunch};
 
 use crate::{Filter, Hit, SearchError, SearchParams};
 
@@ -11,6 +11,8 @@ pub struct Request<'a, T: Element> {
     graph: &'a Graph<T>,
     params: SearchParams<'a>,
     way: Way,
+    /// Answers there are to a query, at most.
+    most: usize,
 }
 
 /// How the queries of a call are answered.
@@ -47,7 +49,7 @@ impl<'a, T: Element> Request<'a, T> {
         if beam_width > widest {
             return Err(SearchError::Widest { beam_width, widest });
         }
-        Ok(Self { graph, params, way: choose(graph, params, widest) })
+        Ok(Self { graph, params, way: choose(graph, params, widest), most: graph.keys().min(k) })
     }
 
     /// The graph that is asked.
@@ -63,6 +65,11 @@ impl<'a, T: Element> Request<'a, T> {
     /// How queries are answered.
     pub fn way(&self) -> Way {
         self.way
+    }
+
+    /// How a GPU is to share the work out, if that is said.
+    pub fn launch(&self) -> Option<TunedLaunch> {
+        self.params.launch
     }
 
     /// Whether every vertex may be an answer.
@@ -114,7 +121,7 @@ impl<'a, T: Element> Request<'a, T> {
 
     /// Whether a scan may find more than these `filled` answers of one query.
     pub fn wants_scan(&self, filled: usize) -> bool {
-        filled < self.graph.keys().min(self.k()) && (self.way == Way::Scan || !self.allows_all())
+        filled < self.most && (self.way == Way::Scan || !self.allows_all())
     }
 
     fn accepts(&self, key: Key) -> bool {

@@ -29,6 +29,7 @@
 //! | [`Pinned`], [`Pipeline`] | copies at full speed, beside kernels |
 //! | [`Module`] | PTX of one's own |
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
+//! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
 //! | [`MemoryPlan`] | what a job takes, before it is begun |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
@@ -41,6 +42,7 @@ mod context;
 mod device;
 mod error;
 mod event;
+mod graph;
 mod kernels;
 mod knn;
 mod measure;
@@ -49,6 +51,7 @@ mod pinned;
 mod pipeline;
 mod plan;
 mod ptx;
+mod search;
 mod staging;
 mod stream;
 
@@ -57,6 +60,7 @@ pub use context::Context;
 pub use device::{Device, driver_version};
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
+pub use graph::DeviceGraph;
 pub use jasper_driver::{Attempt, LoadError};
 pub use knn::{KnnError, exact_knn};
 pub use measure::{copy_bandwidth, median_time};
@@ -65,4 +69,5 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError};
 pub use ptx::Requirement;
+pub use search::{OnDevice, Searcher};
 pub use stream::Stream;

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
 use cust::sys;
+use gpu_kernels::{In, Out};
 
 use crate::Context;
 use crate::error::Result;
@@ -40,6 +41,22 @@ impl<T: Pod> Pinned<T> {
         // SAFETY: the driver gave that many bytes, aligned to pages.
         unsafe { first.cast::<u8>().write_bytes(0, bytes) };
         Ok(Self { context: context.clone(), first, len })
+    }
+}
+
+/// Kernels reach it by the address that the host has, over the bus: for what each reads or writes once. The device is
+/// waited for before the host looks.
+impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn input(&self) -> In<T> {
+        In::new(self.first)
+    }
+
+    fn output(&mut self) -> Out<T> {
+        Out::new(self.first)
     }
 }
 

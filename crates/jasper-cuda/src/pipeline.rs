@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::mpsc;
 
 use bytemuck::Pod;
+use gpu_kernels::Stream as _;
 
 use crate::error::{Error, Result};
 use crate::{Buffer, Context, Event, Stream};

@@ -80,51 +80,8 @@ impl Stream {
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
     }
 
-    /// Writes the first `len` elements of `buffer`, by pieces: `fill` is given a range of elements, some whole number
-    /// of `granule`, and host memory to write them to, which is copied to the device while the next piece is filled.
-    ///
-    /// Returns when the last piece is filled; it is copied in the order of this stream.
-    ///
-    /// # Errors
-    /// What the driver says; [`Error::OutOfMemory`] when there is no host memory to fill; the first of `fill`, after
-    /// which nothing more is copied.
-    ///
-    /// # Panics
-    /// If `len` is more than `buffer` holds, a granule is larger than a piece ([`Self::PIECE_BYTES`]), or another
-    /// stream made the buffer.
-    pub fn write<T: Pod, E: From<Error>>(
-        &self,
-        buffer: &mut Buffer<T>,
-        len: usize,
-        granule: usize,
-        mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.check_owner(buffer);
-        assert!(len <= buffer.len(), "{len} elements for a buffer of {}", buffer.len());
-        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
-        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
-        let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        let staging = match &mut *staging {
-            Some(staging) => staging,
-            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
-        };
-        for first in (0..len).step_by(piece) {
-            let range = first..len.min(first + piece);
-            let slot = staging.next()?;
-            let bytes = range.len() * size_of::<T>();
-            fill(range, bytemuck::cast_slice_mut(&mut slot.memory[..bytes]))?;
-            let to = buffer.address() + (first * size_of::<T>()) as u64;
-            let from = slot.memory.as_ptr().cast::<c_void>();
-            // SAFETY: `from` holds `bytes` bytes and is not touched again before the event that is recorded next;
-            // `to` has room for them, as the range ends within `len`, and the buffer, which is of this stream, gives
-            // its memory back behind this copy.
-            self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
-            slot.copied.record(self)?;
-        }
-        Ok(())
-    }
-
-    /// Bytes that [`Self::write`] copies at once; twice that is pinned on the host for each stream that uploads.
+    /// Bytes that a [write](gpu_kernels::Stream::write) copies at once; twice that is pinned on the host for each
+    /// stream that uploads.
     pub const PIECE_BYTES: usize = 8 << 20;
 
     /// Copies one array to another of the same length, both made by this stream.
@@ -204,7 +161,7 @@ impl Stream {
     }
 
     /// Memory is given back in the order of the stream that made it, so that stream alone may work on it unasked.
-    fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
+    pub(crate) fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
         assert!(
             Arc::ptr_eq(&self.inner, &buffer.stream().inner),
             "a buffer is used by the stream that made it"
@@ -235,6 +192,39 @@ impl gpu_kernels::Stream for Stream {
             Ok::<(), Error>(())
         })?;
         Ok(buffer)
+    }
+
+    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
+    fn write<T: Pod, E: From<Error>>(
+        &self,
+        buffer: &mut Buffer<T>,
+        len: usize,
+        granule: usize,
+        mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.check_owner(buffer);
+        assert!(len <= buffer.len(), "{len} elements for a buffer of {}", buffer.len());
+        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
+        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
+        let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let staging = match &mut *staging {
+            Some(staging) => staging,
+            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
+        };
+        for first in (0..len).step_by(piece) {
+            let range = first..len.min(first + piece);
+            let slot = staging.next()?;
+            let bytes = range.len() * size_of::<T>();
+            fill(range, bytemuck::cast_slice_mut(&mut slot.memory[..bytes]))?;
+            let to = buffer.address() + (first * size_of::<T>()) as u64;
+            let from = slot.memory.as_ptr().cast::<c_void>();
+            // SAFETY: `from` holds `bytes` bytes and is not touched again before the event that is recorded next;
+            // `to` has room for them, as the range ends within `len`, and the buffer, which is of this stream, gives
+            // its memory back behind this copy.
+            self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
+            slot.copied.record(self)?;
+        }
+        Ok(())
     }
 
     fn fill<T: Pod>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {

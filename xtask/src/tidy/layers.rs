@@ -17,7 +17,10 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("jasper-cuda-std-kernels", &["jasper-cuda-std"]),
     ("gpu-kernels", &["jasper-core", "jasper-cuda-std"]),
     ("jasper-driver", &[]),
-    ("jasper-cuda", &["jasper-core", "jasper-data", "gpu-kernels", "jasper-driver"]),
+    (
+        "jasper-cuda",
+        &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "gpu-kernels", "jasper-driver"],
+    ),
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper-cuda"]),
     ("jasper-plot", &[]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),

@@ -1,0 +1,181 @@
+//! A graph in the memory of a device.
+
+use bytemuck::Pod;
+use gpu_kernels::distances::Measure;
+use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
+use gpu_kernels::{Buffer as _, In};
+use jasper_core::{BitSet, Element, Key, Metric, VectorId, padded_len};
+use jasper_graph::Graph;
+use rayon::prelude::*;
+
+use crate::{MemoryPlan, Place, Stream};
+
+/// Places for neighbours are a multiple of this: one load of a warp, and a cache line.
+const LINKS_ALIGN: usize = 32;
+/// Elements that a thread copies at once.
+const TASK: usize = 32 << 10;
+
+/// A copy of a graph in device memory: slots are numbered as on the host, every part is one array.
+#[derive(Debug)]
+pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+    /// `[slots][padded dimension]`
+    rows: S::Buffer<T>,
+    /// `[slots][links_stride]`
+    links: S::Buffer<u32>,
+    /// `[slots]`, where the metric needs them.
+    squared_norms: Option<S::Buffer<f32>>,
+    /// `[slots]`
+    keys: S::Buffer<Key>,
+    starts: S::Buffer<u32>,
+    /// A bit for each slot, where some slots are not live.
+    live: Option<S::Buffer<u32>>,
+    slots: usize,
+    dimension: usize,
+    links_stride: usize,
+    largest_squared_norm: f32,
+    metric: Metric,
+}
+
+impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
+    /// What a copy of `graph` takes.
+    pub fn plan(graph: &Graph<T>) -> MemoryPlan {
+        let slots = graph.slots() as u64;
+        let of = |bytes: usize| slots * bytes as u64;
+        let norms = if graph.squared_norms().is_some() { of(size_of::<f32>()) } else { 0 };
+        let live = if is_whole(graph) { 0 } else { slots.div_ceil(32) * size_of::<u32>() as u64 };
+        MemoryPlan::new("a graph on a device")
+            .part(Place::Device, "vectors", of(padded_len::<T>(graph.dimension()) * size_of::<T>()))
+            .part(Place::Device, "adjacency", of(links_stride(graph) * size_of::<u32>()))
+            .part(Place::Device, "squared lengths", norms)
+            .part(Place::Device, "keys", of(size_of::<Key>()))
+            .part(Place::Device, "live slots", live)
+            .part(Place::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
+    }
+
+    /// Copies `graph` to the device of `stream`, in whose order it is there. The host's part runs on the threads of the
+    /// pool that this is called in.
+    ///
+    /// # Errors
+    /// Of the device: there is no memory for what [`Self::plan`] says.
+    pub fn upload(stream: &S, graph: &Graph<T>) -> Result<Self, S::Error> {
+        let (slots, dimension) = (graph.slots(), graph.dimension());
+        let links_stride = links_stride(graph);
+        let mut starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let live = || graph.live_slots().map(VectorId::index).collect::<BitSet>();
+        Ok(Self {
+            rows: table(stream, slots, padded_len::<T>(dimension), |slot, out| {
+                out.copy_from_slice(graph.padded_vector(slot));
+            })?,
+            links: table(stream, slots, links_stride, |slot, out| {
+                let neighbors = graph.neighbors(slot);
+                let (links, rest) = out.split_at_mut(neighbors.len());
+                links.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
+                rest.fill(NO_ROW);
+            })?,
+            squared_norms: graph
+                .squared_norms()
+                .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
+                .transpose()?,
+            keys: table(stream, slots, 1, |slot, out| out[0] = graph.first_key(slot))?,
+            starts: stream.upload(&starts)?,
+            live: (!is_whole(graph)).then(|| stream.upload(&words(&live(), slots))).transpose()?,
+            slots,
+            dimension,
+            links_stride,
+            largest_squared_norm: graph.largest_squared_norm(),
+            metric: graph.metric(),
+        })
+    }
+
+    /// Slots there are: live, hidden and free.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Coordinates of a vector.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Elements from row to row, of queries too.
+    pub fn row_len(&self) -> usize {
+        padded_len::<T>(self.dimension)
+    }
+
+    /// Where its parts lie, for kernels that run behind the upload and before the drop.
+    pub fn args(&self) -> GraphArgs {
+        GraphArgs {
+            rows: self.rows.input().cast(),
+            links: self.links.input(),
+            squared_norms: self.squared_norms.as_ref().map_or(In::NOWHERE, |norms| norms.input()),
+            keys: self.keys.input(),
+            starts: self.starts.input(),
+            starts_len: self.starts.len() as u32,
+            row_bytes: (self.row_len() * size_of::<T>()) as u32,
+            links_stride: self.links_stride as u32,
+            largest_squared_norm: self.largest_squared_norm,
+        }
+    }
+
+    /// A bit for each slot: whether it is live. Nowhere if all are.
+    pub fn live(&self) -> In<u32> {
+        self.live.as_ref().map_or(In::NOWHERE, |live| live.input())
+    }
+
+    /// How queries are scored, as on the host.
+    pub fn form(&self) -> Form {
+        match (self.metric, T::EXACT) {
+            (Metric::L2, _) => Form::Plain,
+            (Metric::InnerProduct, _) => Form::Negated,
+            (Metric::Cosine, false) => Form::Half,
+            (Metric::Cosine, true) => Form::Angle,
+        }
+    }
+
+    /// What is summed up over a query and a row.
+    pub fn measure(&self) -> Measure {
+        match self.form() {
+            Form::Plain | Form::Half | Form::Augmented => Measure::SquaredL2,
+            Form::Negated | Form::Angle => Measure::Dot,
+        }
+    }
+}
+
+/// The words of a set of slots, as many as kernels look at.
+pub(crate) fn words(set: &BitSet, slots: usize) -> Vec<u32> {
+    let mut words = set.words().to_vec();
+    words.resize(slots.div_ceil(32), 0);
+    words
+}
+
+fn links_stride<T: Element>(graph: &Graph<T>) -> usize {
+    graph.params().max_degree().next_multiple_of(LINKS_ALIGN)
+}
+
+/// Whether every slot is live.
+fn is_whole<T: Element>(graph: &Graph<T>) -> bool {
+    graph.live() == graph.slots()
+}
+
+/// An array of `slots` rows of `width` elements, each written by `fill`.
+fn table<T: Pod + Send, S: gpu_kernels::Stream>(
+    stream: &S,
+    slots: usize,
+    width: usize,
+    fill: impl Fn(VectorId, &mut [T]) + Sync,
+) -> Result<S::Buffer<T>, S::Error> {
+    let mut buffer = stream.allocate(slots * width)?;
+    stream.write(&mut buffer, slots * width, width, |piece, out| {
+        let first = piece.start / width;
+        let rows_a_task = (TASK / width).max(1);
+        out.par_chunks_mut(rows_a_task * width).enumerate().for_each(|(task, out)| {
+            for (row, out) in out.chunks_exact_mut(width).enumerate() {
+                fill(VectorId::from_index(first + task * rows_a_task + row), out);
+            }
+        });
+        Ok::<(), S::Error>(())
+    })?;
+    Ok(buffer)
+}

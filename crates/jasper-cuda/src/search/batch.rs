@@ -1,0 +1,218 @@
+//! A batch of queries through a device: by waves, some of which are searched while others are prepared or taken in.
+
+use std::cell::OnceCell;
+
+use gpu_kernels::Stream as _;
+use gpu_kernels::search::Answer;
+use jasper_build::{Hit, Request, SearchError, SearchReport, Way};
+use jasper_core::{BitSet, Element, NO_KEY, VectorId};
+use jasper_data::ThreadPool;
+use jasper_graph::{Graph, RowError};
+use rayon::prelude::*;
+
+use super::lane::{Answered, Lane};
+use super::pass::{Beside, Pass};
+use crate::DeviceGraph;
+
+/// Queries of a wave, at most: about what a large device searches at once, so that two waves in flight keep it busy.
+const WAVE: usize = 4096;
+/// Bytes of queries, and of answers, of a wave, at most.
+const WAVE_BYTES: usize = 32 << 20;
+/// Waves in flight: two are searched while a third is prepared or taken in.
+pub(crate) const LANES: usize = 3;
+/// Bytes that a thread prepares or takes in at once; what is less does not earn the way to another thread.
+const TASK_BYTES: usize = 32 << 10;
+
+/// A query, and the places for its answers.
+pub(crate) struct Task<'a, T> {
+    row: usize,
+    vector: &'a [T],
+    hits: &'a mut [Hit],
+    /// Places that have an answer.
+    filled: usize,
+}
+
+impl<'a, T: Element> Task<'a, T> {
+    pub(crate) fn new(row: usize, vector: &'a [T], hits: &'a mut [Hit]) -> Self {
+        Self { row, vector, hits, filled: 0 }
+    }
+
+    /// Takes the answers in. Where no vertex has several keys, its first is all there is to know.
+    fn take(&mut self, request: &Request<'_, T>, first_keys_do: bool, answers: &[Answer]) {
+        if !first_keys_do {
+            let slots = answers.iter().take_while(|answer| answer[3] != u32::MAX);
+            let found = slots.map(|&[.., distance, slot]| (VectorId::new(slot), f32::from_bits(distance)));
+            self.filled = request.fill(found, self.hits);
+            return;
+        }
+        for (hit, &[low, high, distance, _]) in self.hits.iter_mut().zip(answers) {
+            *hit = Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) };
+        }
+        self.filled = self.hits.partition_point(|hit| hit.key != NO_KEY);
+    }
+}
+
+/// Where a request is answered.
+pub(crate) struct Batch<'a, 'r, T: Element, L: Lane<T>> {
+    pub(crate) request: &'a Request<'r, T>,
+    /// The device's copy of the request's graph.
+    pub(crate) graph: &'a DeviceGraph<T, L::Stream>,
+    /// Host threads, for what is much.
+    pub(crate) pool: &'a ThreadPool,
+}
+
+impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
+    /// Answers every task; `lanes` holds one lane at least, and `add` makes another.
+    ///
+    /// After an error some lanes may still be at work: they must not be used again.
+    pub(crate) fn answer(
+        &self,
+        mut tasks: Vec<Task<'_, T>>,
+        lanes: &mut Vec<L>,
+        add: impl Fn() -> Result<L, SearchError>,
+    ) -> Result<SearchReport, SearchError> {
+        let (request, mut report) = (self.request, SearchReport::default());
+        let multiprocessors = lanes[0].stream().multiprocessors();
+        let known = OnceCell::new();
+        let allowed = || known.get_or_init(|| allowed(request, self.pool));
+        let pass = Pass::first(request, self.graph, allowed, multiprocessors, tasks.len())?;
+        self.run(&pass, &mut tasks, lanes, &add, &mut report)?;
+        if request.way() == Way::Scan {
+            // Where there is nothing to find it was a scan of nothing, to look at the queries.
+            report.scanned = if request.wants_scan(0) { tasks.len() } else { 0 };
+            return Ok(report);
+        }
+        tasks.retain(|task| request.wants_scan(task.filled));
+        report.scanned = tasks.len();
+        if !tasks.is_empty() {
+            let pass = Pass::scan(request, self.graph, allowed(), multiprocessors, tasks.len());
+            self.run(&pass, &mut tasks, lanes, &add, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Takes the tasks through the device by waves, each in its lane.
+    fn run(
+        &self,
+        pass: &Pass<'_, T, L::Stream>,
+        tasks: &mut [Task<'_, T>],
+        lanes: &mut Vec<L>,
+        add: impl Fn() -> Result<L, SearchError>,
+        report: &mut SearchReport,
+    ) -> Result<(), SearchError> {
+        let together = wave_of(tasks.len(), pass);
+        let waves = tasks.len().div_ceil(together);
+        while lanes.len() < waves.min(LANES) {
+            lanes.push(add()?);
+        }
+        let lanes = &mut lanes[..waves.min(LANES)];
+        let beside: Result<Vec<_>, _> = lanes.iter().map(|lane| pass.bring(lane.stream())).collect();
+        let beside = beside.map_err(SearchError::device)?;
+        let mut flying: [Option<&mut [Task<'_, T>]>; LANES] = Default::default();
+        for (turn, wave) in tasks.chunks_mut(together).enumerate() {
+            let at = turn % lanes.len();
+            if let Some(landed) = flying[at].take() {
+                self.take(pass, &mut lanes[at], landed, report)?;
+            }
+            self.send(pass, &mut lanes[at], &beside[at], wave)?;
+            flying[at] = Some(wave);
+        }
+        for (lane, landed) in lanes.iter_mut().zip(flying) {
+            if let Some(landed) = landed {
+                self.take(pass, lane, landed, report)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares a wave and launches its search.
+    fn send(
+        &self,
+        pass: &Pass<'_, T, L::Stream>,
+        lane: &mut L,
+        beside: &Beside<L::Stream>,
+        wave: &[Task<'_, T>],
+    ) -> Result<(), SearchError> {
+        let (len, row_len) = (wave.len() * pass.row_len(), pass.row_len());
+        let queries = lane.queries(len).map_err(SearchError::device)?;
+        prepare(self.request.graph(), wave, queries, row_len, self.pool)?;
+        let places = lane.places(len, wave.len(), pass.k()).map_err(SearchError::device)?;
+        // SAFETY: the lane's places have the sizes that it was asked for, live with it, and are left alone until the
+        // launch has run; the graph is borrowed, and whoever drops it waits for the device.
+        unsafe { pass.launch(lane.stream(), beside, wave.len(), places) }.map_err(SearchError::device)
+    }
+
+    /// Waits for a wave and takes its answers in.
+    fn take(
+        &self,
+        pass: &Pass<'_, T, L::Stream>,
+        lane: &mut L,
+        wave: &mut [Task<'_, T>],
+        report: &mut SearchReport,
+    ) -> Result<(), SearchError> {
+        let Answered { answers, work } = lane.answered().map_err(SearchError::device)?;
+        for work in work.chunks_exact(2) {
+            report.work.hops += u64::from(work[0]);
+            report.work.distances += u64::from(work[1]);
+        }
+        let (request, k) = (self.request, pass.k());
+        let first_keys_do = request.graph().shared_keys() == 0;
+        let take = |(wave, answers): (&mut [Task<'_, T>], &[Answer])| {
+            for (task, answers) in wave.iter_mut().zip(answers.chunks_exact(k)) {
+                task.take(request, first_keys_do, answers);
+            }
+        };
+        let together = (TASK_BYTES / (k * size_of::<Answer>())).max(1);
+        if wave.len() <= together {
+            take((wave, answers));
+        } else {
+            let parts = (wave.par_chunks_mut(together), answers.par_chunks(together * k));
+            self.pool.install(|| parts.into_par_iter().for_each(take));
+        }
+        Ok(())
+    }
+}
+
+/// Queries of a wave: no more than memory is for, and of all waves about the same.
+fn wave_of<T: Element>(queries: usize, pass: &Pass<'_, T, impl gpu_kernels::Stream>) -> usize {
+    let bytes = (pass.row_len() * size_of::<T>()).max(pass.k() * size_of::<Answer>());
+    let most = (WAVE_BYTES / bytes).clamp(1, WAVE);
+    queries.div_ceil(queries.div_ceil(most).max(1)).max(1)
+}
+
+/// Writes the queries of a wave to `out`, row after row. The first that cannot be searched for is told.
+fn prepare<T: Element>(
+    graph: &Graph<T>,
+    wave: &[Task<'_, T>],
+    out: &mut [T],
+    row_len: usize,
+    pool: &ThreadPool,
+) -> Result<(), RowError> {
+    let prepare = |(wave, out): (&[Task<'_, T>], &mut [T])| {
+        let mut prepared = Vec::new();
+        wave.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {
+            graph.prepare(task.row, task.vector, &mut prepared)?;
+            out.copy_from_slice(&prepared);
+            Ok(())
+        })
+    };
+    let together = (TASK_BYTES / (row_len * size_of::<T>())).max(1);
+    if wave.len() <= together {
+        return prepare((wave, out));
+    }
+    let parts = (wave.par_chunks(together), out.par_chunks_mut(together * row_len));
+    let results: Vec<_> = pool.install(|| parts.into_par_iter().map(prepare).collect());
+    results.into_iter().collect()
+}
+
+/// The slots that may be answers. Cost: the filter is asked of every live key.
+pub(crate) fn allowed<T: Element>(request: &Request<'_, T>, pool: &ThreadPool) -> BitSet {
+    let slots = request.graph().slots();
+    let word = |word: usize| {
+        let slots = word * 32..slots.min(word * 32 + 32);
+        slots
+            .fold(0, |bits, slot| bits | u32::from(request.allows(VectorId::from_index(slot))) << (slot % 32))
+    };
+    let words = pool.install(|| (0..slots.div_ceil(32)).into_par_iter().with_min_len(64).map(word).collect());
+    BitSet::from_words(words)
+}

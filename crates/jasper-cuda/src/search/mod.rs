@@ -1,0 +1,222 @@
+//! Searches on a device.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `batch` | a batch by waves: prepared, searched, taken in |
+//! | `pass` | the launch of a wave: by the graph, or a scan |
+//! | `lane` | a wave's way to the device and back |
+
+mod batch;
+mod lane;
+mod pass;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use gpu_kernels::search::Answer;
+use gpu_kernels::{Buffer as _, Stream as _};
+use jasper_build::{Hit, Request, SearchError, SearchParams, SearchReport};
+use jasper_core::{Element, MatrixError, MatrixView};
+use jasper_data::ThreadPool;
+use jasper_graph::{Graph, RowError};
+
+use crate::{Buffer, Context, DeviceGraph, MemoryPlan, Result, Stream};
+use batch::{Batch, Task};
+use lane::{Lane as _, PinnedLane};
+use pass::{Pass, Places, WIDEST, usual_kernel};
+
+/// Searches a graph on a device: the answers of the CPU executor, from a copy of the graph in device memory.
+///
+/// All methods take `&self`, and any number of threads may call them: each call has streams and pinned memory to itself,
+/// which are kept for later calls, so that nothing is allocated once there were as many and as large calls before.
+///
+/// A frontier has at most [`gpu_kernels::search::MAX_BEAM_WIDTH`] entries, so that no larger `beam_width` is taken. Where
+/// tombstones or a filter make the processor's frontier wider than that, this one stays at the bound: answers are then
+/// those of the processor for a smaller `beam_width`. In all other cases they are the same, distances of floats but for
+/// the order of additions. A filter is asked of every live key in every call.
+pub struct Searcher<T: Element> {
+    graph: DeviceGraph<T>,
+    plan: MemoryPlan,
+    context: Context,
+    /// The lanes of calls that are over.
+    shelf: Mutex<Vec<Vec<PinnedLane<T>>>>,
+}
+
+impl<T: Element> Searcher<T> {
+    /// Copies `graph` to a device. The host's part runs on the threads of the pool that this is called in.
+    ///
+    /// Cost: one pass over the graph; some tenths of a second more where the device was not in use, or the driver
+    /// compiles the kernel of usual searches for the first time.
+    ///
+    /// # Errors
+    /// [`Error::Plan`](crate::Error::Plan) when it does not fit, with numbers; [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
+    pub fn new(context: &Context, graph: &Graph<T>) -> Result<Self> {
+        let plan = DeviceGraph::<T>::plan(graph);
+        plan.check(context.free_memory()?)?;
+        let stream = Stream::new(context)?;
+        let copy = DeviceGraph::upload(&stream, graph)?;
+        stream.synchronize()?;
+        context.warm_up(&usual_kernel(&copy))?;
+        Ok(Self { graph: copy, plan, context: context.clone(), shelf: Mutex::default() })
+    }
+
+    /// The device.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The graph on the device.
+    pub fn graph(&self) -> &DeviceGraph<T> {
+        &self.graph
+    }
+
+    /// What the graph takes, by part.
+    pub fn memory(&self) -> &MemoryPlan {
+        &self.plan
+    }
+
+    /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
+    /// [`Hit::NONE`]. `graph` is the one that was copied; queries are prepared on `pool`, if they are many.
+    ///
+    /// The answers to a query do not depend on how many are asked.
+    ///
+    /// # Errors
+    /// [`SearchError`]; what `hits` holds then means nothing.
+    ///
+    /// # Panics
+    /// If `graph` has other slots than the copy.
+    pub fn answer(
+        &self,
+        graph: &Graph<T>,
+        pool: &ThreadPool,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        let request = self.request(graph, params)?;
+        request.check_places(queries.len(), hits)?;
+        let places = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
+        self.run(&request, pool, places.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect())
+    }
+
+    /// The answers to one query: `k`, or as many as there are.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    ///
+    /// # Panics
+    /// As [`Self::answer`].
+    pub fn answer_one(
+        &self,
+        graph: &Graph<T>,
+        pool: &ThreadPool,
+        query: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let request = self.request(graph, params)?;
+        let mut hits = vec![Hit::NONE; params.k.min(graph.keys())];
+        self.run(&request, pool, vec![Task::new(0, query, &mut hits)])?;
+        hits.retain(|hit| *hit != Hit::NONE);
+        Ok(hits)
+    }
+
+    /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
+    /// which made the arrays.
+    ///
+    /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    ///
+    /// # Panics
+    /// As [`Self::answer`]; if another stream made one of the arrays.
+    pub fn launch(
+        &self,
+        graph: &Graph<T>,
+        pool: &ThreadPool,
+        stream: &Stream,
+        params: SearchParams<'_>,
+        arrays: OnDevice<'_, T>,
+    ) -> Result<(), SearchError> {
+        let OnDevice { queries, answers, work } = arrays;
+        let row_len = self.graph.row_len();
+        stream.check_owner(queries);
+        stream.check_owner(answers);
+        stream.check_owner(work);
+        let request = self.request(graph, params)?;
+        if !queries.len().is_multiple_of(row_len) {
+            let ragged = MatrixError::Ragged { len: queries.len(), dimension: row_len };
+            return Err(RowError::from(ragged).into());
+        }
+        let count = queries.len() / row_len;
+        for (given, k) in [(answers.len(), params.k), (work.len(), 2)] {
+            if count.checked_mul(k) != Some(given) {
+                return Err(SearchError::Buffer { given, queries: count, k });
+            }
+        }
+        let known = OnceCell::new();
+        let allowed = || known.get_or_init(|| batch::allowed(&request, pool));
+        let pass = Pass::first(&request, &self.graph, allowed, stream.multiprocessors(), count)?;
+        let beside = pass.bring(stream).map_err(SearchError::device)?;
+        let places = Places { queries: queries.input(), answers: answers.output(), work: work.output() };
+        // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
+        // given back behind the launch; the graph was uploaded before `new` returned, and its drop waits for the device.
+        unsafe { pass.launch(stream, &beside, count, places) }.map_err(SearchError::device)
+    }
+
+    fn request<'a>(
+        &self,
+        graph: &'a Graph<T>,
+        params: SearchParams<'a>,
+    ) -> Result<Request<'a, T>, SearchError> {
+        assert_eq!(graph.slots(), self.graph.slots(), "a searcher is asked with the graph that it copied");
+        Request::new(graph, params, WIDEST)
+    }
+
+    fn run(
+        &self,
+        request: &Request<'_, T>,
+        pool: &ThreadPool,
+        tasks: Vec<Task<'_, T>>,
+    ) -> Result<SearchReport, SearchError> {
+        let shelf = || self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let add = || PinnedLane::new(&self.context).map_err(SearchError::device);
+        let mut lanes = shelf().pop().unwrap_or_default();
+        if lanes.is_empty() {
+            lanes.push(add()?);
+        }
+        let report = Batch { request, graph: &self.graph, pool }.answer(tasks, &mut lanes, add);
+        // An error leaves waves in flight, whose lanes are of use again when those have landed.
+        if report.is_ok() || lanes.iter().all(|lane| lane.stream().synchronize().is_ok()) {
+            shelf().push(lanes);
+        }
+        report
+    }
+}
+
+/// Queries and the room for their answers, in device memory.
+#[derive(Debug)]
+pub struct OnDevice<'a, T> {
+    /// `[queries][padded dimension]`: as [`Graph::prepare`] makes them, which nobody checks. NaN finds nothing of use.
+    pub queries: &'a Buffer<T>,
+    /// `[queries][k]`: nearest first, each by the first key of its vertex, then [`gpu_kernels::search::NO_ANSWER`].
+    pub answers: &'a mut Buffer<Answer>,
+    /// `[queries][2]`: vertices expanded, and distances worked out.
+    pub work: &'a mut Buffer<u32>,
+}
+
+impl<T: Element> fmt::Debug for Searcher<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Searcher({} slots of {} on {})", self.graph.slots(), T::KIND, self.context.device())
+    }
+}
+
+impl<T: Element> Drop for Searcher<T> {
+    fn drop(&mut self) {
+        // Launches in streams of others may still read the graph.
+        let _ = self.context.synchronize();
+    }
+}

@@ -1,0 +1,200 @@
+//! One pass over the queries of a batch: the launch that every wave of it makes.
+
+use gpu_kernels::graph::GraphArgs;
+use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, Search, SearchArgs};
+use gpu_kernels::{Buffer as _, In, Out, Stream};
+use jasper_build::{Request, SearchError, SearchParams, Way};
+use jasper_core::{BitSet, Element};
+use jasper_graph::TunedLaunch;
+
+use crate::DeviceGraph;
+use crate::graph::words;
+
+/// The widest frontier there is.
+pub(crate) const WIDEST: usize = MAX_BEAM_WIDTH as usize;
+/// Warps of a team that is more than one.
+const TEAM: u32 = 8;
+/// Batches of up to so many queries for each multiprocessor are searched by teams: one warp a query would leave most of
+/// the device idle.
+const TEAMS_A_MULTIPROCESSOR: u32 = 2;
+/// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
+/// forget too much (measured: docs, experiments).
+const FILTER_SLOTS: u32 = 1024;
+/// The same of a team, which has a larger share of the multiprocessor to itself.
+const TEAM_FILTER_SLOTS: u32 = 4096;
+/// Most places of the filter of seen ids.
+const MOST_FILTER_SLOTS: u32 = 1 << 15;
+/// Most vertices expanded in one step.
+const MOST_EXPANSIONS: u32 = TEAM;
+
+/// How a device of so many multiprocessors shares a batch out, unless the search says.
+///
+/// One expansion a step, always: several find as much or more with the same beam, but not the same, and answers are to
+/// depend neither on the batch that a query comes in nor on the processor.
+fn suited(queries: usize, multiprocessors: u32) -> TunedLaunch {
+    if queries <= (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
+        TunedLaunch { warps: TEAM, expansions: 1, filter_slots: TEAM_FILTER_SLOTS }
+    } else {
+        TunedLaunch { warps: 1, expansions: 1, filter_slots: FILTER_SLOTS }
+    }
+}
+
+/// Whether kernels take a launch.
+fn check(launch: TunedLaunch) -> Result<(), SearchError> {
+    let TunedLaunch { warps, expansions, filter_slots } = launch;
+    let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });
+    if warps == 0 {
+        return refuse("warps", warps, "at least 1");
+    }
+    if !(1..=MOST_EXPANSIONS).contains(&expansions) {
+        return refuse("expansions", expansions, "between 1 and 8");
+    }
+    let sound = filter_slots == 0
+        || (32..=MOST_FILTER_SLOTS).contains(&filter_slots) && filter_slots.is_power_of_two();
+    if sound {
+        Ok(())
+    } else {
+        refuse("filter_slots", filter_slots, "0, or a power of two between 32 and 32768")
+    }
+}
+
+/// What every wave of a pass asks.
+pub(crate) struct Pass<'a, T: Element, S: Stream> {
+    graph: &'a DeviceGraph<T, S>,
+    k: u32,
+    beam_width: u32,
+    launch: TunedLaunch,
+    scope: Scope<'a>,
+}
+
+/// Which vertices a pass is about.
+#[derive(Clone, Copy)]
+enum Scope<'a> {
+    /// Those that the graph leads to; the live ones may be answers.
+    Live,
+    /// Those that the graph leads to; the ones in a set may be answers.
+    Allowed(&'a BitSet),
+    /// The ones in a set alone, whatever leads to them.
+    Scanned(&'a BitSet),
+}
+
+/// What a pass reads beside the graph: one array in the memory and the order of a stream, or none.
+pub(crate) struct Beside<S: Stream>(Option<S::Buffer<u32>>);
+
+/// Where a launch reads and writes, all `[queries]...`.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<T> {
+    /// `[queries][padded dimension]`
+    pub(crate) queries: In<T>,
+    /// `[queries][k]`
+    pub(crate) answers: Out<Answer>,
+    /// `[queries][2]`: vertices expanded, and distances worked out.
+    pub(crate) work: Out<u32>,
+}
+
+impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
+    /// The first pass over `queries` queries: by the graph, or the scan that is all there is. `allowed` gives the slots
+    /// that may be answers, and is asked where those are not just the live ones.
+    pub(crate) fn first(
+        request: &Request<'_, T>,
+        graph: &'a DeviceGraph<T, S>,
+        allowed: impl Fn() -> &'a BitSet,
+        multiprocessors: u32,
+        queries: usize,
+    ) -> Result<Self, SearchError> {
+        let launch = request.launch().unwrap_or_else(|| suited(queries, multiprocessors));
+        check(launch)?;
+        let Way::Beam(width) = request.way() else {
+            return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
+        };
+        let scope = if request.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
+        let k = request.k();
+        // In a small graph the frontier is narrower than the answers are many.
+        Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, launch, scope })
+    }
+
+    /// The nearest of the slots in `matching` to `queries` queries, by looking at all.
+    pub(crate) fn scan(
+        request: &Request<'_, T>,
+        graph: &'a DeviceGraph<T, S>,
+        matching: &'a BitSet,
+        multiprocessors: u32,
+        queries: usize,
+    ) -> Self {
+        let k = request.k() as u32;
+        // No slot comes twice.
+        let launch = TunedLaunch { filter_slots: 0, ..suited(queries, multiprocessors) };
+        Self { graph, k, beam_width: k, launch, scope: Scope::Scanned(matching) }
+    }
+
+    /// Answers of each query.
+    pub(crate) fn k(&self) -> usize {
+        self.k as usize
+    }
+
+    /// Elements from query to query.
+    pub(crate) fn row_len(&self) -> usize {
+        self.graph.row_len()
+    }
+
+    /// Brings what launches in `stream` read beside the graph.
+    pub(crate) fn bring(&self, stream: &S) -> Result<Beside<S>, S::Error> {
+        Ok(Beside(match self.scope {
+            Scope::Live => None,
+            Scope::Allowed(slots) => Some(stream.upload(&words(slots, self.graph.slots()))?),
+            Scope::Scanned(slots) => {
+                Some(stream.upload(&slots.iter().map(|slot| slot as u32).collect::<Vec<_>>())?)
+            }
+        }))
+    }
+
+    /// Queues the search of `queries` queries.
+    ///
+    /// # Safety
+    /// - The places are of the stream's device, as large as they say, and live until the launch has run; the queries are
+    ///   written, and nobody else uses answers and work meanwhile.
+    /// - The graph is uploaded, and lives until the launch has run.
+    /// - What is beside it was brought to this stream by this pass.
+    pub(crate) unsafe fn launch(
+        &self,
+        stream: &S,
+        beside: &Beside<S>,
+        queries: usize,
+        places: Places<T>,
+    ) -> Result<(), S::Error> {
+        let slots = beside.0.as_ref().map_or(In::NOWHERE, |slots| slots.input());
+        let len = beside.0.as_ref().map_or(0, |slots| slots.len()) as u32;
+        let whole = self.graph.args();
+        let (graph, allowed, most_hops) = match self.scope {
+            Scope::Live => (whole, self.graph.live(), u32::MAX),
+            Scope::Allowed(_) => (whole, slots, u32::MAX),
+            Scope::Scanned(_) => (GraphArgs { starts: slots, starts_len: len, ..whole }, In::NOWHERE, 0),
+        };
+        let args = SearchArgs {
+            graph,
+            queries: places.queries.cast(),
+            allowed,
+            answers: places.answers,
+            work: places.work,
+            queries_len: queries as u32,
+            k: self.k,
+            beam_width: self.beam_width,
+            most_hops,
+            expansions: self.launch.expansions,
+            filter_slots: self.launch.filter_slots,
+            form: self.graph.form(),
+        };
+        // SAFETY: the parts of the graph are as it says, sets hold slots of it, and the rest is the caller's promise.
+        unsafe { stream.launch(&kernel(self.graph, self.beam_width, self.launch), args) }
+    }
+}
+
+/// The kernel that searches a graph like that.
+fn kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>, beam_width: u32, launch: TunedLaunch) -> Search {
+    Search::for_rows(T::KIND, graph.measure(), graph.args().row_bytes, beam_width, launch.warps)
+}
+
+/// The kernel of the first search that most users make: that of one query.
+pub(crate) fn usual_kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>) -> Search {
+    kernel(graph, SearchParams::new(10).beam_width as u32, suited(1, 1))
+}

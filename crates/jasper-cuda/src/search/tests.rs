@@ -1,0 +1,291 @@
+//! Batches through the emulator, against the CPU executor.
+
+use cuda_std::emulator::{Buffer, Emulator, Fault};
+use gpu_kernels::emulated::EmulatedStream;
+use gpu_kernels::search::Answer;
+use gpu_kernels::{Buffer as _, Stream as _};
+use jasper_build::{
+    CpuExecutor, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build, consolidate,
+};
+use jasper_core::synthetic::{Clusters, rng};
+use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, silent};
+use jasper_graph::{Graph, TunedLaunch};
+use rand::RngExt;
+
+use super::batch::{Batch, LANES, Task};
+use super::lane::{Answered, Lane};
+use super::pass::{Places, WIDEST};
+use crate::DeviceGraph;
+
+/// A lane to an emulated device.
+struct EmulatedLane<'a, T> {
+    stream: &'a EmulatedStream,
+    queries: Vec<T>,
+    device: Option<(Buffer<T>, Buffer<Answer>, Buffer<u32>)>,
+    host: (Vec<Answer>, Vec<u32>),
+}
+
+impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
+    type Stream = EmulatedStream;
+
+    fn stream(&self) -> &EmulatedStream {
+        self.stream
+    }
+
+    fn queries(&mut self, len: usize) -> Result<&mut [T], Fault> {
+        assert!(self.device.is_none(), "a lane is asked for memory when its wave has landed");
+        self.queries.resize(len, T::default());
+        Ok(&mut self.queries)
+    }
+
+    fn places(&mut self, len: usize, queries: usize, k: usize) -> Result<Places<T>, Fault> {
+        let stream = self.stream;
+        let device = (
+            stream.upload(&self.queries[..len])?,
+            stream.allocate(queries * k)?,
+            stream.allocate(queries * 2)?,
+        );
+        let (queries, answers, work) = self.device.insert(device);
+        Ok(Places { queries: queries.input(), answers: answers.output(), work: work.output() })
+    }
+
+    fn answered(&mut self) -> Result<Answered<'_>, Fault> {
+        let (_, answers, work) = self.device.take().expect("a wave was sent");
+        self.host = (answers.read()?, work.read()?);
+        Ok(Answered { answers: &self.host.0, work: &self.host.1 })
+    }
+}
+
+/// One executor on the host, one on an emulated device.
+struct Both {
+    cpu: CpuExecutor,
+    stream: EmulatedStream,
+}
+
+impl Both {
+    fn new(seed: u64) -> Self {
+        let emulator = Emulator::new(seed).threads(2);
+        Self { cpu: CpuExecutor::new(2).unwrap(), stream: EmulatedStream::new(emulator) }
+    }
+
+    /// The emulated device's answers.
+    fn emulated<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
+        let request = Request::new(graph, params, WIDEST)?;
+        let copy = DeviceGraph::upload(&self.stream, graph).map_err(SearchError::device)?;
+        let lane = || {
+            Ok(EmulatedLane {
+                stream: &self.stream,
+                queries: Vec::new(),
+                device: None,
+                host: Default::default(),
+            })
+        };
+        let (mut hits, mut lanes) = (params.places(queries.len())?, vec![lane()?]);
+        let tasks = queries.rows().zip(hits.chunks_mut(params.k)).enumerate();
+        let tasks = tasks.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
+        let batch = Batch { request: &request, graph: &copy, pool: self.cpu.pool() };
+        let report = batch.answer(tasks, &mut lanes, lane)?;
+        assert!(lanes.len() <= LANES);
+        Ok((hits, report))
+    }
+
+    /// Asks both, and compares; gives the answers.
+    fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+        let queries = MatrixView::new(queries, graph.dimension()).unwrap();
+        let mut expected = params.places(queries.len()).unwrap();
+        let cpu = self.cpu.answer(graph, queries, params, &mut expected).unwrap();
+        let (hits, report) = self.emulated(graph, queries, params).unwrap();
+        let name = format!("{} {}, {params:?}, {} queries", T::KIND, graph.metric(), queries.len());
+        let rounds = graph.metric() == Metric::Cosine;
+        for (query, (hits, expected)) in hits.chunks(params.k).zip(expected.chunks(params.k)).enumerate() {
+            for (hit, expected) in hits.iter().zip(expected) {
+                // Where distances round, they are compared; the keys of ties may then differ.
+                let same = if rounds {
+                    hit.distance == expected.distance || (hit.distance - expected.distance).abs() < 1e-6
+                } else {
+                    hit == expected
+                };
+                assert!(same, "{name}: query {query} is answered {hits:?}, not {expected:?}");
+            }
+        }
+        assert_eq!(report.scanned, cpu.scanned, "{name}");
+        if !rounds {
+            assert_eq!(report.work.hops, cpu.work.hops, "{name}");
+            assert!(report.work.distances >= cpu.work.distances, "{name}");
+        }
+        hits
+    }
+}
+
+/// Rows of whole numbers, whose squares and products are exact in every element.
+fn whole<T: Element>(n: usize, dimension: usize, seed: u64) -> Vec<T> {
+    let mut random = rng(seed);
+    (0..n * dimension).map(|_| T::from_f32(random.random_range(1..60) as f32)).collect()
+}
+
+fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) -> Graph<T> {
+    let params = BuildParams::builder().max_degree(10).build_beam_width(20).build().unwrap();
+    let rows = MatrixView::new(rows, dimension).unwrap();
+    bulk_build(&both.cpu, &rows, None, metric, params, &mut silent).unwrap().0
+}
+
+/// One warp a query, whatever the batch.
+const ALONE: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, filter_slots: 64 };
+
+fn agrees<T: Element>(seed: u64) {
+    let both = Both::new(seed);
+    for (metric, dimension) in [(Metric::L2, 19), (Metric::InnerProduct, 32), (Metric::Cosine, 5)] {
+        let graph = built(&whole::<T>(500, dimension, 3), dimension, metric, &both);
+        let queries = whole(9, dimension, 4);
+        for (k, beam_width) in [(1, 1), (10, 10), (7, 33), (100, 120)] {
+            let params = SearchParams::new(k).beam_width(beam_width);
+            both.agree(&graph, &queries, params);
+            both.agree(&graph, &queries, params.launch(ALONE));
+        }
+    }
+}
+
+#[test]
+fn answers_are_those_of_the_processor() {
+    agrees::<f32>(1);
+    agrees::<f16>(2);
+    agrees::<u8>(3);
+    agrees::<i8>(4);
+}
+
+#[test]
+fn a_query_is_answered_the_same_in_any_batch() {
+    let both = Both::new(5);
+    let rows = Clusters::new(24, 5).rows::<f32>(800, 0);
+    let graph = built(&rows, 24, Metric::Cosine, &both);
+    let queries = Clusters::new(24, 5).rows::<f32>(12, 1);
+    let params = SearchParams::new(5).beam_width(24);
+    let view = MatrixView::new(&queries, 24).unwrap();
+    let (all, _) = both.emulated(&graph, view, params).unwrap();
+    for query in 0..view.len() {
+        let (one, _) = both.emulated(&graph, view.slice(query..query + 1), params).unwrap();
+        assert_eq!(one, all[query * 5..][..5], "query {query}");
+    }
+}
+
+#[test]
+fn filters_decide_which_keys_are_answers() {
+    let both = Both::new(6);
+    let graph = built(&whole::<u8>(700, 12, 7), 12, Metric::L2, &both);
+    let queries = whole(6, 12, 8);
+    let params = SearchParams::new(8).beam_width(16);
+    let third = |key| key % 3 == 0;
+    let hits = both.agree(&graph, &queries, params.filter(Filter::Matching(&third)));
+    assert!(hits.iter().all(|hit| hit.key % 3 == 0));
+    for keys in [vec![], vec![699], vec![3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 5000]] {
+        let keys: BitSet = keys.into_iter().collect();
+        both.agree(&graph, &queries, params.filter(Filter::Keys(&keys)));
+    }
+}
+
+#[test]
+fn what_a_frontier_leaves_short_is_found_by_a_scan() {
+    let both = Both::new(7);
+    let mut graph = built(&whole::<i8>(300, 6, 9), 6, Metric::L2, &both);
+    let queries = whole(6, 6, 10);
+    // All but the farthest from the first queries: the frontier holds none of them.
+    let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
+    for hit in &near[..280] {
+        graph.delete_key(hit.key).unwrap();
+    }
+    let all = |_| true;
+    both.agree(&graph, &queries, SearchParams::new(20).beam_width(20));
+    both.agree(&graph, &queries, SearchParams::new(20).beam_width(20).filter(Filter::Matching(&all)));
+}
+
+#[test]
+fn tombstones_are_walked_through_and_never_answers() {
+    let both = Both::new(8);
+    let mut graph = built(&whole::<f16>(400, 9, 11), 9, Metric::InnerProduct, &both);
+    let queries = whole(6, 9, 12);
+    let params = SearchParams::new(10).beam_width(20);
+    (0..400).step_by(3).for_each(|key| graph.delete_key(key).unwrap());
+    let hits = both.agree(&graph, &queries, params);
+    assert!(hits.iter().all(|hit| hit.key % 3 != 0));
+    consolidate(&both.cpu, &mut jasper_build::Exclusive(&mut graph), &mut silent).unwrap();
+    assert!(graph.free() > 0);
+    both.agree(&graph, &queries, params);
+    let rest: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
+    rest.into_iter().for_each(|key| graph.delete_key(key).unwrap());
+    assert!(both.agree(&graph, &queries, params).iter().all(|&hit| hit == Hit::NONE));
+}
+
+#[test]
+fn identical_rows_are_answers_under_all_their_keys() {
+    let both = Both::new(9);
+    let rows = whole::<u8>(60, 7, 13);
+    let mut graph = built(&rows.repeat(4), 7, Metric::L2, &both);
+    assert_eq!((graph.live(), graph.keys()), (60, 240));
+    let queries = whole(6, 7, 14);
+    let params = SearchParams::new(10).beam_width(12);
+    let hits = both.agree(&graph, &queries, params);
+    assert_eq!(hits[0].key % 60, hits[3].key % 60);
+    (0..240).filter(|key| key % 7 < 5).for_each(|key| graph.delete_key(key).unwrap());
+    both.agree(&graph, &queries, params);
+    let odd = |key| key % 2 == 1;
+    both.agree(&graph, &queries, params.filter(Filter::Matching(&odd)));
+    // More answers than there are vertices.
+    both.agree(&graph, &queries, SearchParams::new(100));
+}
+
+#[test]
+fn nothing_is_found_in_an_empty_index() {
+    let both = Both::new(10);
+    let graph = Graph::<f32>::new(Metric::L2, 3, BuildParams::default()).unwrap();
+    assert_eq!(both.agree(&graph, &[0.5; 18], SearchParams::new(2)), [Hit::NONE; 12]);
+    both.agree(&graph, &[], SearchParams::new(2));
+}
+
+/// As many as make every lane go twice.
+#[test]
+fn waves_come_back_to_their_queries() {
+    let both = Both::new(11);
+    let values: Vec<u8> = (0..=255).collect();
+    let graph = built(&values, 1, Metric::L2, &both);
+    let queries: Vec<u8> = (0..17_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let hits = both.agree(&graph, &queries, SearchParams::new(1).beam_width(8));
+    assert!(hits.iter().zip(&queries).all(|(hit, &query)| hit.key == u64::from(query)));
+}
+
+#[test]
+fn what_cannot_be_searched_for_is_refused() {
+    let both = Both::new(12);
+    let graph = built(&whole::<f32>(50, 4, 15), 4, Metric::L2, &both);
+    let mut queries = vec![1.0; 4 * 5000];
+    let ask = |queries: &[f32], dimension, params| {
+        let error = both.emulated(&graph, MatrixView::new(queries, dimension).unwrap(), params).unwrap_err();
+        error.to_string()
+    };
+    let params = SearchParams::new(3);
+    assert!(ask(&queries, 4, params.beam_width(1025)).contains("beam_width (1025) must be at most 1024"));
+    assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
+    assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
+    for row in [4999, 4500, 700] {
+        queries[row * 4 + 1] = f32::NAN;
+        let told = ask(&queries, 4, params);
+        assert!(told.starts_with(&format!("query: row {row} holds a value that is not finite")), "{told}");
+    }
+    for (launch, told) in [
+        (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be at least 1"),
+        (TunedLaunch { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
+        (TunedLaunch { expansions: 9, ..ALONE }, "expansions (9)"),
+        (
+            TunedLaunch { filter_slots: 48, ..ALONE },
+            "filter_slots (48) of the launch must be 0, or a power of two",
+        ),
+        (TunedLaunch { filter_slots: 1 << 16, ..ALONE }, "filter_slots (65536)"),
+    ] {
+        let said = ask(&queries, 4, params.launch(launch));
+        assert!(said.starts_with(told), "{said}");
+    }
+}
