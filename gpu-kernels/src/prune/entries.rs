@@ -1,4 +1,5 @@
-//! The table of kernels: element, sum, and the bytes of a row, 0 for any.
+//! The table of kernels: element, sum, the bytes of a row, 0 for any, and the blocks of a multiprocessor, by which the
+//! assembler knows what registers it may spend.
 
 use cuda_std::prelude::*;
 
@@ -9,13 +10,13 @@ use crate::search::shape::shape;
 use crate::tile::Chunked;
 
 macro_rules! entries {
-    ($($element:ident $term:ident $bytes:literal: $link:ident $merge:ident;)*) => {
+    ($($element:ident $term:ident $bytes:literal $blocks:tt: $link:ident $merge:ident;)*) => {
         $(
             /// Links of new vertices: its name says of what.
             ///
             /// # Safety
             /// The arguments are what [`LinkArgs`] says, and the launch is the one planned for them.
-            #[kernel(max_threads = 128, min_blocks = 6)]
+            #[kernel(max_threads = 128, min_blocks = $blocks)]
             pub unsafe fn $link(args: LinkArgs) {
                 // SAFETY: the caller's promise.
                 unsafe { super::link::link::<entries!(space $element $term $bytes)>(args) }
@@ -25,7 +26,7 @@ macro_rules! entries {
             ///
             /// # Safety
             /// The arguments are what [`MergeArgs`] says, and the launch is the one planned for them.
-            #[kernel(max_threads = 128, min_blocks = 6)]
+            #[kernel(max_threads = 128, min_blocks = $blocks)]
             pub unsafe fn $merge(args: MergeArgs) {
                 // SAFETY: the caller's promise.
                 unsafe { super::merge::merge::<entries!(space $element $term $bytes)>(args) }
@@ -64,19 +65,19 @@ macro_rules! entries {
 }
 
 entries! {
-    F32 SquaredL2 0: link_f32_l2 merge_f32_l2;
-    F16 SquaredL2 0: link_f16_l2 merge_f16_l2;
-    U8 SquaredL2 0: link_u8_l2 merge_u8_l2;
-    I8 SquaredL2 0: link_i8_l2 merge_i8_l2;
-    U8 Dot 0: link_u8_dot merge_u8_dot;
-    I8 Dot 0: link_i8_dot merge_i8_dot;
-    U8 SquaredL2 128: link_u8_l2_b128 merge_u8_l2_b128;
-    F16 SquaredL2 192: link_f16_l2_b192 merge_f16_l2_b192;
-    F16 SquaredL2 1920: link_f16_l2_b1920 merge_f16_l2_b1920;
-    F16 SquaredL2 3072: link_f16_l2_b3072 merge_f16_l2_b3072;
-    F32 SquaredL2 384: link_f32_l2_b384 merge_f32_l2_b384;
-    F32 SquaredL2 512: link_f32_l2_b512 merge_f32_l2_b512;
-    F32 SquaredL2 800: link_f32_l2_b800 merge_f32_l2_b800;
-    F32 SquaredL2 3840: link_f32_l2_b3840 merge_f32_l2_b3840;
-    F32 SquaredL2 6144: link_f32_l2_b6144 merge_f32_l2_b6144;
+    F32 SquaredL2 0 4: link_f32_l2 merge_f32_l2;
+    F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2;
+    U8 SquaredL2 0 4: link_u8_l2 merge_u8_l2;
+    I8 SquaredL2 0 4: link_i8_l2 merge_i8_l2;
+    U8 Dot 0 4: link_u8_dot merge_u8_dot;
+    I8 Dot 0 4: link_i8_dot merge_i8_dot;
+    U8 SquaredL2 128 4: link_u8_l2_b128 merge_u8_l2_b128;
+    F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192;
+    F16 SquaredL2 1920 4: link_f16_l2_b1920 merge_f16_l2_b1920;
+    F16 SquaredL2 3072 4: link_f16_l2_b3072 merge_f16_l2_b3072;
+    F32 SquaredL2 384 4: link_f32_l2_b384 merge_f32_l2_b384;
+    F32 SquaredL2 512 4: link_f32_l2_b512 merge_f32_l2_b512;
+    F32 SquaredL2 800 4: link_f32_l2_b800 merge_f32_l2_b800;
+    F32 SquaredL2 3840 2: link_f32_l2_b3840 merge_f32_l2_b3840;
+    F32 SquaredL2 6144 3: link_f32_l2_b6144 merge_f32_l2_b6144;
 }

@@ -47,10 +47,9 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
             global::store(args.vertices.at(list), if identical == NO_ROW { vertex } else { NO_ROW });
             global::store(args.identical.at(list), identical);
             let counters = args.prune.counters;
-            for (counter, work) in [(HOPS, 0), (DISTANCES, 1)] {
-                let work = global::load_readonly(args.work.at(2 * list + work));
-                atomic::add(counters.at(counter), u64::from(work));
-            }
+            let work = args.work.from(2 * list);
+            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(work.at(0))));
+            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(work.at(1))));
             if identical != NO_ROW {
                 atomic::add(counters.at(IDENTICAL), 1);
             }
