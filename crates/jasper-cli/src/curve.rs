@@ -75,7 +75,7 @@ pub fn measure<'a, T: Element>(
 /// How a curve was measured, for its reader.
 pub fn conditions(queries: usize, threads: usize) -> String {
     let (queries, threads, processor) =
-        (human::count(queries), machine::threads(threads), machine::processor());
+        (human::count(queries), machine::threads(threads), jasper::processor());
     format!(
         "jasper {} · batches of {queries} queries · {threads} threads of {processor}",
         env!("CARGO_PKG_VERSION")

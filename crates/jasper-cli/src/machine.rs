@@ -20,13 +20,6 @@ pub fn cpu_seconds() -> Option<f64> {
     Some(nanoseconds as f64 * 1e-9)
 }
 
-/// Name of the processor, such as `AMD EPYC 9B14`.
-pub fn processor() -> String {
-    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = told.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
-}
-
 /// Threads that work on what is asked for as `threads`: 0 means one for each processor.
 pub fn threads(threads: usize) -> usize {
     match threads {

@@ -22,6 +22,8 @@ pub enum Stage {
     Checking,
     /// Exact distances are computed.
     Scanning,
+    /// Searches are tried and timed.
+    Tuning,
 }
 
 impl std::fmt::Display for Stage {
@@ -35,11 +37,12 @@ impl std::fmt::Display for Stage {
             Self::Saving => "saving",
             Self::Checking => "checking",
             Self::Scanning => "scanning",
+            Self::Tuning => "tuning",
         })
     }
 }
 
-/// How far a long call has come: `done` of `total` rows of this stage.
+/// How far a long call has come: `done` of `total` rows of this stage, or of searches that are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being done.

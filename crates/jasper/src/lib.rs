@@ -51,6 +51,7 @@
 //! | [`SharedIndex`] | the same from many threads |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryEstimate`] | what there is, whether it is sound, what it will take |
+//! | [`tune`] | the beam width that reaches a recall, found by measurement |
 //! | [`RowSource`], [`MatrixView`], [`data`] | rows from memory and from files |
 //!
 //! # Features
@@ -66,14 +67,17 @@ mod builder;
 mod check;
 mod device;
 mod index;
+mod processor;
 mod shared;
 mod stats;
+pub mod tune;
 mod update;
 
 pub use builder::{BuildError, IndexBuilder};
 pub use check::CheckReport;
 pub use device::{Device, DeviceError, ParseDeviceError};
 pub use index::Index;
+pub use processor::processor;
 pub use shared::SharedIndex;
 pub use stats::IndexStats;
 pub use update::DeleteError;
@@ -90,7 +94,8 @@ pub use jasper_core::{
 pub use jasper_cuda as cuda;
 pub use jasper_data as data;
 pub use jasper_graph::{
-    FileReport, IndexInfo, KeyError, OpenError, RowError, SaveError, SaveStats, check_file, interop,
+    FileReport, IndexInfo, KeyError, OpenError, RowError, SaveError, SaveStats, TunedLaunch, TunedSearch,
+    check_file, interop,
 };
 
 /// The examples of the README run with those of this crate.

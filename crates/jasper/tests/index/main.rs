@@ -8,7 +8,9 @@
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
 //! | [`atomic`] | a call that fails or is stopped has done nothing |
 //! | [`filter`] | only what matches, all of it where little does |
+//! | [`on_device`] | an index answers the same wherever it is searched |
 //! | [`shared`] | searches beside a change go on, and see one state or the other |
+//! | [`tune`] | a search that was tuned finds what it was tuned for |
 //! | [`recall`] | how many of the true neighbours are found, after a build and after changes |
 
 #![forbid(unsafe_code)]
@@ -20,6 +22,8 @@ mod filter;
 #[cfg(target_os = "linux")]
 mod memory;
 mod model;
+mod on_device;
 mod recall;
 mod same_bytes;
 mod shared;
+mod tune;

@@ -1,0 +1,147 @@
+//! Tuning an index, and what it keeps of it.
+
+use jasper_build::{Hit, SearchError, SearchParams, SearchReport};
+use jasper_core::{Element, MatrixView, ProgressFn};
+use jasper_graph::{Graph, TunedLaunch, TunedSearch};
+
+use super::{Goal, HeldOut, Subject, TuneError, tune};
+use crate::{Index, processor};
+
+/// Recalls are told apart to so much.
+const SAME: f64 = 1e-9;
+
+impl Goal {
+    /// A search for it.
+    pub(super) fn params(self, beam_width: usize, launch: Option<TunedLaunch>) -> SearchParams<'static> {
+        SearchParams { launch, ..SearchParams::new(self.k).beam_width(beam_width) }
+    }
+}
+
+impl<T: Element> Index<T> {
+    /// Finds the search that reaches `goal` on the processor: see [`crate::tune`]. It is kept, in the place of one found
+    /// for the same goal before, and given.
+    ///
+    /// Cost: some tens of searches of all held-out queries, and about a second of timing.
+    ///
+    /// # Errors
+    /// [`TuneError`].
+    pub fn tune(
+        &mut self,
+        goal: Goal,
+        held_out: &HeldOut<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<TunedSearch>, TuneError> {
+        let found = tune(self, goal, held_out, progress)?;
+        found.iter().for_each(|search| self.graph.keep_tuned(search.clone()));
+        Ok(found)
+    }
+
+    /// The search that was tuned for `goal`, or for the least recall above it, and for about so many queries a call; none
+    /// if there is no such. What was tuned on another device is taken where there is nothing of this one.
+    pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
+        lookup(self.graph.tuned(), &processor(), false, goal, queries)
+    }
+}
+
+/// [`Index::tuned`], on a device of this name: a GPU or not.
+pub(crate) fn lookup(
+    tuned: &[TunedSearch],
+    device: &str,
+    is_gpu: bool,
+    goal: Goal,
+    queries: usize,
+) -> Option<SearchParams<'static>> {
+    let serves = |search: &&TunedSearch| {
+        // A processor expands one vertex at once: what several need may not be enough.
+        let expands_as_much = is_gpu || search.launch.is_none_or(|launch| launch.expansions == 1);
+        search.k == goal.k && search.target >= goal.recall - SAME && expands_as_much
+    };
+    // How many times as large the one batch is as the other.
+    let ratio = |search: &TunedSearch| (search.batch as f64 / queries.max(1) as f64).ln().abs();
+    let best = tuned.iter().filter(serves).min_by(|a, b| {
+        let is_other = |search: &TunedSearch| search.device != device;
+        is_other(a).cmp(&is_other(b)).then(a.target.total_cmp(&b.target)).then(ratio(a).total_cmp(&ratio(b)))
+    })?;
+    Some(goal.params(best.beam_width, best.launch))
+}
+
+impl<T: Element> Subject<T> for Index<T> {
+    fn graph(&self) -> &Graph<T> {
+        &self.graph
+    }
+
+    fn device(&self) -> String {
+        processor()
+    }
+
+    fn widest(&self) -> usize {
+        usize::MAX
+    }
+
+    fn launches(&self) -> Vec<Option<TunedLaunch>> {
+        vec![None]
+    }
+
+    fn search(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        self.search_into(queries, params, hits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(device: &str, target: f64, batch: usize, beam_width: usize, expansions: u32) -> TunedSearch {
+        let launch = TunedLaunch { warps: 8, expansions, filter_slots: 0 };
+        TunedSearch {
+            device: device.into(),
+            k: 10,
+            target,
+            batch,
+            beam_width,
+            launch: (expansions > 0).then_some(launch),
+            recall: target,
+            queries_per_second: 1.0,
+            state: 0,
+        }
+    }
+
+    #[test]
+    fn the_nearest_goal_and_batch_are_taken() {
+        let kept = [
+            search("gpu", 0.9, 1, 20, 4),
+            search("gpu", 0.9, 10_000, 24, 1),
+            search("gpu", 0.95, 1, 40, 4),
+            search("cpu", 0.95, 10_000, 48, 0),
+            search("cpu", 0.99, 10_000, 99, 0),
+        ];
+        let width = |device, is_gpu, recall, queries| {
+            let goal = Goal { k: 10, recall };
+            lookup(&kept, device, is_gpu, goal, queries).map(|params| params.beam_width)
+        };
+        assert_eq!(
+            [1, 90, 110, 1 << 30].map(|queries| width("gpu", true, 0.9, queries)),
+            [20, 20, 24, 24].map(Some)
+        );
+        assert_eq!(
+            [0.85, 0.9, 0.93, 0.95].map(|recall| width("gpu", true, recall, 1)),
+            [20, 20, 40, 40].map(Some)
+        );
+        assert_eq!(width("gpu", true, 0.97, 1), Some(99), "another device's is better than none");
+        assert_eq!(width("cpu", false, 0.9, 1), Some(48));
+        assert_eq!(
+            width("cpu 2", false, 0.9, 1),
+            Some(24),
+            "four expansions at once are not for a processor"
+        );
+        assert_eq!(width("cpu", false, 0.995, 1), None);
+        assert!(lookup(&kept, "cpu", false, Goal { k: 11, recall: 0.9 }, 1).is_none());
+        let launch = lookup(&kept, "gpu", true, Goal { k: 10, recall: 0.9 }, 1).unwrap().launch;
+        assert_eq!(launch, kept[0].launch);
+    }
+}
