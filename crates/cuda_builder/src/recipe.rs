@@ -86,6 +86,8 @@ impl Recipe {
             "-Zmir-enable-passes=-JumpThreading".to_owned(),
             // Constant loops over arrays must unroll whole for the arrays to live in registers.
             "-Cllvm-args=-unroll-threshold=4000".to_owned(),
+            // Others must not: copies of a loop of unknown length cost registers, and the driver's time.
+            "-Cllvm-args=-unroll-runtime=0".to_owned(),
         ];
         if self.line_info {
             // The fuller kinds of debug information turn off the optimisations of ptxas.

@@ -7,7 +7,7 @@ use super::SearchArgs;
 use super::layout::Needs;
 use super::registers::Registers;
 use super::score::Exact;
-use super::shape::{is_one_round, shape};
+use super::shape::{keeps_query, shape};
 use super::solo;
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::tile::Chunked;
@@ -55,7 +55,7 @@ macro_rules! entry {
                 { shape($bytes).steps },
                 { shape($bytes).rows },
             >;
-            let needs = Needs { query: !is_one_round($bytes), list: $list, team: $threads > 32 };
+            let needs = Needs { query: !keeps_query($bytes), list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.
             unsafe { $who::search::<$frontier, Scorer>(args, needs) }
         }
@@ -63,23 +63,23 @@ macro_rules! entry {
 }
 
 entries! {
-    F32 SquaredL2 0: search_f32_l2_r1 24, search_f32_l2_r2 20, search_f32_l2_r4 16;
-    F32 Dot 0: search_f32_dot_r1 24, search_f32_dot_r2 20, search_f32_dot_r4 16;
-    F16 SquaredL2 0: search_f16_l2_r1 24, search_f16_l2_r2 20, search_f16_l2_r4 16;
-    F16 Dot 0: search_f16_dot_r1 24, search_f16_dot_r2 20, search_f16_dot_r4 16;
-    U8 SquaredL2 0: search_u8_l2_r1 24, search_u8_l2_r2 20, search_u8_l2_r4 16;
-    U8 Dot 0: search_u8_dot_r1 24, search_u8_dot_r2 20, search_u8_dot_r4 16;
-    I8 SquaredL2 0: search_i8_l2_r1 24, search_i8_l2_r2 20, search_i8_l2_r4 16;
-    I8 Dot 0: search_i8_dot_r1 24, search_i8_dot_r2 20, search_i8_dot_r4 16;
+    F32 SquaredL2 0: search_f32_l2_r1 16, search_f32_l2_r2 16, search_f32_l2_r4 16;
+    F32 Dot 0: search_f32_dot_r1 16, search_f32_dot_r2 16, search_f32_dot_r4 16;
+    F16 SquaredL2 0: search_f16_l2_r1 16, search_f16_l2_r2 16, search_f16_l2_r4 16;
+    F16 Dot 0: search_f16_dot_r1 16, search_f16_dot_r2 16, search_f16_dot_r4 16;
+    U8 SquaredL2 0: search_u8_l2_r1 16, search_u8_l2_r2 16, search_u8_l2_r4 16;
+    U8 Dot 0: search_u8_dot_r1 16, search_u8_dot_r2 16, search_u8_dot_r4 16;
+    I8 SquaredL2 0: search_i8_l2_r1 16, search_i8_l2_r2 16, search_i8_l2_r4 16;
+    I8 Dot 0: search_i8_dot_r1 16, search_i8_dot_r2 16, search_i8_dot_r4 16;
     U8 SquaredL2 128: search_u8_l2_b128_r1 32, search_u8_l2_b128_r2 28, search_u8_l2_b128_r4 24;
-    F16 SquaredL2 192: search_f16_l2_b192_r1 24, search_f16_l2_b192_r2 20, search_f16_l2_b192_r4 20;
-    F16 SquaredL2 1920: search_f16_l2_b1920_r1 20, search_f16_l2_b1920_r2 20, search_f16_l2_b1920_r4 16;
-    F16 SquaredL2 3072: search_f16_l2_b3072_r1 20, search_f16_l2_b3072_r2 20, search_f16_l2_b3072_r4 16;
-    F16 Dot 400: search_f16_dot_b400_r1 20, search_f16_dot_b400_r2 20, search_f16_dot_b400_r4 16;
+    F16 SquaredL2 192: search_f16_l2_b192_r1 20, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16;
+    F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16;
+    F16 SquaredL2 3072: search_f16_l2_b3072_r1 16, search_f16_l2_b3072_r2 16, search_f16_l2_b3072_r4 16;
+    F16 Dot 400: search_f16_dot_b400_r1 16, search_f16_dot_b400_r2 16, search_f16_dot_b400_r4 16;
     F32 SquaredL2 384: search_f32_l2_b384_r1 20, search_f32_l2_b384_r2 20, search_f32_l2_b384_r4 16;
-    F32 SquaredL2 512: search_f32_l2_b512_r1 24, search_f32_l2_b512_r2 20, search_f32_l2_b512_r4 16;
-    F32 SquaredL2 3840: search_f32_l2_b3840_r1 20, search_f32_l2_b3840_r2 20, search_f32_l2_b3840_r4 16;
-    F32 SquaredL2 6144: search_f32_l2_b6144_r1 20, search_f32_l2_b6144_r2 20, search_f32_l2_b6144_r4 16;
-    F32 Dot 512: search_f32_dot_b512_r1 24, search_f32_dot_b512_r2 20, search_f32_dot_b512_r4 16;
-    F32 Dot 800: search_f32_dot_b800_r1 20, search_f32_dot_b800_r2 20, search_f32_dot_b800_r4 16;
+    F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16;
+    F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16;
+    F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16;
+    F32 Dot 512: search_f32_dot_b512_r1 16, search_f32_dot_b512_r2 16, search_f32_dot_b512_r4 16;
+    F32 Dot 800: search_f32_dot_b800_r1 16, search_f32_dot_b800_r2 16, search_f32_dot_b800_r4 16;
 }

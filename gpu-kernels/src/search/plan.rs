@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::layout::{Layout, Needs};
-use super::shape::is_one_round;
+use super::shape::keeps_query;
 use super::{MAX_BEAM_WIDTH, SearchArgs};
 use crate::distances::Measure;
 use crate::{Kernel, Launch};
@@ -147,7 +147,7 @@ impl Search {
 
     fn needs(&self) -> Needs {
         Needs {
-            query: !is_one_round(self.row_bytes.unwrap_or(0)),
+            query: !keeps_query(self.row_bytes.unwrap_or(0)),
             list: self.list == List::Wide,
             team: self.warps > 1,
         }

@@ -8,6 +8,7 @@ use cuda_std::prelude::*;
 
 use super::SearchArgs;
 use super::frontier::{NO_KEY, WARP};
+use super::shape::keeps_query;
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::Form;
@@ -69,7 +70,7 @@ where
         let mut own = [R::ZERO; STEPS];
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
-            if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+            if keeps_query(UNITS * R::BYTES) {
                 for s in 0..STEPS {
                     own[s] = tile.keep(R::row(query.at(tile.offset(s as u32) as usize)), s as u32);
                 }
@@ -143,7 +144,7 @@ where
     /// A barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> R::Unit {
-        if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+        if keeps_query(UNITS * R::BYTES) {
             return self.own[step as usize];
         }
         // SAFETY: the offset is within the query.

@@ -24,15 +24,18 @@ pub(crate) const fn shape(row_bytes: u32) -> Shape {
         800 => (8, 7, 1),
         1920 => (8, 15, 1),
         3072 => (32, 6, 2),
-        3840 => (16, 15, 1),
-        6144 => (32, 12, 1),
+        3840 => (16, 5, 2),
+        6144 => (32, 6, 2),
         _ => (8, 4, 2),
     };
     Shape { width, steps, rows }
 }
 
-/// Whether rows of `row_bytes` are one round of steps, so that the query stays in registers.
-pub(crate) const fn is_one_round(row_bytes: u32) -> bool {
+/// Steps of a row at most whose query stays in registers.
+const FEW_STEPS: usize = 4;
+
+/// Whether the query stays in registers: rows of `row_bytes` are one round of few steps.
+pub(crate) const fn keeps_query(row_bytes: u32) -> bool {
     let Shape { width, steps, .. } = shape(row_bytes);
-    row_bytes != 0 && (row_bytes / 16).div_ceil(width) as usize == steps
+    steps <= FEW_STEPS && row_bytes != 0 && (row_bytes / 16).div_ceil(width) as usize == steps
 }

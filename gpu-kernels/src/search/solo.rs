@@ -35,26 +35,19 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
 
         let mut met = Met { ids: part(layout.ids).cast(), count: 0, filter };
         let mut work = Work { hops: 0, distances: 0 };
-        let mut first = 0;
-        while first < args.graph.starts_len {
-            met.meet(start(&args, first + lane));
-            work.distances += met.score(&scorer, &mut frontier);
-            first += WARP;
-        }
-        while work.hops < args.most_hops {
-            let mut picked = 0;
-            while picked < args.expansions {
-                let nearest = frontier.pick();
-                if nearest == NO_KEY {
+        let mut started = 0;
+        // One loop for start points and neighbours: scoring and merging are most of the code.
+        loop {
+            if started < args.graph.starts_len {
+                met.meet(start(&args, started + lane));
+                started += WARP;
+            } else {
+                let hops = met.expand(&args, &mut frontier, args.most_hops - work.hops);
+                if hops == 0 {
                     break;
                 }
-                met.meet_neighbors(&args, id(nearest));
-                picked += 1;
+                work.hops += hops;
             }
-            if picked == 0 {
-                break;
-            }
-            work.hops += picked;
             work.distances += met.score(&scorer, &mut frontier);
         }
         answers::write(&args, query, &frontier, work);
@@ -95,6 +88,24 @@ impl Met {
             }
             self.count += lanes.count_ones();
         }
+    }
+
+    /// Takes in the neighbours of the nearest vertices that are not visited, which then are; gives how many. Whole warp.
+    #[inline(always)]
+    unsafe fn expand(&mut self, args: &SearchArgs, frontier: &mut impl Frontier, most: u32) -> u32 {
+        let mut picked = 0;
+        while picked < args.expansions.min(most) {
+            // SAFETY: the whole warp comes here.
+            unsafe {
+                let nearest = frontier.pick();
+                if nearest == NO_KEY {
+                    break;
+                }
+                self.meet_neighbors(args, id(nearest));
+            }
+            picked += 1;
+        }
+        picked
     }
 
     /// Takes in the neighbours of a vertex, two loads in flight at a time. Whole warp.
