@@ -132,7 +132,9 @@ where
     /// Tiles for rows of `row_bytes`, which are those of `UNITS` if it says them.
     #[inline(always)]
     pub(crate) fn new(row_bytes: u32) -> Self {
-        Self { units: if UNITS == 0 { row_bytes / R::BYTES } else { UNITS }, strategy: PhantomData }
+        // Rounds of a known number would be unrolled, and their loads not fit the registers.
+        let units = if Self::ONE_ROUND { UNITS } else { row_bytes / R::BYTES };
+        Self { units, strategy: PhantomData }
     }
 
     /// Bytes from row to row.
