@@ -92,7 +92,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where to build and search; [`Device::Auto`] if not set.
+    /// Where to build; [`Device::Auto`] if not set.
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self
@@ -122,7 +122,7 @@ impl<'a> IndexBuilder<'a> {
         rows: &dyn RowSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
-        self.device.check()?;
+        self.device.check_build()?;
         let params = self.params.build()?;
         let executor = CpuExecutor::new(self.threads)?;
         let (graph, report) = bulk_build(&executor, rows, self.keys, self.metric, params, progress)?;
@@ -134,7 +134,7 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// [`BuildError`].
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
-        self.device.check()?;
+        self.device.check_build()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
         Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?) })
     }

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where an index is built and searched.
+/// Where an index is built, and where it is searched once [taken there](crate::Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The fastest there is. Today that is the CPU: this release builds and searches nowhere else.
+    /// The fastest there is: searches run on the first CUDA device that can hold the index, if there is one.
     #[default]
     Auto,
     /// The processor.
     Cpu,
-    /// The CUDA device of this number. Refused by this release, see [`Device::check`].
+    /// The CUDA device of this number. It searches; this release builds on the processor, see [`Device::check_build`].
     Cuda(usize),
 }
 
@@ -34,34 +34,39 @@ pub enum DeviceError {
         #[source]
         error: jasper_cuda::Error,
     },
-    /// The device is there, and an index cannot live on it yet.
-    #[error("device cuda:{0} cannot be used for indexes: this release has no CUDA executor; use cpu or auto")]
-    NoExecutor(usize),
+    /// The device is there, and this release does not build on it.
+    #[error(
+        "device cuda:{0} cannot build indexes in this release; build on cpu or auto, and take the index there to search it"
+    )]
+    NoBuild(usize),
+    /// Device memory was to be searched by an index that is on no CUDA device.
+    #[error("the index is on the cpu, which cannot reach device memory; take it to a CUDA device")]
+    OnProcessor,
 }
 
 impl Device {
-    /// Whether this release builds and searches on the device.
+    /// Whether the device is there. An index may still be too large for it.
     ///
     /// # Errors
     /// [`DeviceError`]: which of the things that CUDA takes is missing first.
-    pub fn check(self) -> Result<(), DeviceError> {
-        match self {
-            Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda(ordinal) => {
-                find(ordinal)?;
-                Err(DeviceError::NoExecutor(ordinal))
-            }
-        }
-    }
-
-    /// Whether the device is there.
-    ///
-    /// # Errors
-    /// [`DeviceError`], but for [`DeviceError::NoExecutor`].
     pub fn find(self) -> Result<(), DeviceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
             Self::Cuda(ordinal) => find(ordinal),
+        }
+    }
+
+    /// Whether this release builds on the device.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoBuild`], and those of [`Self::find`].
+    pub fn check_build(self) -> Result<(), DeviceError> {
+        match self {
+            Self::Auto | Self::Cpu => Ok(()),
+            Self::Cuda(ordinal) => {
+                find(ordinal)?;
+                Err(DeviceError::NoBuild(ordinal))
+            }
         }
     }
 }
@@ -120,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_device_and_the_way_out() {
-        assert!(Device::Auto.check().is_ok() && Device::Cpu.find().is_ok());
-        let error = Device::Cuda(999).check().unwrap_err();
-        assert_eq!(Device::Cuda(999).find(), Err(error.clone()));
+        assert!(Device::Auto.check_build().is_ok() && Device::Cpu.find().is_ok());
+        let error = Device::Cuda(999).find().unwrap_err();
+        assert_eq!(Device::Cuda(999).check_build(), Err(error.clone()));
         let told = error.to_string();
         assert!(told.starts_with("device cuda:999 cannot be used"), "{told}");
         #[cfg(not(feature = "cuda"))]
@@ -131,7 +136,7 @@ mod tests {
         if let Err(error) = Device::Cuda(0).find() {
             assert!(error.to_string().ends_with("use the cpu"), "{error}");
         } else {
-            assert_eq!(Device::Cuda(0).check(), Err(DeviceError::NoExecutor(0)));
+            assert_eq!(Device::Cuda(0).check_build(), Err(DeviceError::NoBuild(0)));
         }
     }
 }

@@ -36,6 +36,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Where there is a GPU, it searches ([`DeviceIndex`]; feature `cuda`). Elsewhere the same lines run on the processor:
+//!
+//! ```
+//! # use jasper::{Index, MatrixView, Metric, synthetic::Clusters};
+//! # let rows: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
+//! # let index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 16)?)?;
+//! use jasper::{Device, SearchParams};
+//!
+//! let index = index.to_device(Device::Auto)?;
+//! assert_eq!(index.search(&rows[..16], SearchParams::new(10))?.len(), 10);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph: each has up to 64 out-edges to near vertices and, past those, to some that
@@ -49,6 +62,7 @@
 //! | --- | --- |
 //! | [`Index`], [`IndexBuilder`] | building, searching, changing, saving |
 //! | [`SharedIndex`] | the same from many threads |
+//! | [`DeviceIndex`], [`Device`] | searching on a GPU |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryEstimate`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
@@ -56,8 +70,8 @@
 //!
 //! # Features
 //!
-//! `cuda` (off by default) finds CUDA devices, and brings in the module `cuda`. Nothing of CUDA is needed to build it,
-//! or to start a program that has it.
+//! `cuda` (off by default) searches on CUDA devices, and brings in the module `cuda`. Nothing of CUDA is needed to build
+//! it, or to start a program that has it.
 //!
 //! Rust 1.95 or later. All public types are `Send` and `Sync`.
 
@@ -67,6 +81,7 @@ mod builder;
 mod check;
 mod device;
 mod index;
+mod on_device;
 mod processor;
 mod shared;
 mod stats;
@@ -77,6 +92,7 @@ pub use builder::{BuildError, IndexBuilder};
 pub use check::CheckReport;
 pub use device::{Device, DeviceError, ParseDeviceError};
 pub use index::Index;
+pub use on_device::DeviceIndex;
 pub use processor::processor;
 pub use shared::SharedIndex;
 pub use stats::IndexStats;

@@ -47,7 +47,7 @@ pub struct Args {
 impl Args {
     /// Measures and shows.
     pub fn run(self, screen: Screen) -> Result<()> {
-        self.device.check()?;
+        self.device.check_build()?;
         let k = self.k;
         if k == 0 {
             return Err(SearchError::NoAnswers.into());

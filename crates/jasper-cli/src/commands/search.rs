@@ -75,7 +75,7 @@ struct Report {
 impl Args {
     /// Searches and writes.
     pub fn run(self, screen: Screen) -> Result<()> {
-        self.device.check()?;
+        self.device.check_build()?;
         let (k, params) = (self.k, SearchParams::new(self.k));
         let beam_width = self.beam_width.unwrap_or(params.beam_width);
         if k == 0 {

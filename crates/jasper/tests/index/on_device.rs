@@ -1,0 +1,89 @@
+//! An index on a device answers as it does on the host. Where there is no GPU, `Device::Auto` is the processor.
+
+use jasper::{
+    BitSet, BuildError, Device, DeviceIndex, Element, Filter, Hit, Index, Metric, SearchError, SearchParams,
+    synthetic::Clusters,
+};
+
+use crate::common::{for_each_element, small, view};
+
+const DIMENSION: usize = 12;
+
+fn index<T: Element>(metric: Metric) -> Index<T> {
+    let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
+    let mut index = small(metric).build(&view(&rows, DIMENSION)).unwrap();
+    index.delete(&[5, 77, 200]).unwrap();
+    index
+}
+
+/// The answers on the host and on the device, which are the same to the last bit where nothing rounds.
+fn compare<T: Element>(index: &DeviceIndex<T>, queries: &[T], params: SearchParams<'_>) {
+    let queries = view(queries, DIMENSION);
+    let expected = index.index().search_batch(queries, params).unwrap();
+    let found = index.search_batch(queries, params).unwrap();
+    let exact = T::EXACT && index.index().metric() != Metric::Cosine;
+    for (found, expected) in found.iter().zip(&expected) {
+        let near = (found.distance - expected.distance).abs() <= 1e-5 * (1.0 + expected.distance.abs());
+        assert!(
+            if exact { found == expected } else { near || found.distance == expected.distance },
+            "{params:?}"
+        );
+    }
+    for (query, found) in queries.rows().zip(found.chunks(params.k)).take(3) {
+        let alone = index.search(query, params).unwrap();
+        assert_eq!(alone, found.iter().copied().filter(|hit| *hit != Hit::NONE).collect::<Vec<_>>());
+    }
+}
+
+fn answers<T: Element>() {
+    let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
+    for metric in Metric::ALL {
+        for device in [Device::Cpu, Device::Auto] {
+            let index = index::<T>(metric).to_device(device).unwrap();
+            assert_eq!(index.device_bytes() > 0, index.device() != Device::Cpu);
+            compare(&index, &queries, SearchParams::new(10));
+            compare(&index, &queries, SearchParams::new(200).beam_width(300));
+            let few: BitSet = [1, 5, 300, 301].into_iter().collect();
+            compare(&index, &queries, SearchParams::new(5).filter(Filter::Keys(&few)));
+            let half = |key| key % 2 == 0;
+            compare(&index, &queries, SearchParams::new(5).filter(Filter::Matching(&half)));
+            assert!(matches!(
+                index.search(&queries[1..DIMENSION], SearchParams::new(1)),
+                Err(SearchError::Row(_))
+            ));
+            assert_eq!(index.into_index().len(), 897);
+        }
+    }
+}
+
+#[test]
+fn answers_do_not_depend_on_the_device() {
+    for_each_element!(answers);
+}
+
+#[test]
+fn threads_share_an_index_on_a_device() {
+    let index = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
+    let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(64, 1);
+    let params = SearchParams::new(10);
+    let expected = index.search_batch(view(&queries, DIMENSION), params).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for (query, expected) in queries.chunks(DIMENSION).zip(expected.chunks(10)) {
+                    assert_eq!(index.search(query, params).unwrap(), expected);
+                }
+                assert_eq!(index.search_batch(view(&queries, DIMENSION), params).unwrap(), expected);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let error = index::<f32>(Metric::L2).to_device(Device::Cuda(999)).unwrap_err();
+    assert!(error.to_string().starts_with("device cuda:999 cannot be used"), "{error}");
+    let rows = [0.5_f32; 4];
+    let error = small(Metric::L2).device(Device::Cuda(999)).build(&view(&rows, 2)).unwrap_err();
+    assert!(matches!(error, BuildError::Device(_)), "{error}");
+}
