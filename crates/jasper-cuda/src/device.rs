@@ -20,6 +20,8 @@ pub struct Device {
     pub compute_capability: (u32, u32),
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Cycles of a multiprocessor a second, at most.
+    pub clock: u64,
     /// Bytes of its memory.
     pub memory: usize,
     /// Bytes of its second-level cache.
@@ -72,6 +74,8 @@ impl Device {
                 get(DeviceAttribute::ComputeCapabilityMinor)?,
             ),
             multiprocessors: get(DeviceAttribute::MultiprocessorCount)?,
+            // The driver counts kilohertz.
+            clock: u64::from(get(DeviceAttribute::ClockRate)?) * 1000,
             memory: of_cust(device.total_memory())?,
             l2_cache: get(DeviceAttribute::L2CacheSize)? as usize,
             shared_per_block: shared_per_block(device)?,
@@ -82,6 +86,15 @@ impl Device {
             grid: (get(DeviceAttribute::MaxGridDimX)?, get(DeviceAttribute::MaxGridDimY)?),
             copy_engines: get(DeviceAttribute::AsyncEngineCount)?,
         })
+    }
+
+    /// Operations on f32 a second, at most: a product and a sum in each lane in each cycle.
+    pub fn peak_f32(&self) -> f64 {
+        let lanes = match self.compute_capability {
+            (7, _) | (8, 0) => 64,
+            _ => 128,
+        };
+        2.0 * f64::from(lanes) * f64::from(self.multiprocessors) * self.clock as f64
     }
 
     /// cust's device of this number, which exists.

@@ -3,6 +3,7 @@
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::Launch;
+use jasper_build::SearchError;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 
 use crate::plan::PlanError;
@@ -129,6 +130,12 @@ fn told(log: &str) -> String {
 /// Memory is exhausted; the allocation that met it says how much was asked for.
 const OUT_OF_MEMORY: i32 = 2;
 const NO_DEVICE: i32 = 100;
+
+impl From<Error> for SearchError {
+    fn from(error: Error) -> Self {
+        Self::device(error)
+    }
+}
 
 impl Error {
     /// What a failed call means. `memory` asks for free and total bytes of the device.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpu_kernels::Stream as _;
 
-use crate::{Event, Result, Stream};
+use crate::{Error, Event, Result, Stream};
 
 /// The median time that `work` takes on the device, of `times` after one that is not counted. Both closures only queue;
 /// what `prepare` queues runs before each time and does not count.
@@ -14,12 +14,12 @@ use crate::{Event, Result, Stream};
 ///
 /// # Panics
 /// If `times` is 0.
-pub fn median_time(
+pub fn median_time<E: From<Error>>(
     stream: &Stream,
     times: usize,
-    mut prepare: impl FnMut() -> Result<()>,
-    mut work: impl FnMut() -> Result<()>,
-) -> Result<Duration> {
+    mut prepare: impl FnMut() -> Result<(), E>,
+    mut work: impl FnMut() -> Result<(), E>,
+) -> Result<Duration, E> {
     let (begin, end) = (Event::new(stream.context())?, Event::new(stream.context())?);
     prepare()?;
     work()?;
@@ -41,7 +41,7 @@ pub fn median_time(
 /// Cost: twice those bytes of device memory, and some milliseconds.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and what the driver says.
+/// [`Error::OutOfMemory`], and what the driver says.
 pub fn copy_bandwidth(stream: &Stream) -> Result<f64> {
     let free = stream.context().free_memory()?.device;
     // Far more than caches hold.

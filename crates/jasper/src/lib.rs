@@ -66,6 +66,7 @@
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryEstimate`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
+//! | [`Profile`], [`Roof`] | what searches take, and what a device gives at most |
 //! | [`RowSource`], [`MatrixView`], [`data`] | rows from memory and from files |
 //!
 //! # Features
@@ -83,6 +84,7 @@ mod device;
 mod index;
 mod on_device;
 mod processor;
+mod profile;
 mod shared;
 mod stats;
 pub mod tune;
@@ -94,6 +96,7 @@ pub use device::{Device, DeviceError, ParseDeviceError};
 pub use index::Index;
 pub use on_device::DeviceIndex;
 pub use processor::processor;
+pub use profile::{Profile, Roof};
 pub use shared::SharedIndex;
 pub use stats::IndexStats;
 pub use update::DeleteError;

@@ -5,7 +5,7 @@ use jasper_core::{Element, MatrixView, ProgressFn};
 use jasper_graph::{Graph, TunedLaunch, TunedSearch};
 
 use super::{Goal, HeldOut, Subject, TuneError, tune};
-use crate::{Index, processor};
+use crate::{Device, DeviceIndex, Index, processor};
 
 /// Recalls are told apart to so much.
 const SAME: f64 = 1e-9;
@@ -43,8 +43,44 @@ impl<T: Element> Index<T> {
     }
 }
 
+impl<T: Element> DeviceIndex<T> {
+    /// [`Index::tune`] on the index's device: on a CUDA device also how the work of a query is shared out, for a batch of
+    /// each size.
+    ///
+    /// # Errors
+    /// [`TuneError`].
+    pub fn tune(
+        &mut self,
+        goal: Goal,
+        held_out: &HeldOut<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<TunedSearch>, TuneError> {
+        let found = tune(self, goal, held_out, progress)?;
+        found.iter().for_each(|search| self.index.graph.keep_tuned(search.clone()));
+        Ok(found)
+    }
+
+    /// [`Index::tuned`], for the index's device.
+    pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
+        lookup(self.index.graph.tuned(), &self.device_name(), self.is_on_gpu(), goal, queries)
+    }
+
+    /// Name of the processor or GPU that searches, such as `NVIDIA H200`.
+    pub fn device_name(&self) -> String {
+        #[cfg(feature = "cuda")]
+        if let Some(searcher) = self.searcher() {
+            return searcher.context().device().name.clone();
+        }
+        processor()
+    }
+
+    fn is_on_gpu(&self) -> bool {
+        self.device() != Device::Cpu
+    }
+}
+
 /// [`Index::tuned`], on a device of this name: a GPU or not.
-pub(crate) fn lookup(
+fn lookup(
     tuned: &[TunedSearch],
     device: &str,
     is_gpu: bool,
@@ -80,6 +116,51 @@ impl<T: Element> Subject<T> for Index<T> {
 
     fn launches(&self) -> Vec<Option<TunedLaunch>> {
         vec![None]
+    }
+
+    fn search(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        self.search_into(queries, params, hits)
+    }
+}
+
+/// Ways of a GPU that are worth a try: one warp a query or a team, with a filter of seen ids of several sizes.
+const WARPS: [u32; 2] = [1, 8];
+const EXPANSIONS: [u32; 3] = [1, 2, 4];
+const FILTER_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
+
+impl<T: Element> Subject<T> for DeviceIndex<T> {
+    fn graph(&self) -> &Graph<T> {
+        self.index.graph()
+    }
+
+    fn device(&self) -> String {
+        self.device_name()
+    }
+
+    fn widest(&self) -> usize {
+        #[cfg(feature = "cuda")]
+        if self.is_on_gpu() {
+            return jasper_cuda::MAX_BEAM_WIDTH as usize;
+        }
+        usize::MAX
+    }
+
+    fn launches(&self) -> Vec<Option<TunedLaunch>> {
+        if !self.is_on_gpu() {
+            return vec![None];
+        }
+        let ways = WARPS.into_iter().flat_map(|warps| FILTER_SLOTS.map(|filter_slots| (warps, filter_slots)));
+        let launch =
+            |expansions, (warps, filter_slots)| Some(TunedLaunch { warps, expansions, filter_slots });
+        EXPANSIONS
+            .into_iter()
+            .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)))
+            .collect()
     }
 
     fn search(

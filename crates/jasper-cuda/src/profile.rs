@@ -1,0 +1,60 @@
+//! A search looked at closely: the time of its launch alone, and what each query took.
+
+use std::time::Duration;
+
+use gpu_kernels::Stream as _;
+use jasper_build::{SearchError, SearchParams, Work};
+use jasper_core::{Element, MatrixView};
+use jasper_data::ThreadPool;
+use jasper_graph::Graph;
+
+use crate::{OnDevice, Searcher, Stream, median_time};
+
+/// Launches that are timed.
+const TIMES: usize = 9;
+
+/// What a search took on a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The median time of the launch, by events.
+    pub time: Duration,
+    /// Hops and distances of each query.
+    pub work: Vec<Work>,
+}
+
+impl<T: Element> Searcher<T> {
+    /// Searches for `queries` when they lie in device memory, some times over: what is left of a search when nothing
+    /// crosses the bus. Arguments are those of [`Searcher::answer`].
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn profile(
+        &self,
+        graph: &Graph<T>,
+        pool: &ThreadPool,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Profile, SearchError> {
+        let (mut prepared, mut row) = (Vec::new(), Vec::new());
+        for (i, query) in queries.rows().enumerate() {
+            graph.prepare(i, query, &mut row)?;
+            prepared.extend_from_slice(&row);
+        }
+        let stream = Stream::new(self.context())?;
+        let count = queries.len();
+        let queries = stream.upload(&prepared)?;
+        let (mut answers, mut work) = (stream.allocate(count * params.k)?, stream.allocate(count * 2)?);
+        let launch = || {
+            let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+            self.launch(graph, pool, &stream, params, arrays)
+        };
+        let time = median_time(&stream, TIMES, || Ok(()), launch)?;
+        let work = stream.download(&work)?;
+        let work = work.chunks_exact(2).map(|work| Work {
+            hops: work[0].into(),
+            distances: work[1].into(),
+            ..Work::default()
+        });
+        Ok(Profile { time, work: work.collect() })
+    }
+}

@@ -1,0 +1,115 @@
+//! A batch of searches looked at closely: what each query took, and how fast the bytes came.
+
+use std::time::{Duration, Instant};
+
+use jasper_build::{SearchError, SearchParams, Work};
+use jasper_core::{Element, MatrixView, Metric, padded_len};
+
+use crate::DeviceIndex;
+
+/// What a batch of searches took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Time of the batch: on a CUDA device that of the launch alone, with queries and answers in device memory.
+    pub time: Duration,
+    /// Hops and distances of each query.
+    pub work: Vec<Work>,
+    /// Bytes that a distance asks for: a vector, with its padding.
+    pub vector_bytes: u64,
+    /// Bytes that a hop asks for: the edges of a vertex, at full degree.
+    pub links_bytes: u64,
+    /// Operations on floats that a distance is: a difference, a product and a sum a coordinate, or the last two.
+    pub operations: u64,
+}
+
+/// What a device gives at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roof {
+    /// Bytes a second of a copy within its memory, read and written ones.
+    pub bytes_per_second: f64,
+    /// Operations on f32 a second, by its clock and its lanes.
+    pub operations_per_second: f64,
+}
+
+impl Profile {
+    /// Bytes that a query asked for, from memory or caches.
+    pub fn bytes(&self, work: Work) -> u64 {
+        work.distances * self.vector_bytes + work.hops * self.links_bytes
+    }
+
+    /// Bytes that all queries asked for, a second.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.work.iter().map(|&work| self.bytes(work)).sum::<u64>() as f64 / self.time.as_secs_f64()
+    }
+
+    /// Operations on floats of all distances, a second.
+    pub fn operations_per_second(&self) -> f64 {
+        let distances: u64 = self.work.iter().map(|work| work.distances).sum();
+        (distances * self.operations) as f64 / self.time.as_secs_f64()
+    }
+}
+
+impl<T: Element> DeviceIndex<T> {
+    /// Searches for `queries` and looks closely: the counters of each query, and the time of all.
+    ///
+    /// Bytes are those asked for. On a processor an index with sketches reads fewer: a sketch rules most rows out.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn profile(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Profile, SearchError> {
+        let (time, work) = self.measure(queries, params)?;
+        let (dimension, max_degree) = (self.index.dimension() as u64, self.index.params().max_degree());
+        let metric = self.index.metric();
+        // Cosine of floats is the squared L2 of rows at unit length.
+        let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
+        Ok(Profile {
+            time,
+            work,
+            vector_bytes: (padded_len::<T>(self.index.dimension()) * size_of::<T>()) as u64,
+            links_bytes: (max_degree * size_of::<u32>()) as u64,
+            operations: dimension * if is_difference { 3 } else { 2 },
+        })
+    }
+
+    fn measure(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<(Duration, Vec<Work>), SearchError> {
+        #[cfg(feature = "cuda")]
+        if let Some(searcher) = self.searcher() {
+            let pool = self.index.executor.pool();
+            let profile = searcher.profile(self.index.graph(), pool, queries, params)?;
+            return Ok((profile.time, profile.work));
+        }
+        let mut hits = params.places(queries.len())?;
+        self.index.search_into(queries, params, &mut hits)?;
+        let begun = Instant::now();
+        self.index.search_into(queries, params, &mut hits)?;
+        let time = begun.elapsed();
+        // The work of a query is the same alone.
+        let work = (0..queries.len()).zip(hits.chunks_exact_mut(params.k)).map(|(query, hits)| {
+            Ok(self.index.search_into(queries.slice(query..query + 1), params, hits)?.work)
+        });
+        Ok((time, work.collect::<Result<_, SearchError>>()?))
+    }
+
+    /// What its device gives at most, measured now; none on a processor, whose caches make a copy say little.
+    ///
+    /// # Errors
+    /// [`SearchError::Device`].
+    pub fn roof(&self) -> Result<Option<Roof>, SearchError> {
+        #[cfg(feature = "cuda")]
+        if let Some(searcher) = self.searcher() {
+            let stream = jasper_cuda::Stream::new(searcher.context())?;
+            let bytes_per_second = jasper_cuda::copy_bandwidth(&stream)?;
+            let operations_per_second = searcher.context().device().peak_f32();
+            return Ok(Some(Roof { bytes_per_second, operations_per_second }));
+        }
+        Ok(None)
+    }
+}
