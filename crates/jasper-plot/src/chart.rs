@@ -35,6 +35,11 @@ impl Series {
         Self { name: name.into(), points, labels: Vec::new(), dashed: false }
     }
 
+    /// Its points, for axes that hold them.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
+
     /// Dashed, without dots: for what others reached.
     #[must_use]
     pub fn dashed(self) -> Self {

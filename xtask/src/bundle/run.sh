@@ -1,16 +1,19 @@
 #!/bin/sh
 # Runs the tests and measurements of Jasper on a machine with a GPU and no Rust.
 #
-# usage: sh run.sh [devices] [tests] [sanitize] [measure] [truth]      without arguments: all of them, in this order
+# usage: sh run.sh [devices] [tests] [sanitize] [measure] [search] [truth]     without arguments: all of them, in this order
 #
 #   devices   what the machine has
 #   tests     every test; one that finds no GPU fails
 #   sanitize  the tests of the kernels under compute-sanitizer: memcheck, racecheck, initcheck
-#   measure   every measurement; they print lines of JSON
+#   measure   every measurement of kernels; they print lines of JSON
+#   search    measurements of searches, with the arguments in SEARCH
 #   truth     exact neighbours of the queries of each set named in SETS, compared with the set's own
 #
 # SETS        where `truth` finds base.*, query.* and gt.ibin, separated by spaces: `folder/`, or `folder/sift-1m.` if the
 #             names of the files begin so; without it `truth` does nothing
+# SEARCH      arguments of `search`: parts, options and sets, such as `curves --data folder sift-1m`; without it `search`
+#             does nothing
 # METRIC, K   of `truth`; l2 and 10 without them
 # SANITIZE    which tests run under compute-sanitizer: a part of their names; without it, all of the kernels'
 #
@@ -65,10 +68,17 @@ sanitize() {
 
 measure() {
     for program in measure/*; do
-        [ -x "$program" ] || continue
+        [ -x "$program" ] && [ "$program" != measure/jasper-cuda.search ] || continue
         step "$program" "./$program"
         cat "$results/$program.log"
     done
+}
+
+search() {
+    [ -n "${SEARCH:-}" ] || return 0
+    # Words on purpose: parts, options, sets.
+    step measure/search ./measure/jasper-cuda.search $SEARCH
+    cat "$results/measure/search.log"
 }
 
 truth() {
@@ -84,12 +94,12 @@ truth() {
     done
 }
 
-[ $# -gt 0 ] || set -- devices tests sanitize measure truth
+[ $# -gt 0 ] || set -- devices tests sanitize measure search truth
 for chore in "$@"; do
     case $chore in
-    devices | tests | sanitize | measure | truth) "$chore" ;;
+    devices | tests | sanitize | measure | search | truth) "$chore" ;;
     *)
-        echo "no such chore: $chore; there are devices, tests, sanitize, measure, truth" >&2
+        echo "no such chore: $chore; there are devices, tests, sanitize, measure, search, truth" >&2
         exit 2
         ;;
     esac

@@ -17,14 +17,11 @@ const LEAST_RECALL: f64 = 0.8;
 pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
     let fronts: Vec<&Value> = lines.of("front").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&fronts, "set").into_iter().map(|set| {
-        let of_set = fronts.iter().filter(|line| line["set"] == *set);
-        let mut series: Vec<(String, Vec<(f64, f64)>, bool)> = of_set
-            .map(|line| (text(line, "element").to_owned(), pairs(&line["points"], 0, 1), false))
-            .collect();
+        let mut series = of_elements(&fronts, set);
         let set = set.as_str().unwrap_or_default();
-        let of_peers = pairs(&peers[set]["front"], 0, 1);
+        let of_peers = pairs(&peers[set]["front"]);
         if !of_peers.is_empty() {
-            series.push(("best peer".into(), of_peers, true));
+            series.push(Series::line("best peer", of_peers).dashed());
         }
         chart(set, "recall@10", Axis::of_recall, series)
     });
@@ -44,11 +41,8 @@ pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
 pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
     let widths: Vec<&Value> = lines.of("widths").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&widths, "set").into_iter().map(|set| {
-        let of_set = widths.iter().filter(|line| line["set"] == *set);
-        let series = of_set
-            .map(|line| (text(line, "element").to_owned(), pairs(&line["points"], 0, 1), false))
-            .collect();
-        chart(set.as_str().unwrap_or_default(), "beam width", Axis::of_doublings, series)
+        let name = set.as_str().unwrap_or_default();
+        chart(name, "beam width", Axis::of_doublings, of_elements(&widths, set))
     });
     let title = "Beam width and queries a second";
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
@@ -72,11 +66,16 @@ fn chart_of_variants(lines: &[&Value], subject: Subject<'_>) -> Chart {
     let of_subject: Vec<&Value> = lines.iter().copied().filter(|line| subject.is_of(line)).collect();
     let series = distinct(&of_subject, "row").into_iter().map(|row| {
         let of_row = of_subject.iter().filter(|line| line["row"] == *row);
-        let points =
-            of_row.map(|line| (number(&line["beam_width"]), number(&line["queries_per_second"]))).collect();
-        (row.as_str().unwrap_or_default().to_owned(), points, false)
+        let point = |line: &&Value| (number(&line["beam_width"]), number(&line["queries_per_second"]));
+        Series::line(row.as_str().unwrap_or_default(), of_row.map(point).collect())
     });
     chart(&subject.to_string(), "beam width", Axis::of_doublings, series.collect())
+}
+
+/// The curves of a set, one for each element that its rows were held in.
+fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
+    let of_set = lines.iter().filter(|line| line["set"] == *set);
+    of_set.map(|line| Series::line(text(line, "element"), pairs(&line["points"]))).collect()
 }
 
 /// A chart of queries a second over something.
@@ -84,26 +83,24 @@ fn chart(
     title: &str,
     x: &str,
     axis: fn(String, std::vec::IntoIter<f64>) -> Axis,
-    series: Vec<(String, Vec<(f64, f64)>, bool)>,
+    series: Vec<Series>,
 ) -> Chart {
-    let all: Vec<(f64, f64)> = series.iter().flat_map(|(_, points, _)| points.iter().copied()).collect();
-    let values = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).collect::<Vec<f64>>();
-    let draw = |(name, points, dashed): (String, Vec<(f64, f64)>, bool)| {
-        let line = Series::line(name, points);
-        if dashed { line.dashed() } else { line }
+    let values = |of: fn(&(f64, f64)) -> f64| {
+        let points = series.iter().flat_map(|series| series.points().iter().map(of));
+        points.collect::<Vec<f64>>().into_iter()
     };
     Chart {
         title: title.into(),
-        x: axis(x.into(), values(|point| point.0).into_iter()),
-        y: Axis::of_rate("queries per second", values(|point| point.1).into_iter()),
-        series: series.into_iter().map(draw).collect(),
+        x: axis(x.into(), values(|point| point.0)),
+        y: Axis::of_rate("queries per second", values(|point| point.1)),
+        series,
     }
 }
 
-/// Pairs of two places of each point; those of too little recall are left out.
-fn pairs(points: &Value, x: usize, y: usize) -> Vec<(f64, f64)> {
+/// The first two numbers of each point: recall or width, and queries a second. Those of too little recall are left out.
+fn pairs(points: &Value) -> Vec<(f64, f64)> {
     let points = points.as_array().map(Vec::as_slice).unwrap_or_default();
-    let pairs = points.iter().map(|point| (number(&point[x]), number(&point[y])));
+    let pairs = points.iter().map(|point| (number(&point[0]), number(&point[1])));
     pairs.filter(|&(x, _)| x >= LEAST_RECALL).collect()
 }
 

@@ -1,0 +1,78 @@
+//! What all parts of the program share: the device, what its memory gives, and how much time is left.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use jasper_core::ElementKind;
+use jasper_cuda::{Context, Stream, copy_bandwidth};
+use serde_json::json;
+
+/// A device, measured.
+pub struct Bench {
+    /// Where everything runs.
+    pub stream: Stream,
+    /// Bytes a second that a copy within the device reads and writes.
+    pub copy: f64,
+    /// How long the program may go on.
+    pub clock: Clock,
+    /// What was asked for.
+    pub options: Options,
+}
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the files of the sets are.
+    pub data: PathBuf,
+    /// Where index files are kept, if they are.
+    pub cache: Option<PathBuf>,
+    /// Elements to measure; all that a set can be held in, if none.
+    pub elements: Vec<ElementKind>,
+    /// Seconds after which nothing new is begun.
+    pub budget: f64,
+}
+
+/// A deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    begun: Instant,
+    budget: Duration,
+}
+
+impl Clock {
+    /// Starts now.
+    pub fn new(seconds: f64) -> Self {
+        Self { begun: Instant::now(), budget: Duration::from_secs_f64(seconds) }
+    }
+
+    /// Whether nothing new should be begun.
+    pub fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.budget
+    }
+
+    /// Tells, beside the lines, what is being done and when.
+    pub fn say(&self, what: impl std::fmt::Display) {
+        eprintln!("{:>6.1} s  {what}", self.begun.elapsed().as_secs_f64());
+    }
+}
+
+impl Bench {
+    /// Opens the first device and measures its memory; prints both.
+    pub fn open(options: Options) -> Result<Self> {
+        let clock = Clock::new(options.budget);
+        let context = Context::open(0)?;
+        let stream = Stream::new(&context)?;
+        let (device, copy) = (context.device(), copy_bandwidth(&stream)?);
+        let line = json!({
+            "what": "device", "name": device.name, "multiprocessors": device.multiprocessors, "gb_per_s": copy / 1e9,
+        });
+        println!("{line}");
+        Ok(Self { stream, copy, clock, options })
+    }
+
+    /// Whether vectors of this element are to be measured.
+    pub fn wants(&self, element: ElementKind) -> bool {
+        self.options.elements.is_empty() || self.options.elements.contains(&element)
+    }
+}

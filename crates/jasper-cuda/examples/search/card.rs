@@ -1,0 +1,179 @@
+//! A graph and queries that are on the device: batches are launched without anything else in the way.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use gpu_kernels::search::{Answer, Search, SearchArgs};
+use gpu_kernels::{Buffer as _, In, Stream};
+use jasper_core::{Element, MatrixView};
+use jasper_cuda::{DeviceGraph, median_time};
+use jasper_graph::Graph;
+
+use super::point::{Point, Setting};
+use super::set::Set;
+
+/// A graph with the queries that are asked of it.
+pub struct Card<'a, T: Element, S: Stream = jasper_cuda::Stream> {
+    stream: &'a S,
+    graph: DeviceGraph<T, S>,
+    queries: S::Buffer<T>,
+}
+
+/// Room for what a batch gives.
+struct Batch<S: Stream> {
+    args: SearchArgs,
+    /// `[queries][k]`
+    answers: S::Buffer<Answer>,
+    /// `[queries][2]`
+    work: S::Buffer<u32>,
+}
+
+/// What a batch gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// `[queries][k]`: keys, nearest first.
+    pub keys: Vec<u64>,
+    /// Vertices expanded a query.
+    pub hops: f64,
+    /// Distances worked out a query.
+    pub distances: f64,
+}
+
+/// Rounds of a measurement, and how long they may take together: a launch that takes long varies little.
+const ROUNDS: usize = 5;
+const TIMED: f64 = 0.4;
+
+impl<'a, T: Element, S: Stream> Card<'a, T, S> {
+    /// Copies `graph` and `count` queries to the device of `stream`: `queries`, again and again.
+    pub fn new(stream: &'a S, graph: &Graph<T>, queries: MatrixView<'_, T>, count: usize) -> Result<Self> {
+        let (mut rows, mut row) = (Vec::new(), Vec::new());
+        for i in 0..count.min(queries.len()) {
+            graph.prepare(i, queries.row(i), &mut row)?;
+            rows.extend_from_slice(&row);
+        }
+        let (distinct, all) = (rows.len(), count * row.len());
+        rows.reserve_exact(all - distinct);
+        while rows.len() < all {
+            rows.extend_from_within(..distinct.min(all - rows.len()));
+        }
+        Ok(Self { stream, graph: DeviceGraph::upload(stream, graph)?, queries: stream.upload(&rows)? })
+    }
+
+    /// The kernel that the library would take.
+    pub fn kernel(&self, setting: Setting) -> Search {
+        let row_bytes = self.graph.args().row_bytes;
+        Search::for_rows(T::KIND, self.graph.measure(), row_bytes, setting.beam_width, setting.launch.warps)
+    }
+
+    fn batch(&self, setting: Setting, queries: usize) -> Result<Batch<S>> {
+        let Setting { k, beam_width, launch } = setting;
+        let mut answers = self.stream.allocate::<Answer>(queries * k as usize)?;
+        let mut work = self.stream.allocate::<u32>(queries * 2)?;
+        let args = SearchArgs {
+            graph: self.graph.args(),
+            queries: self.queries.input().cast(),
+            allowed: In::NOWHERE,
+            answers: answers.output(),
+            work: work.output(),
+            queries_len: queries as u32,
+            k,
+            beam_width,
+            most_hops: u32::MAX,
+            expansions: launch.expansions,
+            filter_slots: launch.filter_slots,
+            form: self.graph.form(),
+        };
+        assert!(queries * self.graph.row_len() <= self.queries.len(), "{queries} queries were not copied");
+        Ok(Batch { args, answers, work })
+    }
+
+    fn launch(&self, kernel: &Search, batch: &Batch<S>) -> Result<(), S::Error> {
+        // SAFETY: the graph is that of `upload`, the queries are rows of its length and as many as `batch` has checked,
+        // and answers and work have room for them; nobody else uses the two.
+        unsafe { self.stream.launch(kernel, batch.args) }
+    }
+
+    fn read(&self, batch: &Batch<S>) -> Result<Found> {
+        let answers = self.stream.download(&batch.answers)?;
+        let keys = answers.iter().map(|&[low, high, ..]| u64::from(high) << 32 | u64::from(low)).collect();
+        let work = self.stream.download(&batch.work)?;
+        let mean = |of: usize| {
+            let sum: u64 = work.iter().skip(of).step_by(2).map(|&count| u64::from(count)).sum();
+            sum as f64 / f64::from(batch.args.queries_len)
+        };
+        Ok(Found { keys, hops: mean(0), distances: mean(1) })
+    }
+
+    /// Asks the first `queries` queries, untimed.
+    pub fn ask(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<Found> {
+        let batch = self.batch(setting, queries)?;
+        self.launch(kernel, &batch)?;
+        self.read(&batch)
+    }
+
+    /// Bytes of rows and edges that a query asks for.
+    fn bytes(&self, found: &Found) -> f64 {
+        let graph = self.graph.args();
+        let norm = if graph.squared_norms.is_nowhere() { 0 } else { size_of::<f32>() as u32 };
+        found.distances * f64::from(graph.row_bytes + norm)
+            + found.hops * f64::from(graph.links_stride * size_of::<u32>() as u32)
+    }
+}
+
+impl<T: Element> Card<'_, T> {
+    /// Times `kernel` on the first `queries` queries of `set`.
+    pub fn measure(&self, kernel: &Search, set: &Set, setting: Setting, queries: usize) -> Result<Point> {
+        let batch = self.batch(setting, queries)?;
+        let time = |rounds| median_time(self.stream, rounds, || Ok(()), || self.launch(kernel, &batch));
+        let once = time(1)?;
+        let rounds = ((TIMED / once.as_secs_f64()) as usize).min(ROUNDS);
+        let taken: Duration = if rounds > 1 { time(rounds)? } else { once };
+        let found = self.read(&batch)?;
+        let rate = queries as f64 / taken.as_secs_f64();
+        Ok(Point {
+            setting,
+            queries,
+            recall: set.recall(setting.k as usize, &found.keys),
+            rate,
+            hops: found.hops,
+            distances: found.distances,
+            bytes_per_second: self.bytes(&found) * rate,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::emulator::Emulator;
+    use gpu_kernels::emulated::EmulatedStream;
+    use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
+    use jasper_core::synthetic::Clusters;
+    use jasper_core::{BuildParams, Metric, silent};
+
+    use super::*;
+
+    #[test]
+    fn the_card_answers_as_the_processor_does() {
+        let clusters = Clusters::new(20, 3);
+        let (rows, queries): (Vec<i8>, Vec<i8>) = (clusters.rows(300, 0), clusters.rows(4, 1));
+        let rows = MatrixView::new(&rows, 20).unwrap();
+        let queries = MatrixView::new(&queries, 20).unwrap();
+        let cpu = CpuExecutor::new(1).unwrap();
+        let (graph, _) =
+            bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
+        let stream = EmulatedStream::new(Emulator::new(5));
+        let card = Card::new(&stream, &graph, queries, 6).unwrap();
+        for beam_width in [5, 40] {
+            let setting = Setting::new(5, beam_width);
+            let found = card.ask(&card.kernel(setting), setting, 6).unwrap();
+            let mut hits = vec![Hit::NONE; 4 * 5];
+            let params = SearchParams::new(5).beam_width(beam_width as usize);
+            let report = cpu.answer(&graph, queries, params, &mut hits).unwrap();
+            let expected: Vec<u64> = hits.iter().chain(&hits[..2 * 5]).map(|hit| hit.key).collect();
+            assert_eq!(found.keys, expected, "the first two queries come again");
+            let alone = card.ask(&card.kernel(setting), setting, 4).unwrap();
+            assert_eq!((alone.hops, &alone.keys[..]), (report.work.hops as f64 / 4.0, &expected[..20]));
+            assert_eq!(card.bytes(&alone), alone.distances * 32.0 + alone.hops * 64.0 * 4.0);
+        }
+    }
+}

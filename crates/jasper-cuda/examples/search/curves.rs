@@ -1,0 +1,55 @@
+//! Recall against queries a second, for large batches of queries that are on the device.
+
+use anyhow::Result;
+use jasper_core::Element;
+use jasper_graph::{Graph, TunedLaunch};
+use serde_json::json;
+
+use super::bench::Bench;
+use super::card::Card;
+use super::curve::{Measure, launches, measure_curve};
+use super::front::fastest_at;
+use super::peers::Peers;
+use super::point::{Point, SOLO, Setting, merge};
+use super::report::Report;
+use super::set::Set;
+
+/// Queries of a batch, as the peers were asked.
+pub const QUERIES: usize = 10_000;
+/// Queries of a large batch, which fills the device many times.
+const MANY: usize = 100_000;
+/// Recalls at which large batches are asked.
+const MANY_AT: [f64; 3] = [0.90, 0.95, 0.99];
+
+/// Measures one set in one element. Gives a row of the table for each k.
+pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
+    let peers = Peers::read()?;
+    let queries = set.queries::<T>()?;
+    let card = Card::new(&bench.stream, graph, queries.view(), MANY)?;
+    let measure = |what: &str, setting: Setting, queries: usize| -> Result<Option<Point>> {
+        if bench.clock.is_over() {
+            return Ok(None);
+        }
+        let point = card.measure(&card.kernel(setting), set, setting, queries)?;
+        let mut line = json!({"what": what, "set": set.name, "element": T::KIND.name()});
+        merge(&mut line, point.line(bench.copy));
+        println!("{line}");
+        Ok(Some(point))
+    };
+    let several = [1, 2, 4].map(|expansions| TunedLaunch { expansions, ..SOLO });
+    let mut rows = Vec::new();
+    for (k, launches) in [(10, launches()), (100, several.to_vec())] {
+        bench.clock.say(format_args!("{} {}: recall@{k}", set.name, T::KIND));
+        let ask: &mut Measure<'_, anyhow::Error> = &mut |setting| measure("point", setting, QUERIES);
+        let points = measure_curve(k, &launches, ask)?;
+        let report = Report { set: &set.name, element: T::KIND, k, points: &points, copy: bench.copy };
+        report.lines(&peers).iter().for_each(|line| println!("{line}"));
+        rows.push(report.row(&peers));
+        for recall in MANY_AT.into_iter().filter(|_| k == 10) {
+            if let Some(point) = fastest_at(&points, recall) {
+                measure("batch", point.setting, MANY)?;
+            }
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,162 @@
+//! Calls of few queries, from host memory and back: how long one waits for an answer.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use gpu_kernels::search::MAX_BEAM_WIDTH;
+use jasper_build::{Hit, SearchParams};
+use jasper_core::{Element, MatrixView};
+use jasper_cuda::Searcher;
+use jasper_data::{ThreadPool, ThreadPoolBuilder};
+use jasper_graph::{Graph, TunedLaunch};
+use serde_json::json;
+
+use super::bench::Bench;
+use super::card::Card;
+use super::peers::Peers;
+use super::point::{SOLO, Setting, launch_line, merge, rounded};
+use super::set::Set;
+
+/// Answers a query.
+const K: u32 = 10;
+/// What the frontier is chosen to find.
+const RECALL: f64 = 0.95;
+/// Queries that it is chosen by.
+const CHOSEN_BY: usize = 2_000;
+/// Queries of a call.
+const CALLS: [usize; 3] = [1, 10, 100];
+/// Calls that are timed, after some that are not.
+const TIMED: usize = 400;
+const WARM: usize = 20;
+
+/// The launches that are tried: a warp a query, and teams that expand more and more in one step.
+fn launches() -> Vec<TunedLaunch> {
+    let teams = [1, 2, 4, 8].map(|expansions| TunedLaunch { warps: 8, expansions, filter_slots: 4096 });
+    [SOLO].into_iter().chain(teams).collect()
+}
+
+/// Measures one set in one element. Gives a row for each launch.
+pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
+    let peers = Peers::read()?;
+    let queries = set.queries::<T>()?;
+    let card = Card::new(&bench.stream, graph, queries.view(), CHOSEN_BY)?;
+    let searcher = Searcher::new(bench.stream.context(), graph)?;
+    let pool = ThreadPoolBuilder::new().build()?;
+    let mut rows = Vec::new();
+    for launch in launches() {
+        if bench.clock.is_over() {
+            break;
+        }
+        let recall = |beam_width| {
+            let setting = Setting { k: K, beam_width, launch };
+            let found = card.ask(&card.kernel(setting), setting, CHOSEN_BY)?;
+            Ok::<f64, anyhow::Error>(set.recall(K as usize, &found.keys))
+        };
+        let Some((beam_width, recall)) = least_width(recall)? else { continue };
+        let params = SearchParams::new(K as usize).beam_width(beam_width as usize).launch(launch);
+        let mut cells = String::new();
+        for queries_a_call in CALLS {
+            let times = time(&searcher, graph, &pool, queries.view(), params, queries_a_call)?;
+            let mut line = json!({
+                "what": "latency", "set": set.name, "element": T::KIND.name(), "queries": queries_a_call, "k": K,
+                "beam_width": beam_width, "recall": rounded(recall, 5), "median_us": rounded(share(&times, 0.5), 2),
+                "p99_us": rounded(share(&times, 0.99), 2), "calls": times.len(),
+                "peer_us": peers.latency(&set.name, queries_a_call),
+            });
+            merge(&mut line, launch_line(launch));
+            println!("{line}");
+            cells += &format!(" {:>8.1} {:>8.1}", share(&times, 0.5), share(&times, 0.99));
+        }
+        let name = format!("{} {}", set.name, T::KIND);
+        let team = format!("{} warps, {} a step", launch.warps, launch.expansions);
+        rows.push(format!("{name:<16} {team:<18} {beam_width:>5} {recall:.4}{cells}"));
+    }
+    Ok(rows)
+}
+
+/// Microseconds of calls of `count` queries each, rising; each call asks the next ones.
+fn time<T: Element>(
+    searcher: &Searcher<T>,
+    graph: &Graph<T>,
+    pool: &ThreadPool,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+    count: usize,
+) -> Result<Vec<f64>> {
+    let mut hits = vec![Hit::NONE; count * params.k];
+    let mut times = Vec::with_capacity(WARM + TIMED);
+    for call in 0..WARM + TIMED {
+        let first = call * count % (queries.len() - count + 1);
+        let asked = queries.slice(first..first + count);
+        let begun = Instant::now();
+        searcher.answer(graph, pool, asked, params, &mut hits)?;
+        times.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    times.drain(..WARM);
+    times.sort_unstable_by(f64::total_cmp);
+    Ok(times)
+}
+
+/// The value that a share of the rising `values` is not above.
+fn share(values: &[f64], share: f64) -> f64 {
+    let at = (values.len() as f64 * share).ceil() as usize;
+    values[at.clamp(1, values.len()) - 1]
+}
+
+/// The least beam width from `K` on whose recall is [`RECALL`], and that recall; nothing if the widest misses it. For
+/// recalls that rise with the width.
+fn least_width<E>(mut recall: impl FnMut(u32) -> Result<f64, E>) -> Result<Option<(u32, f64)>, E> {
+    let (mut below, mut above) = (K - 1, K);
+    let mut reached = recall(above)?;
+    while reached < RECALL {
+        if above == MAX_BEAM_WIDTH {
+            return Ok(None);
+        }
+        (below, above) = (above, (2 * above).min(MAX_BEAM_WIDTH));
+        reached = recall(above)?;
+    }
+    while above - below > 1 {
+        let middle = below.midpoint(above);
+        let found = recall(middle)?;
+        if found >= RECALL {
+            (above, reached) = (middle, found);
+        } else {
+            below = middle;
+        }
+    }
+    Ok(Some((above, reached)))
+}
+
+/// What stands over the rows.
+pub fn header() -> String {
+    let calls: String = CALLS.iter().map(|count| format!(" {count:>8} {:>8}", "p99")).collect();
+    format!("{:<16} {:<18} {:>5} recall{calls}   microseconds by queries a call", "set", "team", "width")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn the_least_width_is_found_in_few_steps() {
+        for wanted in [10, 11, 33, 500, 1024] {
+            let mut asked = 0;
+            let found = least_width(|width| {
+                asked += 1;
+                Ok::<f64, Infallible>(if width >= wanted { 0.96 } else { 0.94 })
+            });
+            assert_eq!(found.unwrap(), Some((wanted, 0.96)));
+            assert!(asked < 20, "{asked}");
+        }
+        assert_eq!(least_width(|_| Ok::<f64, Infallible>(0.9)).unwrap(), None);
+    }
+
+    #[test]
+    fn shares_are_of_the_sorted_values() {
+        let values: Vec<f64> = (1..=400).map(f64::from).collect();
+        assert_eq!((share(&values, 0.5), share(&values, 0.99)), (200.0, 396.0));
+        assert_eq!(share(&[7.0], 0.5), 7.0);
+    }
+}

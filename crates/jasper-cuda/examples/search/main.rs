@@ -1,0 +1,208 @@
+//! What search reaches on the GPU at hand, on the sets of `make_sets.py`: one line of JSON a measurement.
+//!
+//! ```sh
+//! cargo run --release -p jasper-cuda --example search -- curves --data FOLDER sift-1m deep-1m
+//! ```
+//!
+//! | part | measures |
+//! | --- | --- |
+//! | `curves` | recall against queries a second of large batches on the device, beside the best peer |
+//! | `latency` | calls of few queries, from host memory and back |
+//! | `paper` | each choice of the kernel against its alternatives: the tables of the paper |
+//!
+//! Sets are measured in the order given, until the budget of time is spent. Times are medians of events around
+//! launches, after one that is not counted; bytes are those asked for, whatever memory gives them, beside the rate of a
+//! copy in the same run. A table for people comes last.
+
+mod bench;
+mod card;
+mod curve;
+mod curves;
+mod front;
+mod latency;
+mod paper;
+mod peers;
+mod point;
+mod report;
+mod set;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use jasper_core::{Element, ElementKind, f16};
+use jasper_graph::Graph;
+
+use bench::{Bench, Options};
+use set::Set;
+
+const USAGE: &str = "\
+usage: search PART.. [OPTION..] SET..
+
+  PART               curves, latency, paper
+  SET                a set of make_sets.py: sift-1m, deep-1m, gist-1m, openai-1m, t2i-1m, ..
+  --data FOLDER      where the files of the sets are; here, if not given
+  --cache FOLDER     keep index files here, and take those that are here already
+  --elements f16,..  measure only these; sets of f32 are measured as f16 and f32
+  --budget SECONDS   begin nothing new after so long; 600, if not given";
+
+/// Parts of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Curves,
+    Latency,
+    Paper,
+}
+
+impl Part {
+    fn of(name: &str) -> Option<Self> {
+        [("curves", Self::Curves), ("latency", Self::Latency), ("paper", Self::Paper)]
+            .into_iter()
+            .find_map(|(known, part)| (known == name).then_some(part))
+    }
+
+    /// Measures one set in one element. Gives rows for the table.
+    fn run<T: Element>(self, bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
+        match self {
+            Self::Curves => curves::run(bench, set, graph),
+            Self::Latency => latency::run(bench, set, graph),
+            Self::Paper => paper::run(bench, set, graph),
+        }
+    }
+
+    /// What stands over the rows.
+    fn header(self) -> String {
+        match self {
+            Self::Curves => report::Report::header(),
+            Self::Latency => latency::header(),
+            Self::Paper => paper::header(),
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let Asked { parts, sets, options } = parse(std::env::args().skip(1))?;
+    if parts.is_empty() || sets.is_empty() {
+        println!("{USAGE}");
+        return Ok(());
+    }
+    let bench = Bench::open(options)?;
+    let mut tables: Vec<(Part, Vec<String>)> = parts.into_iter().map(|part| (part, Vec::new())).collect();
+    let mut failed = Vec::new();
+    for name in sets {
+        if bench.clock.is_over() {
+            bench.clock.say(format_args!("{name}: no time left"));
+            continue;
+        }
+        // One set that is missing or too large does not cost the others.
+        if let Err(error) = measure(&bench, &name, &mut tables) {
+            bench.clock.say(format_args!("{name}: {error:#}"));
+            failed.push(name);
+        }
+    }
+    for (part, rows) in tables {
+        println!("\n{}\n{}", part.header(), rows.join("\n"));
+    }
+    ensure!(failed.is_empty(), "not measured to the end: {}", failed.join(", "));
+    Ok(())
+}
+
+/// All parts on one set, in each of its elements.
+fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Result<()> {
+    let set = Set::open(&bench.options.data, name)?;
+    let cache = bench.options.cache.as_deref();
+    match set.element() {
+        ElementKind::U8 => {
+            bench.clock.say(format_args!("{name}: its graph"));
+            let graph = set.graph::<u8>(cache, &bench.clock)?;
+            run_all(bench, &set, &graph, tables)
+        }
+        ElementKind::F32 => {
+            bench.clock.say(format_args!("{name}: its graph"));
+            let graph = set.graph::<f32>(cache, &bench.clock)?;
+            if bench.wants(ElementKind::F16) {
+                run_all(bench, &set, &set::converted::<f16>(&graph)?, tables)?;
+            }
+            if bench.wants(ElementKind::F32) {
+                run_all(bench, &set, &graph, tables)?;
+            }
+            Ok(())
+        }
+        other => bail!("sets hold u8 or f32, not {other}"),
+    }
+}
+
+fn run_all<T: Element>(
+    bench: &Bench,
+    set: &Set,
+    graph: &Graph<T>,
+    tables: &mut [(Part, Vec<String>)],
+) -> Result<()> {
+    for (part, rows) in tables {
+        rows.extend(part.run(bench, set, graph)?);
+    }
+    Ok(())
+}
+
+/// What the command line asks for.
+struct Asked {
+    parts: Vec<Part>,
+    sets: Vec<String>,
+    options: Options,
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
+    let (mut parts, mut sets) = (Vec::new(), Vec::new());
+    let mut options = Options { data: PathBuf::from("."), cache: None, elements: Vec::new(), budget: 600.0 };
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
+        match argument.as_str() {
+            "--data" => options.data = value()?.into(),
+            "--cache" => options.cache = Some(value()?.into()),
+            "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
+            "--elements" => options.elements = elements(&value()?)?,
+            option if option.starts_with('-') => bail!("no such option: {option}\n{USAGE}"),
+            name => match Part::of(name) {
+                Some(part) => parts.push(part),
+                None => sets.push(name.to_owned()),
+            },
+        }
+    }
+    Ok(Asked { parts, sets, options })
+}
+
+fn elements(names: &str) -> Result<Vec<ElementKind>> {
+    let element = |name: &str| ElementKind::ALL.into_iter().find(|kind| kind.name() == name);
+    names.split(',').map(|name| element(name).with_context(|| format!("no such element: {name}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked> {
+        parse(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn parts_options_and_sets_come_in_any_order() {
+        let asked = asked("curves sift-1m --elements f16,u8 paper --data sets --budget 90.5 t2i-1m").unwrap();
+        assert_eq!(
+            (asked.parts, asked.sets),
+            (vec![Part::Curves, Part::Paper], vec!["sift-1m".into(), "t2i-1m".into()])
+        );
+        assert_eq!(asked.options.elements, [ElementKind::F16, ElementKind::U8]);
+        assert_eq!((asked.options.data, asked.options.budget), ("sets".into(), 90.5));
+        assert_eq!(asked.options.cache, None);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_the_usage() {
+        for (line, expected) in
+            [("curves --data", "--data needs a value"), ("--fast sift-1m", "no such option: --fast")]
+        {
+            let error = asked(line).err().expect(line).to_string();
+            assert!(error.starts_with(expected) && error.contains("usage:"), "{error}");
+        }
+        assert!(asked("curves --elements f8 sift-1m").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! A set of `make_sets.py`: its files, its graph, and how right answers are.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use jasper_build::{CpuExecutor, bulk_build};
+use jasper_core::recall::recall_at;
+use jasper_core::{BuildParams, Element, ElementKind, Metric, silent};
+use jasper_data::{GroundTruth, Rows, VectorFile};
+use jasper_graph::Graph;
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::bench::Clock;
+
+/// Vectors with queries and their true neighbours: `sift-1m.base.u8bin`, `sift-1m.query.u8bin`, `sift-1m.gt.ibin`.
+pub struct Set {
+    /// Its name, `sift-1m`.
+    pub name: String,
+    base: VectorFile,
+    queries: VectorFile,
+    truth: GroundTruth,
+}
+
+/// Endings of the vectors' files.
+const ENDINGS: [&str; 2] = ["u8bin", "fbin"];
+
+impl Set {
+    /// Opens the files of the set `name` in `folder`.
+    pub fn open(folder: &Path, name: &str) -> Result<Self> {
+        let file = |part: &str, ending: &str| folder.join(format!("{name}.{part}.{ending}"));
+        let Some(ending) = ENDINGS.into_iter().find(|ending| file("base", ending).exists()) else {
+            bail!("{name}: no base file in {}; make it by `make_sets.py {name} FOLDER`", folder.display());
+        };
+        let truth = GroundTruth::read(file("gt", "ibin"))?;
+        let base = VectorFile::open(file("base", ending))?;
+        truth.check_ids(base.len()).context(name.to_owned())?;
+        Ok(Self { name: name.into(), base, queries: VectorFile::open(file("query", ending))?, truth })
+    }
+
+    /// What its coordinates are stored as.
+    pub fn element(&self) -> ElementKind {
+        self.base.element()
+    }
+
+    /// How near its vectors are: inner products for text to image, squared L2 for all others.
+    pub fn metric(&self) -> Metric {
+        if self.name.starts_with("t2i") { Metric::InnerProduct } else { Metric::L2 }
+    }
+
+    /// The queries, those with known answers first.
+    pub fn queries<T: Element>(&self) -> Result<Rows<T>> {
+        Ok(self.queries.load_as()?)
+    }
+
+    /// Its graph of 64 edges a vertex: from its file in `cache`, or built, and put there. Prints how long that took.
+    pub fn graph<T: Element>(&self, cache: Option<&Path>, clock: &Clock) -> Result<Graph<T>> {
+        let file = cache.map(|folder| folder.join(format!("{}.jasper", self.name)));
+        let begun = Instant::now();
+        let graph = match &file {
+            Some(file) if file.exists() => Graph::open(file, &mut silent)?,
+            _ => self.build(&file, clock)?,
+        };
+        let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+        let line = json!({
+            "what": "graph", "set": self.name, "rows": graph.keys(), "dimension": graph.dimension(),
+            "element": T::KIND.name(), "metric": self.metric().to_string(), "max_degree": graph.params().max_degree(),
+            "mean_degree": edges as f64 / graph.live().max(1) as f64, "ready_seconds": begun.elapsed().as_secs_f64(),
+        });
+        println!("{line}");
+        Ok(graph)
+    }
+
+    fn build<T: Element>(&self, file: &Option<PathBuf>, clock: &Clock) -> Result<Graph<T>> {
+        let executor = CpuExecutor::new(0)?;
+        let begun = Instant::now();
+        let mut progress =
+            |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let (graph, report) =
+            bulk_build(&executor, &self.base, None, self.metric(), BuildParams::default(), &mut progress)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let line = json!({
+            "what": "build", "set": self.name, "device": "cpu", "threads": rayon::current_num_threads(),
+            "seconds": seconds, "rows_per_second": self.base.len() as f64 / seconds,
+            "distances": report.work.distances,
+        });
+        println!("{line}");
+        if let Some(file) = file {
+            fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
+            graph.save(file, &mut silent)?;
+        }
+        Ok(graph)
+    }
+
+    /// Mean recall@`k` of answers that lie `k` a query, as keys; only queries whose true neighbours are known count,
+    /// and those may come again and again.
+    pub fn recall(&self, k: usize, keys: &[u64]) -> f64 {
+        let known = self.truth.len();
+        let sum: f64 = keys
+            .par_chunks_exact(k)
+            .take(known)
+            .enumerate()
+            .map(|(query, keys)| recall_at(k, keys, self.truth.truth(query)))
+            .sum();
+        sum / known.min(keys.len() / k).max(1) as f64
+    }
+}
+
+/// The same graph over rows of another element: coordinates are rounded, edges stay. For graphs without deletes.
+pub fn converted<T: Element>(graph: &Graph<f32>) -> Result<Graph<T>> {
+    let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
+    let mut row = Vec::new();
+    for slot in graph.live_slots() {
+        let vector: Vec<T> = graph.vector(slot).iter().map(|&value| T::from_f32(value)).collect();
+        let squared_norm = other.prepare(slot.index(), &vector, &mut row)?;
+        let same = other.add_row(&row, squared_norm)?;
+        assert_eq!(same, slot, "a graph without deletes has no holes");
+        graph.keys_of(slot).for_each(|key| other.assign_unused_key(key, slot));
+    }
+    for slot in graph.live_slots() {
+        other.set_neighbors(slot, graph.neighbors(slot));
+    }
+    other.set_start_points(graph.start_points().to_vec());
+    Ok(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::synthetic::Clusters;
+    use jasper_core::{MatrixView, f16};
+    use jasper_data::{ThreadPoolBuilder, exact_knn, write_vectors};
+
+    /// The set `tiny-1k` of some rows and queries, in files.
+    fn files() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let (rows, queries): (Vec<f32>, Vec<f32>) =
+            (Clusters::new(8, 1).rows(1000, 0), Clusters::new(8, 1).rows(20, 1));
+        let rows = MatrixView::new(&rows, 8).unwrap();
+        let queries = MatrixView::new(&queries, 8).unwrap();
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let truth = exact_knn(rows, queries, 20, Metric::L2, &pool, &mut silent).unwrap();
+        write_vectors(folder.path().join("tiny-1k.base.fbin"), rows).unwrap();
+        write_vectors(folder.path().join("tiny-1k.query.fbin"), queries).unwrap();
+        truth.write(folder.path().join("tiny-1k.gt.ibin")).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_graph_is_built_once() {
+        let folder = files();
+        let set = Set::open(folder.path(), "tiny-1k").unwrap();
+        assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
+        let cache = folder.path().join("graphs");
+        let built = set.graph::<f32>(Some(&cache), &Clock::new(60.0)).unwrap();
+        let opened = set.graph::<f32>(Some(&cache), &Clock::new(0.0)).expect("an open file needs no time");
+        assert_eq!((built.live(), opened.live(), opened.params().max_degree()), (1000, 1000, 64));
+        assert!(set.graph::<f32>(None, &Clock::new(0.0)).is_err(), "a build stops when time is over");
+        assert!(Set::open(folder.path(), "none-1k").is_err());
+    }
+
+    #[test]
+    fn another_element_keeps_the_edges() {
+        let folder = files();
+        let set = Set::open(folder.path(), "tiny-1k").unwrap();
+        let graph = set.graph::<f32>(None, &Clock::new(60.0)).unwrap();
+        let halves = converted::<f16>(&graph).unwrap();
+        assert!(halves.check_structure().is_sound());
+        assert_eq!(halves.start_points(), graph.start_points());
+        for slot in graph.live_slots() {
+            assert_eq!(halves.neighbors(slot), graph.neighbors(slot));
+            assert_eq!(halves.vector(slot)[3], f16::from_f32(graph.vector(slot)[3]));
+            assert!(halves.keys_of(slot).eq(graph.keys_of(slot)));
+        }
+    }
+
+    #[test]
+    fn recall_counts_queries_that_are_known() {
+        let folder = files();
+        let set = Set::open(folder.path(), "tiny-1k").unwrap();
+        let right: Vec<u64> =
+            (0..20).flat_map(|query| &set.truth.truth(query).ids[..10]).map(|&id| id.into()).collect();
+        let again: Vec<u64> = right.iter().copied().chain([u64::MAX; 10]).collect();
+        assert_eq!(set.recall(10, &again), 1.0, "the 21st query is the first again, and counts no more");
+        let wrong: Vec<u64> = right.iter().map(|id| id + 5000).collect();
+        assert_eq!((set.recall(10, &wrong), set.recall(10, &right[..100])), (0.0, 1.0));
+    }
+}
