@@ -8,16 +8,23 @@ use super::layout::Needs;
 use super::registers::Registers;
 use super::score::Exact;
 use super::shape::{keeps_query, shape};
-use super::solo;
+use super::wide::Wide;
+use super::{solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::tile::Chunked;
 
 macro_rules! entries {
-    ($($element:ident $term:ident $bytes:literal: $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt;)*) => {
+    (
+        $($element:ident $term:ident $bytes:literal:
+            $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt, $wide:ident $bw:tt, $team:ident, $wide_team:ident;)*
+    ) => {
         $(
             entry!($one, 32, $b1, solo, Registers<1>, $element $term $bytes, false);
             entry!($two, 32, $b2, solo, Registers<2>, $element $term $bytes, false);
             entry!($four, 32, $b4, solo, Registers<4>, $element $term $bytes, false);
+            entry!($wide, 32, $bw, solo, Wide, $element $term $bytes, true);
+            entry!($team, 256, 1, team, Registers<4>, $element $term $bytes, false);
+            entry!($wide_team, 256, 1, team, Wide, $element $term $bytes, true);
         )*
 
         /// The function behind an entry.
@@ -28,6 +35,9 @@ macro_rules! entries {
                     stringify!($one) => $one,
                     stringify!($two) => $two,
                     stringify!($four) => $four,
+                    stringify!($wide) => $wide,
+                    stringify!($team) => $team,
+                    stringify!($wide_team) => $wide_team,
                 )*
                 _ => unreachable!("the table holds every kernel of the family, {entry} too"),
             }
@@ -63,23 +73,42 @@ macro_rules! entry {
 }
 
 entries! {
-    F32 SquaredL2 0: search_f32_l2_r1 16, search_f32_l2_r2 16, search_f32_l2_r4 16;
-    F32 Dot 0: search_f32_dot_r1 16, search_f32_dot_r2 16, search_f32_dot_r4 16;
-    F16 SquaredL2 0: search_f16_l2_r1 16, search_f16_l2_r2 16, search_f16_l2_r4 16;
-    F16 Dot 0: search_f16_dot_r1 16, search_f16_dot_r2 16, search_f16_dot_r4 16;
-    U8 SquaredL2 0: search_u8_l2_r1 16, search_u8_l2_r2 16, search_u8_l2_r4 16;
-    U8 Dot 0: search_u8_dot_r1 16, search_u8_dot_r2 16, search_u8_dot_r4 16;
-    I8 SquaredL2 0: search_i8_l2_r1 16, search_i8_l2_r2 16, search_i8_l2_r4 16;
-    I8 Dot 0: search_i8_dot_r1 16, search_i8_dot_r2 16, search_i8_dot_r4 16;
-    U8 SquaredL2 128: search_u8_l2_b128_r1 32, search_u8_l2_b128_r2 28, search_u8_l2_b128_r4 24;
-    F16 SquaredL2 192: search_f16_l2_b192_r1 20, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16;
-    F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16;
-    F16 SquaredL2 3072: search_f16_l2_b3072_r1 16, search_f16_l2_b3072_r2 16, search_f16_l2_b3072_r4 16;
-    F16 Dot 400: search_f16_dot_b400_r1 16, search_f16_dot_b400_r2 16, search_f16_dot_b400_r4 16;
-    F32 SquaredL2 384: search_f32_l2_b384_r1 20, search_f32_l2_b384_r2 20, search_f32_l2_b384_r4 16;
-    F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16;
-    F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16;
-    F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16;
-    F32 Dot 512: search_f32_dot_b512_r1 16, search_f32_dot_b512_r2 16, search_f32_dot_b512_r4 16;
-    F32 Dot 800: search_f32_dot_b800_r1 16, search_f32_dot_b800_r2 16, search_f32_dot_b800_r4 16;
+    F32 SquaredL2 0: search_f32_l2_r1 16, search_f32_l2_r2 16, search_f32_l2_r4 16,
+        search_f32_l2_wide 20, search_f32_l2_r4_t8, search_f32_l2_wide_t8;
+    F32 Dot 0: search_f32_dot_r1 16, search_f32_dot_r2 16, search_f32_dot_r4 16,
+        search_f32_dot_wide 20, search_f32_dot_r4_t8, search_f32_dot_wide_t8;
+    F16 SquaredL2 0: search_f16_l2_r1 16, search_f16_l2_r2 16, search_f16_l2_r4 16,
+        search_f16_l2_wide 20, search_f16_l2_r4_t8, search_f16_l2_wide_t8;
+    F16 Dot 0: search_f16_dot_r1 16, search_f16_dot_r2 16, search_f16_dot_r4 16,
+        search_f16_dot_wide 20, search_f16_dot_r4_t8, search_f16_dot_wide_t8;
+    U8 SquaredL2 0: search_u8_l2_r1 16, search_u8_l2_r2 16, search_u8_l2_r4 16,
+        search_u8_l2_wide 20, search_u8_l2_r4_t8, search_u8_l2_wide_t8;
+    U8 Dot 0: search_u8_dot_r1 16, search_u8_dot_r2 16, search_u8_dot_r4 16,
+        search_u8_dot_wide 20, search_u8_dot_r4_t8, search_u8_dot_wide_t8;
+    I8 SquaredL2 0: search_i8_l2_r1 16, search_i8_l2_r2 16, search_i8_l2_r4 16,
+        search_i8_l2_wide 20, search_i8_l2_r4_t8, search_i8_l2_wide_t8;
+    I8 Dot 0: search_i8_dot_r1 16, search_i8_dot_r2 16, search_i8_dot_r4 16,
+        search_i8_dot_wide 20, search_i8_dot_r4_t8, search_i8_dot_wide_t8;
+    U8 SquaredL2 128: search_u8_l2_b128_r1 32, search_u8_l2_b128_r2 28, search_u8_l2_b128_r4 24,
+        search_u8_l2_b128_wide 20, search_u8_l2_b128_r4_t8, search_u8_l2_b128_wide_t8;
+    F16 SquaredL2 192: search_f16_l2_b192_r1 20, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
+        search_f16_l2_b192_wide 20, search_f16_l2_b192_r4_t8, search_f16_l2_b192_wide_t8;
+    F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16,
+        search_f16_l2_b1920_wide 20, search_f16_l2_b1920_r4_t8, search_f16_l2_b1920_wide_t8;
+    F16 SquaredL2 3072: search_f16_l2_b3072_r1 16, search_f16_l2_b3072_r2 16, search_f16_l2_b3072_r4 16,
+        search_f16_l2_b3072_wide 20, search_f16_l2_b3072_r4_t8, search_f16_l2_b3072_wide_t8;
+    F16 Dot 400: search_f16_dot_b400_r1 16, search_f16_dot_b400_r2 16, search_f16_dot_b400_r4 16,
+        search_f16_dot_b400_wide 20, search_f16_dot_b400_r4_t8, search_f16_dot_b400_wide_t8;
+    F32 SquaredL2 384: search_f32_l2_b384_r1 20, search_f32_l2_b384_r2 20, search_f32_l2_b384_r4 16,
+        search_f32_l2_b384_wide 20, search_f32_l2_b384_r4_t8, search_f32_l2_b384_wide_t8;
+    F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16,
+        search_f32_l2_b512_wide 20, search_f32_l2_b512_r4_t8, search_f32_l2_b512_wide_t8;
+    F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16,
+        search_f32_l2_b3840_wide 20, search_f32_l2_b3840_r4_t8, search_f32_l2_b3840_wide_t8;
+    F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16,
+        search_f32_l2_b6144_wide 20, search_f32_l2_b6144_r4_t8, search_f32_l2_b6144_wide_t8;
+    F32 Dot 512: search_f32_dot_b512_r1 16, search_f32_dot_b512_r2 16, search_f32_dot_b512_r4 16,
+        search_f32_dot_b512_wide 20, search_f32_dot_b512_r4_t8, search_f32_dot_b512_wide_t8;
+    F32 Dot 800: search_f32_dot_b800_r1 16, search_f32_dot_b800_r2 16, search_f32_dot_b800_r4 16,
+        search_f32_dot_b800_wide 20, search_f32_dot_b800_r4_t8, search_f32_dot_b800_wide_t8;
 }

@@ -45,8 +45,8 @@ pub(super) trait Frontier: Sized {
     /// Whole warp.
     unsafe fn unvisited(&mut self, count: u32) -> u64;
 
-    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. What was offered must have been
-    /// taken in: nothing is unvisited, or [`Self::unvisited`] was called since.
+    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. [`Self::unvisited`] must have been
+    /// called since the last offer: it takes in what waits.
     ///
     /// # Safety
     /// Whole warp.

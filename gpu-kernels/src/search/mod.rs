@@ -30,6 +30,8 @@ mod score;
 pub(crate) mod shape;
 #[cfg(feature = "kernels")]
 mod solo;
+#[cfg(feature = "kernels")]
+mod team;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "kernels")]
