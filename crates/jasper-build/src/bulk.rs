@@ -5,8 +5,8 @@ use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, RowSource, Vect
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
-use crate::pipeline::{Exclusive, link_all};
-use crate::{Executor, Existing, InsertError, MemoryEstimate, Work, connectivity, start};
+use crate::pipeline::{Exclusive, GraphCell, LinkError, link_all};
+use crate::{Executor, Existing, InsertError, Linker, MemoryEstimate, Work, connectivity, start};
 
 /// What a bulk build was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +48,29 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
+    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        let memory = MemoryEstimate::of_build::<T>(graph.slots(), graph.dimension(), metric, &params);
+        let sketched = memory.sketched_rows::<T>(graph.dimension()).min(order.len());
+        graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
+        Ok(link_growing(executor, &mut Exclusive(graph), order, &params, progress)?)
+    };
+    bulk_build_by(executor, link, rows, keys, metric, params, progress)
+}
+
+/// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all
+/// others in the order they are linked in, for [`link_growing`] on a linker of its own. The executor does the rest.
+///
+/// # Errors
+/// Those of [`bulk_build`], and of `link`.
+pub fn bulk_build_by<T: Element, E: Executor<T>>(
+    executor: &E,
+    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<Work, InsertError>,
+    rows: &dyn RowSource<T>,
+    keys: Option<&[Key]>,
+    metric: Metric,
+    params: BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<(Graph<T>, BuildReport), InsertError> {
     let mut graph = Graph::new(metric, rows.dimension(), params).map_err(RowError::from)?;
     if let Some(keys) = keys {
         check_keys(&graph, keys, rows.len(), Existing::Refuse)?;
@@ -64,14 +87,25 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
     let mut order: Vec<VectorId> =
         permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
     order.retain(|&slot| slot != medoid);
-    let memory = MemoryEstimate::of_build::<T>(graph.slots(), rows.dimension(), metric, &params);
-    let sketched = memory.sketched_rows::<T>(rows.dimension()).min(order.len());
-    graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
-    let size = |linked| batch_after(linked, &params);
-    let (_, work) = link_all(executor, &mut Exclusive(&mut graph), &order, false, size, progress)?;
-    report.work = work;
+    report.work = link(&mut graph, &order, progress)?;
     start::spread(&mut graph, &order);
     report.repaired = connectivity::repair(executor, &mut Exclusive(&mut graph), Graph::is_live, progress)?;
     graph.forget_sketches();
     Ok((graph, report))
+}
+
+/// Links `order` into a graph with one linked vertex, by the batches of a bulk build: each as large as the parameters
+/// allow after those before it.
+///
+/// # Errors
+/// [`LinkError`]; the graph is of no use then.
+pub fn link_growing<T: Element, L: Linker<T>>(
+    linker: &L,
+    cell: &mut impl GraphCell<L::Graph>,
+    order: &[VectorId],
+    params: &BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Work, LinkError<L::Error>> {
+    let (_, work) = link_all(linker, cell, order, false, |linked| batch_after(1 + linked, params), progress)?;
+    Ok(work)
 }

@@ -34,7 +34,7 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
 /// [`Cancelled`]; the caller rolls back.
 pub fn repair<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<T>,
+    cell: &mut impl GraphCell<Graph<T>>,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, Cancelled> {
@@ -43,7 +43,7 @@ pub fn repair<T: Element, E: Executor<T>>(
     if total > 0 {
         for (i, batch) in lost.chunks(BATCH).enumerate() {
             Progress { stage: Stage::Repairing, done: i * BATCH, total }.report(progress)?;
-            link_batch(executor, cell, batch, true);
+            let Ok(_) = link_batch(executor, cell, batch, true);
         }
         cell.write(|graph| {
             let mut reached = reachable(graph);

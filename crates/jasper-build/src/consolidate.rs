@@ -30,7 +30,7 @@ const ROWS_AT_ONCE: usize = 4096;
 /// [`Cancelled`]; the graph is as it was.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<T>,
+    cell: &mut impl GraphCell<Graph<T>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, Cancelled> {
     let freed = cell.read(Graph::hidden);
@@ -55,7 +55,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
 
 fn repair_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<T>,
+    cell: &mut impl GraphCell<Graph<T>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Work, usize), Cancelled> {
     let start_points = cell.read(live_start_points);
@@ -65,7 +65,8 @@ fn repair_rows<T: Element, E: Executor<T>>(
         Progress { stage: Stage::Consolidating, done: i * ROWS_AT_ONCE, total: vertices.len() }
             .report(progress)?;
         let updates = cell.read(|graph| executor.bypass_hidden(graph, rows));
-        work += cell.write(|graph| executor.publish(graph, updates));
+        let Ok(published) = cell.write(|graph| executor.publish(graph, updates));
+        work += published;
     }
     cell.write(|graph| graph.set_start_points(start_points));
     let repaired = connectivity::repair(executor, cell, Graph::is_live, progress)?;

@@ -1,14 +1,21 @@
 //! The steps of the batch pipeline, which every processor does in its own way and to the same result.
 
+use std::convert::Infallible;
+use std::error::Error;
+
 use jasper_core::{Element, VectorId};
 use jasper_graph::Graph;
 
 use crate::Work;
 
-/// Does the steps of a batch on a graph. Only the two `publish` steps change the graph, and they cannot fail.
+/// Links batches of vertices into a graph. Only the two `publish` steps change it.
 ///
 /// Results are a function of graph and batch: threads, blocks and their timing never show.
-pub trait Executor<T: Element> {
+pub trait Linker<T: Element> {
+    /// The graph it works on: on the host, or a copy in the memory of a device.
+    type Graph;
+    /// What can go wrong on the way: on the host, nothing.
+    type Error: Error + Send + Sync + 'static;
     /// A list of neighbours, with distances, for each vertex of a batch: candidates, then links.
     type Lists: Lists;
     /// The edges of a batch turned around: what is left of them to merge.
@@ -16,35 +23,69 @@ pub trait Executor<T: Element> {
     /// New rows of vertices, and additions to rows.
     type Updates;
 
-    /// The candidates of every vertex of `batch`: what a search for its row expands on the graph as it is. A vertex
-    /// whose row a candidate has already gets no list, and is named in [`Lists::identical`].
-    fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Self::Lists;
+    /// Vertices that are searched for before they are pruned: candidates take a kilobyte or more a vertex, links a third
+    /// of that. Batches whose vertices are candidates of each other are smaller.
+    const SEARCHED_AT_ONCE: usize;
 
-    /// The links of every vertex that has candidates: those, pruned.
+    /// The candidates of every vertex of `batch`: what a search for its row expands on the graph as it is.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Lists, Self::Error>;
+
+    /// The links of every vertex that has candidates: those, pruned. A vertex whose row a candidate has already gets none,
+    /// and is named in [`Lists::identical`] from here on.
     ///
     /// `within_batch` adds the nearest of the batch to the candidates, which the graph does not lead to yet: needed
     /// when rows arrive in an order of their own, pointless after a shuffle.
-    fn prune(&self, graph: &Graph<T>, candidates: Self::Lists, within_batch: bool) -> Self::Lists;
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn prune(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Lists,
+        within_batch: bool,
+    ) -> Result<Self::Lists, Self::Error>;
 
     /// Writes the rows of a batch. No edge leads to them yet.
-    fn publish_links(&self, graph: &mut Graph<T>, links: &Self::Lists);
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn publish_links(&self, graph: &mut Self::Graph, links: &Self::Lists) -> Result<(), Self::Error>;
 
     /// The edges of `links` turned around, sorted by (target, distance, source).
-    fn turn_around(&self, links: &Self::Lists) -> Self::BackEdges;
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn turn_around(&self, links: &Self::Lists) -> Result<Self::BackEdges, Self::Error>;
 
     /// What the rows of the next targets become: the new edges beside the old while there is room, else a prune of both.
     /// Takes as many targets off the back edges as are worked out at once; none when none are left. The links are
     /// published, and so is what was merged before.
     ///
     /// A batch of 2% of the vertices may lead to all of them: their new rows together would be the graph once more.
-    fn merge(&self, graph: &Graph<T>, back_edges: &mut Self::BackEdges) -> Option<Self::Updates>;
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn merge(
+        &self,
+        graph: &Self::Graph,
+        back_edges: &mut Self::BackEdges,
+    ) -> Result<Option<Self::Updates>, Self::Error>;
 
+    /// Writes rows; gives what it cost to work them out.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<Work, Self::Error>;
+}
+
+/// A linker of graphs on the host, which also takes vertices out of them.
+pub trait Executor<T: Element>: Linker<T, Graph = Graph<T>, Error = Infallible> {
     /// For every live vertex among `vertices` with hidden neighbours, its row without them: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
     fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Self::Updates;
-
-    /// Writes rows; gives what it cost to work them out.
-    fn publish(&self, graph: &mut Graph<T>, updates: Self::Updates) -> Work;
 }
 
 /// What the pipeline asks of the lists of a batch.

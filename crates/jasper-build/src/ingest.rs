@@ -1,10 +1,12 @@
 //! Rows into slots: checked, prepared, and identical rows brought together.
 
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
 use std::hash::Hasher;
 use std::io;
 
 use crate::insert::Existing;
+use crate::pipeline::LinkError;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, KeyError, RowError};
 use rustc_hash::{FxBuildHasher, FxHasher};
@@ -36,6 +38,18 @@ pub enum InsertError {
     /// The progress closure broke off.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+    /// The device that links them failed.
+    #[error("the vectors could not be linked")]
+    Link(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for InsertError {
+    fn from(error: LinkError<E>) -> Self {
+        match error {
+            LinkError::Cancelled(cancelled) => cancelled.into(),
+            LinkError::Linker(error) => Self::Link(Box::new(error)),
+        }
+    }
 }
 
 /// Rows read at a time: enough to read files in large pieces, little beside any index.

@@ -46,7 +46,7 @@ const CHECK_SHARE: usize = 64;
 /// [`InsertError`].
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<T>,
+    cell: &mut impl GraphCell<Graph<T>>,
     rows: &dyn RowSource<T>,
     keys: &[Key],
     existing: Existing,
@@ -83,7 +83,7 @@ pub fn insert<T: Element, E: Executor<T>>(
 /// Stores and links the rows; gives the vertex of each.
 fn link_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<T>,
+    cell: &mut impl GraphCell<Graph<T>>,
     rows: &dyn RowSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
@@ -103,7 +103,9 @@ fn link_rows<T: Element, E: Executor<T>>(
         }
         _ => &order,
     };
-    let (identical, work) = link_all(executor, cell, order, true, |linked| linked.min(BATCH), progress)?;
+    let before = cell.read(|graph| graph.live() + graph.hidden()) - order.len();
+    let (identical, work) =
+        link_all(executor, cell, order, true, |linked| (before + linked).min(BATCH), progress)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
     cell.write(|graph| {

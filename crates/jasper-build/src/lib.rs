@@ -15,11 +15,11 @@
 //! ```
 //!
 //! One pipeline builds and inserts ([`pipeline`]): search the frozen graph, prune, turn the new edges around, merge
-//! them into their targets, publish. What differs between processors is behind [`Executor`]. Where to look:
+//! them into their targets, publish. What differs between processors is behind [`Linker`]. Where to look:
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`executor`](Executor) | the steps of a batch |
+//! | [`executor`](Linker) | the steps of a batch |
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
@@ -47,15 +47,15 @@ mod request;
 mod start;
 mod work;
 
-pub use bulk::{BuildReport, bulk_build};
+pub use bulk::{BuildReport, bulk_build, bulk_build_by, link_growing};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};
-pub use executor::{Executor, Lists};
+pub use executor::{Executor, Linker, Lists};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use memory::MemoryEstimate;
-pub use pipeline::{Exclusive, GraphCell};
+pub use pipeline::{Exclusive, GraphCell, LinkError};
 pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use request::{Request, Way};
 pub use work::Work;

@@ -4,8 +4,7 @@ use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_
 use jasper_graph::Graph;
 
 use crate::bulk::batch_after;
-use crate::cpu::TARGETS_AT_ONCE;
-use crate::pipeline::SEARCHED_AT_ONCE;
+use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 
 /// Bytes that a build takes at its peak, by part. Rows that turn out to be identical take less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,91 +3,100 @@
 use std::sync::{PoisonError, RwLock};
 
 use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
-use jasper_graph::Graph;
 
-use crate::{Executor, Lists, Work};
+use crate::{Linker, Lists, Work};
 
 /// A graph that is read while a batch is worked out and written while it is published.
 ///
 /// Behind it is a plain `&mut` ([`Exclusive`]), or a lock that searches share: they wait only for the publishing.
-pub trait GraphCell<T: Element> {
+pub trait GraphCell<G> {
     /// Lets `look` read the graph.
-    fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R;
+    fn read<R>(&self, look: impl FnOnce(&G) -> R) -> R;
     /// Lets `change` write it.
-    fn write<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> R;
+    fn write<R>(&mut self, change: impl FnOnce(&mut G) -> R) -> R;
 }
 
 /// A graph nobody else looks at.
 #[derive(Debug)]
-pub struct Exclusive<'a, T: 'static>(pub &'a mut Graph<T>);
+pub struct Exclusive<'a, G>(pub &'a mut G);
 
-impl<T: Element> GraphCell<T> for Exclusive<'_, T> {
-    fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R {
+impl<G> GraphCell<G> for Exclusive<'_, G> {
+    fn read<R>(&self, look: impl FnOnce(&G) -> R) -> R {
         look(self.0)
     }
 
-    fn write<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> R {
+    fn write<R>(&mut self, change: impl FnOnce(&mut G) -> R) -> R {
         change(self.0)
     }
 }
 
 /// A panic in a reader leaves the graph whole, and a writer's changes cannot be seen before they are published.
-impl<T: Element> GraphCell<T> for &RwLock<Graph<T>> {
-    fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R {
+impl<G> GraphCell<G> for &RwLock<G> {
+    fn read<R>(&self, look: impl FnOnce(&G) -> R) -> R {
         look(&RwLock::read(self).unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> R {
+    fn write<R>(&mut self, change: impl FnOnce(&mut G) -> R) -> R {
         change(&mut RwLock::write(self).unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Vertices that are searched for before they are pruned: candidates take a kilobyte or two a vertex, links a third of
-/// that. Batches whose vertices are candidates of each other are smaller.
-pub(crate) const SEARCHED_AT_ONCE: usize = 4096;
-
-/// Links one batch of vertices into the graph: its links, and what they cost with the merge of their targets.
-pub fn link_batch<T: Element, E: Executor<T>>(
-    executor: &E,
-    cell: &mut impl GraphCell<T>,
-    batch: &[VectorId],
-    within_batch: bool,
-) -> (E::Lists, Work) {
-    let links = cell.read(|graph| {
-        let parts = batch.chunks(SEARCHED_AT_ONCE).map(|part| {
-            let candidates = executor.search(graph, part);
-            executor.prune(graph, candidates, within_batch)
-        });
-        E::Lists::join(parts.collect())
-    });
-    cell.write(|graph| executor.publish_links(graph, &links));
-    let mut work = links.work();
-    let mut back_edges = executor.turn_around(&links);
-    while let Some(updates) = cell.read(|graph| executor.merge(graph, &mut back_edges)) {
-        work += cell.write(|graph| executor.publish(graph, updates));
-    }
-    (links, work)
+/// Vertices could not be linked.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError<E> {
+    /// The progress closure broke off.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+    /// The processor failed.
+    #[error(transparent)]
+    Linker(E),
 }
 
-/// Links `order` batch by batch, each as large as `size` says of the number of vertices linked before it.
+/// Links one batch of vertices into the graph: its links, and what they cost with the merge of their targets.
 ///
 /// # Errors
-/// [`Cancelled`] between batches; what was published stays, and the caller rolls it back.
-pub fn link_all<T: Element, E: Executor<T>>(
-    executor: &E,
-    cell: &mut impl GraphCell<T>,
+/// Of the processor; the graph may be changed in part.
+pub fn link_batch<T: Element, L: Linker<T>>(
+    linker: &L,
+    cell: &mut impl GraphCell<L::Graph>,
+    batch: &[VectorId],
+    within_batch: bool,
+) -> Result<(L::Lists, Work), L::Error> {
+    let links = cell.read(|graph| {
+        let parts = batch.chunks(L::SEARCHED_AT_ONCE).map(|part| {
+            let candidates = linker.search(graph, part)?;
+            linker.prune(graph, candidates, within_batch)
+        });
+        parts.collect::<Result<_, _>>().map(L::Lists::join)
+    })?;
+    cell.write(|graph| linker.publish_links(graph, &links))?;
+    let mut work = links.work();
+    let mut back_edges = linker.turn_around(&links)?;
+    while let Some(updates) = cell.read(|graph| linker.merge(graph, &mut back_edges))? {
+        work += cell.write(|graph| linker.publish(graph, updates))?;
+    }
+    Ok((links, work))
+}
+
+/// Links `order` batch by batch, each as large as `size` says of the number of vertices linked before it. Gives the
+/// vertices that were not linked because their row is that of another, (the vertex, the other), and what it cost.
+///
+/// # Errors
+/// [`LinkError::Cancelled`] between batches; what was published stays, and the caller rolls it back.
+pub fn link_all<T: Element, L: Linker<T>>(
+    linker: &L,
+    cell: &mut impl GraphCell<L::Graph>,
     order: &[VectorId],
     within_batch: bool,
     size: impl Fn(usize) -> usize,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Vec<(VectorId, VectorId)>, Work), Cancelled> {
-    let before = cell.read(|graph| graph.live() + graph.hidden()) - order.len();
+) -> Result<(Vec<(VectorId, VectorId)>, Work), LinkError<L::Error>> {
     let (mut identical, mut work) = (Vec::new(), Work::default());
     let mut done = 0;
     while done < order.len() {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-        let batch = &order[done..][..size(before + done).clamp(1, order.len() - done)];
-        let (links, batch_work) = link_batch(executor, cell, batch, within_batch);
+        let batch = &order[done..][..size(done).clamp(1, order.len() - done)];
+        let (links, batch_work) = link_batch(linker, cell, batch, within_batch).map_err(LinkError::Linker)?;
         identical.extend_from_slice(links.identical());
         work += batch_work;
         done += batch.len();

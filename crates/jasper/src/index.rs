@@ -289,7 +289,7 @@ impl<T: Element> Index<T> {
         self.graph.live_slots().flat_map(|slot| self.graph.keys_of(slot))
     }
 
-    fn updater(&mut self) -> Updater<'_, Exclusive<'_, T>> {
+    fn updater(&mut self) -> Updater<'_, Exclusive<'_, Graph<T>>> {
         Updater { executor: &self.executor, cell: Exclusive(&mut self.graph) }
     }
 }

@@ -36,7 +36,7 @@ impl<C> Updater<'_, C> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, InsertError>
     where
-        C: GraphCell<T>,
+        C: GraphCell<Graph<T>>,
     {
         insert(self.executor, &mut self.cell, rows, keys, existing, progress)
     }
@@ -48,7 +48,7 @@ impl<C> Updater<'_, C> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Key, InsertError>
     where
-        C: GraphCell<T>,
+        C: GraphCell<Graph<T>>,
     {
         let first = self.cell.read(Graph::next_key);
         // NO_KEY itself ends the keys there are.
@@ -60,7 +60,7 @@ impl<C> Updater<'_, C> {
 
     pub(crate) fn delete<T: Element>(mut self, keys: &[Key]) -> Result<(), DeleteError>
     where
-        C: GraphCell<T>,
+        C: GraphCell<Graph<T>>,
     {
         check_distinct(keys)?;
         self.cell.read(|graph| keys.iter().try_for_each(|&key| graph.check_live(key)))?;
@@ -70,7 +70,7 @@ impl<C> Updater<'_, C> {
 
     pub(crate) fn undelete<T: Element>(mut self, keys: &[Key]) -> Result<(), DeleteError>
     where
-        C: GraphCell<T>,
+        C: GraphCell<Graph<T>>,
     {
         check_distinct(keys)?;
         self.cell.read(|graph| keys.iter().try_for_each(|&key| graph.check_restorable(key)))?;
@@ -83,14 +83,14 @@ impl<C> Updater<'_, C> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<ConsolidateReport, Cancelled>
     where
-        C: GraphCell<T>,
+        C: GraphCell<Graph<T>>,
     {
         consolidate(self.executor, &mut self.cell, progress)
     }
 
     pub(crate) fn compact<T: Element>(mut self) -> Result<CompactReport, RowError>
     where
-        C: GraphCell<T>,
+        C: GraphCell<Graph<T>>,
     {
         self.cell.write(compact)
     }

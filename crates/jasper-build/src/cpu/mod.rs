@@ -10,13 +10,14 @@ mod prune;
 mod seen;
 mod updates;
 
+use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
 use jasper_core::{Element, Neighbor, VectorId, defaults};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{Executor, Lists, Work};
+use crate::{Executor, Linker, Lists, Work};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
 pub use exact::ExactError;
@@ -53,6 +54,8 @@ pub struct PoolError {
 
 /// Vertices or queries a thread takes at a time.
 pub(crate) const GRAIN: usize = 8;
+/// Vertices that are searched for before they are pruned: candidates take a kilobyte or two a vertex.
+pub(crate) const SEARCHED_AT_ONCE: usize = 4096;
 /// Targets of back edges whose rows are worked out before they are written: enough for many threads, and with rows of
 /// 256 bytes a megabyte, where a whole batch may take as much as the graph.
 pub(crate) const TARGETS_AT_ONCE: usize = 4096;
@@ -102,25 +105,34 @@ impl CpuExecutor {
     }
 }
 
-impl<T: Element> Executor<T> for CpuExecutor {
+impl<T: Element> Linker<T> for CpuExecutor {
+    type Graph = Graph<T>;
+    type Error = Infallible;
     type Lists = NeighborLists;
     type BackEdges = BackEdges;
     type Updates = Vec<Updates>;
 
-    fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> NeighborLists {
+    const SEARCHED_AT_ONCE: usize = SEARCHED_AT_ONCE;
+
+    fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Result<NeighborLists, Infallible> {
         let rows: Vec<_> = batch.iter().map(|&vertex| graph.padded_vector(vertex)).collect();
         let order = order_by_nearness(&rows);
         let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
-        NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
+        Ok(NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
             let mut candidates = NeighborLists::default();
             for vertices in vertices.chunks(TOGETHER) {
                 scratch.search(graph, vertices, &mut candidates);
             }
             candidates
-        }))
+        })))
     }
 
-    fn prune(&self, graph: &Graph<T>, candidates: NeighborLists, within_batch: bool) -> NeighborLists {
+    fn prune(
+        &self,
+        graph: &Graph<T>,
+        candidates: NeighborLists,
+        within_batch: bool,
+    ) -> Result<NeighborLists, Infallible> {
         let rows: Vec<_> = candidates.rows().collect();
         let others: Vec<_> = rows.iter().map(|row| row.0).filter(|_| within_batch).collect();
         let mut links = NeighborLists::join(self.for_chunks(&rows, |scratch, rows| {
@@ -132,14 +144,23 @@ impl<T: Element> Executor<T> for CpuExecutor {
         }));
         links.work += candidates.work;
         links.identical = candidates.identical;
-        links
+        Ok(links)
     }
 
-    fn turn_around(&self, links: &NeighborLists) -> BackEdges {
-        self.pool.install(|| BackEdges::of(links))
+    fn publish_links(&self, graph: &mut Graph<T>, links: &NeighborLists) -> Result<(), Infallible> {
+        links.write(graph);
+        Ok(())
     }
 
-    fn merge(&self, graph: &Graph<T>, back_edges: &mut BackEdges) -> Option<Vec<Updates>> {
+    fn turn_around(&self, links: &NeighborLists) -> Result<BackEdges, Infallible> {
+        Ok(self.pool.install(|| BackEdges::of(links)))
+    }
+
+    fn merge(
+        &self,
+        graph: &Graph<T>,
+        back_edges: &mut BackEdges,
+    ) -> Result<Option<Vec<Updates>>, Infallible> {
         let targets = back_edges.next(TARGETS_AT_ONCE);
         let updates = self.for_chunks(&targets, |scratch, targets| {
             let mut updates = Updates::default();
@@ -150,9 +171,20 @@ impl<T: Element> Executor<T> for CpuExecutor {
         });
         let merged = targets.into_iter().map(<[_]>::len).sum();
         back_edges.take(merged);
-        (merged > 0).then_some(updates)
+        Ok((merged > 0).then_some(updates))
     }
 
+    fn publish(&self, graph: &mut Graph<T>, updates: Vec<Updates>) -> Result<Work, Infallible> {
+        let mut work = Work::default();
+        for part in updates {
+            part.write(graph);
+            work += part.work;
+        }
+        Ok(work)
+    }
+}
+
+impl<T: Element> Executor<T> for CpuExecutor {
     fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Vec<Updates> {
         self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
@@ -161,19 +193,6 @@ impl<T: Element> Executor<T> for CpuExecutor {
             }
             updates
         })
-    }
-
-    fn publish_links(&self, graph: &mut Graph<T>, links: &NeighborLists) {
-        links.write(graph);
-    }
-
-    fn publish(&self, graph: &mut Graph<T>, updates: Vec<Updates>) -> Work {
-        let mut work = Work::default();
-        for part in updates {
-            part.write(graph);
-            work += part.work;
-        }
-        work
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jasper_build::pipeline::link_batch;
-use jasper_build::{CpuExecutor, Exclusive, Executor, Lists};
+use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Lists};
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
@@ -32,7 +32,7 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Ve
     let expected = link(graph, &ids, within_batch);
     let mut all = rows(graph);
     all.extend(expected.rows);
-    let (lists, _) = link_batch(executor, &mut Exclusive(graph), batch, within_batch);
+    let Ok((lists, _)) = link_batch(executor, &mut Exclusive(graph), batch, within_batch);
     let identical: BTreeMap<u32, u32> = lists.identical().iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
     let found = rows(graph);
@@ -98,7 +98,7 @@ fn on_any_graph<T: Element>(
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, bypass(&graph, id))).collect();
     let updates = executor.bypass_hidden(&graph, &vertices);
-    executor.publish(&mut graph, updates);
+    let Ok(_) = executor.publish(&mut graph, updates);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
     assert_eq!(found, expected);
 }
