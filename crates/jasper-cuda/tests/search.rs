@@ -1,0 +1,261 @@
+//! Searches on a device are those of the processor, from any thread, of any size, and without delay.
+
+mod common;
+
+use std::time::Instant;
+
+use gpu_kernels::search::{Answer, NO_ANSWER};
+use gpu_kernels::Stream as _;
+use jasper_build::{CpuExecutor, Filter, Hit, SearchParams, bulk_build};
+use jasper_core::synthetic::Clusters;
+use jasper_core::{BuildParams, Element, MatrixView, Metric, NO_KEY, VectorId, f16, padded_len, silent};
+use jasper_cuda::{Context, Event, OnDevice, Searcher, Stream};
+use jasper_graph::{Graph, TunedLaunch};
+
+/// A graph on the host and on the device.
+struct Both<T: Element> {
+    cpu: CpuExecutor,
+    graph: Graph<T>,
+    searcher: Searcher<T>,
+}
+
+impl<T: Element> Both<T> {
+    fn new(context: &Context, rows: usize, dimension: usize, metric: Metric) -> Self {
+        let cpu = CpuExecutor::new(0).unwrap();
+        let values = Clusters::new(dimension, 3).rows::<T>(rows, 0);
+        let params = BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap();
+        let rows = MatrixView::new(&values, dimension).unwrap();
+        let (graph, _) = bulk_build(&cpu, &rows, None, metric, params, &mut silent).unwrap();
+        Self::of(context, cpu, graph)
+    }
+
+    fn of(context: &Context, cpu: CpuExecutor, graph: Graph<T>) -> Self {
+        let searcher = cpu.pool().install(|| Searcher::new(context, &graph)).unwrap();
+        Self { cpu, graph, searcher }
+    }
+
+    fn queries(&self, n: usize) -> Vec<T> {
+        Clusters::new(self.graph.dimension(), 3).rows(n, 1)
+    }
+
+    fn search(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+        let queries = MatrixView::new(queries, self.graph.dimension()).unwrap();
+        let mut hits = params.places(queries.len()).unwrap();
+        self.searcher.answer(&self.graph, self.cpu.pool(), queries, params, &mut hits).unwrap();
+        hits
+    }
+
+    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+        self.searcher.answer_one(&self.graph, self.cpu.pool(), query, params).unwrap()
+    }
+
+    /// Answers of the device, which are those of the processor: all of them where sums are exact, else nearly all.
+    fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+        let view = MatrixView::new(queries, self.graph.dimension()).unwrap();
+        let mut expected = params.places(view.len()).unwrap();
+        self.cpu.answer(&self.graph, view, params, &mut expected).unwrap();
+        let hits = self.search(queries, params);
+        let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();
+        let exact = T::EXACT && self.graph.metric() != Metric::Cosine;
+        let most = if exact { 0 } else { hits.len() / 100 };
+        let name = format!("{} {}, {params:?}, {} queries", T::KIND, self.graph.metric(), view.len());
+        assert!(different <= most, "{name}: {different} of {} answers differ", hits.len());
+        for hits in hits.chunks(params.k) {
+            let mut keys: Vec<_> = hits.iter().map(|hit| hit.key).filter(|&key| key != NO_KEY).collect();
+            keys.sort_unstable();
+            assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "{name}: a key comes twice");
+        }
+        hits
+    }
+}
+
+fn agrees<T: Element>(context: &Context) {
+    for (metric, dimension) in [(Metric::L2, 128), (Metric::InnerProduct, 200), (Metric::Cosine, 33)] {
+        let mut both = Both::<T>::new(context, 8000, dimension, metric);
+        let queries = both.queries(5000);
+        for (k, beam_width, n) in [
+            (10, 32, 5000),
+            (10, 64, 100),
+            (100, 128, 5000),
+            (10, 1, 0),
+            (1, 1, 300),
+            (50, 500, 1000),
+            (1000, 1024, 20),
+            (10, 1000, 1),
+        ] {
+            both.compare(
+                &queries[..n * dimension],
+                SearchParams::new(k.min(beam_width)).beam_width(beam_width),
+            );
+        }
+        let tenth = |key| key % 10 == 3;
+        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Matching(&tenth)));
+        let few = |key| key % 1000 == 3;
+        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Matching(&few)));
+        (0..8000).step_by(4).for_each(|key| both.graph.delete_key(key).unwrap());
+        let both = Both::of(context, both.cpu, both.graph);
+        both.compare(&queries[..500 * dimension], SearchParams::new(10));
+    }
+}
+
+#[test]
+fn answers_are_those_of_the_processor() {
+    let Some(context) = common::context() else { return };
+    agrees::<f32>(&context);
+    agrees::<f16>(&context);
+    agrees::<u8>(&context);
+    agrees::<i8>(&context);
+}
+
+#[test]
+fn a_batch_may_be_larger_than_a_grid_is_high() {
+    let Some(context) = common::context() else { return };
+    let both = Both::<u8>::new(&context, 5000, 8, Metric::L2);
+    let queries = both.queries(200_000);
+    let hits = both.compare(&queries, SearchParams::new(5).beam_width(16));
+    // Any batch gives a query the same answers.
+    for n in [1, 70, 300, 5000] {
+        assert!(both.search(&queries[..n * 8], SearchParams::new(5).beam_width(16)) == hits[..n * 5], "{n}");
+    }
+}
+
+#[test]
+fn threads_search_at_the_same_time_and_get_the_same() {
+    let Some(context) = common::context() else { return };
+    let both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
+    let (queries, params) = (both.queries(3000), SearchParams::new(10));
+    let expected = both.search(&queries, params);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (both, queries, expected) = (&both, &queries, &expected);
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let (first, n) =
+                        ((thread * 37 + round * 11) % 1000, 1 + (thread * 251 + round * 97) % 2000);
+                    let hits = both.search(&queries[first * 96..(first + n) * 96], params);
+                    assert!(hits == expected[first * 10..(first + n) * 10], "{n} queries from {first} on");
+                    let query = &queries[first * 96..][..96];
+                    assert_eq!(both.search_one(query, params), expected[first * 10..][..10]);
+                }
+            });
+        }
+    });
+}
+
+/// Also prints what one query takes, for whoever looks.
+#[test]
+fn what_was_used_once_is_used_again() {
+    let Some(context) = common::context() else { return };
+    let both = Both::<f32>::new(&context, 50_000, 96, Metric::L2);
+    let (queries, params) = (both.queries(20_000), SearchParams::new(10).beam_width(48));
+    both.search(&queries, params);
+    both.search_one(&queries[..96], params);
+    let before = context.free_memory().unwrap().device;
+    let mut times: Vec<_> = queries
+        .chunks(96)
+        .take(2000)
+        .map(|query| {
+            let begun = Instant::now();
+            both.search_one(query, params);
+            begun.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let begun = Instant::now();
+    both.search(&queries, params);
+    let rate = 20_000.0 / begun.elapsed().as_secs_f64();
+    assert_eq!(
+        context.free_memory().unwrap().device,
+        before,
+        "nothing is allocated once calls were as large"
+    );
+
+    let stream = Stream::new(&context).unwrap();
+    let one = stream.upload(&queries[..96]).unwrap();
+    let (mut answers, mut work) =
+        (stream.allocate::<Answer>(10).unwrap(), stream.allocate::<u32>(2).unwrap());
+    let (begin, end) = (Event::new(&context).unwrap(), Event::new(&context).unwrap());
+    let mut kernel: Vec<_> = (0..200)
+        .map(|_| {
+            begin.record(&stream).unwrap();
+            let arrays = OnDevice { queries: &one, answers: &mut answers, work: &mut work };
+            both.searcher.launch(&both.graph, both.cpu.pool(), &stream, params, arrays).unwrap();
+            end.record(&stream).unwrap();
+            end.since(&begin).unwrap()
+        })
+        .collect();
+    kernel.sort_unstable();
+    println!(
+        "one query: median {:?}, 99 of 100 within {:?}; its kernel {:?}; 20,000 queries: {rate:.0} a second",
+        times[1000], times[1980], kernel[100]
+    );
+}
+
+#[test]
+fn queries_on_the_device_are_searched_there() {
+    let Some(context) = common::context() else { return };
+    let mut both = Both::<i8>::new(&context, 6000, 100, Metric::L2);
+    let queries = both.queries(700);
+    for deleted in [0, 2000] {
+        (0..deleted).for_each(|key| both.graph.delete_key(key).unwrap());
+        both = Both::of(&context, both.cpu, both.graph);
+        let third = |key| key % 3 == 0;
+        let plain = SearchParams::new(10).beam_width(40);
+        let team = TunedLaunch { warps: 8, expansions: 1, filter_slots: 512 };
+        for params in [plain, plain.filter(Filter::Matching(&third)), plain.launch(team)] {
+            let stream = Stream::new(&context).unwrap();
+            let mut prepared = vec![0_i8; 700 * padded_len::<i8>(100)];
+            for (query, out) in queries.chunks(100).zip(prepared.chunks_mut(padded_len::<i8>(100))) {
+                out[..100].copy_from_slice(query);
+            }
+            let on_device = stream.upload(&prepared).unwrap();
+            let (mut answers, mut work) =
+                (stream.allocate(700 * 10).unwrap(), stream.allocate(1400).unwrap());
+            let arrays = OnDevice { queries: &on_device, answers: &mut answers, work: &mut work };
+            both.searcher.launch(&both.graph, both.cpu.pool(), &stream, params, arrays).unwrap();
+            let found = stream.download(&answers).unwrap().into_iter().map(|answer: Answer| match answer {
+                NO_ANSWER => Hit::NONE,
+                [low, high, distance, _] => {
+                    Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
+                }
+            });
+            assert!(found.eq(both.search(&queries, params)), "{params:?}");
+            assert!(stream.download(&work).unwrap().iter().all(|&count| count > 0));
+        }
+    }
+}
+
+/// Corners of a cube of many dimensions, each linked to those that differ in one: a search from anywhere ends at the
+/// corner it looks for. Rows are padded to more than 4 GiB together.
+#[test]
+fn rows_lie_beyond_what_32_bits_can_address() {
+    const SIDES: usize = 20;
+    const DIMENSION: usize = 4500;
+    let Some(context) = common::context() else { return };
+    let params = BuildParams::builder().max_degree(SIDES).build().unwrap();
+    let mut graph = Graph::<u8>::new(Metric::L2, DIMENSION, params).unwrap();
+    let mut row = vec![0_u8; padded_len::<u8>(DIMENSION)];
+    let corner = |row: &mut [u8], number: usize| {
+        // The sides are spread over the row.
+        (0..SIDES).for_each(|side| row[side * (DIMENSION / SIDES)] = (number >> side & 1) as u8);
+    };
+    for number in 0..1 << SIDES {
+        corner(&mut row, number);
+        let slot = graph.add_row(&row, 0.0).unwrap();
+        graph.assign_key(number as u64 + (1 << 40), slot).unwrap();
+        let neighbors: Vec<_> = (0..SIDES).map(|side| VectorId::from_index(number ^ 1 << side)).collect();
+        graph.set_neighbors(slot, &neighbors);
+    }
+    graph.set_start_points(vec![VectorId::new(0)]);
+    assert!(graph.vector_bytes() as u64 > 1 << 32);
+    let both = Both::of(&context, CpuExecutor::new(0).unwrap(), graph);
+    let numbers: Vec<usize> = (0..400).map(|i| (1 << SIDES) - 1 - i * 2600).collect();
+    let mut queries = vec![0_u8; numbers.len() * DIMENSION];
+    for (query, &number) in queries.chunks_mut(DIMENSION).zip(&numbers) {
+        corner(query, number);
+    }
+    let hits = both.search(&queries, SearchParams::new(1));
+    for (hit, number) in hits.iter().zip(numbers) {
+        assert_eq!(*hit, Hit { key: number as u64 + (1 << 40), distance: 0.0 });
+    }
+}
