@@ -106,6 +106,7 @@ pub fn link_growing<T: Element, L: Linker<T>>(
     params: &BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, LinkError<L::Error>> {
-    let (_, work) = link_all(linker, cell, order, false, |linked| batch_after(1 + linked, params), progress)?;
+    let size = |linked| batch_after(1 + linked, params);
+    let (_, work) = link_all(linker, cell, order, |_, found| found, size, progress)?;
     Ok(work)
 }

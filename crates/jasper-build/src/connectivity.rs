@@ -43,7 +43,7 @@ pub fn repair<T: Element, E: Executor<T>>(
     if total > 0 {
         for (i, batch) in lost.chunks(BATCH).enumerate() {
             Progress { stage: Stage::Repairing, done: i * BATCH, total }.report(progress)?;
-            let Ok(_) = link_batch(executor, cell, batch, true);
+            let Ok(_) = link_batch(executor, cell, batch, |graph, found| executor.join_batch(graph, found));
         }
         cell.write(|graph| {
             let mut reached = reachable(graph);

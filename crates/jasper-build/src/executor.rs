@@ -16,8 +16,10 @@ pub trait Linker<T: Element> {
     type Graph;
     /// What can go wrong on the way: on the host, nothing.
     type Error: Error + Send + Sync + 'static;
-    /// A list of neighbours, with distances, for each vertex of a batch: candidates, then links.
-    type Lists: Lists;
+    /// A list of neighbours, with distances, for each vertex of a batch: what may become its links.
+    type Candidates;
+    /// A list of neighbours, with distances, for each vertex of a batch: its links.
+    type Links: Links;
     /// The edges of a batch turned around: what is left of them to merge.
     type BackEdges;
     /// New rows of vertices, and additions to rows.
@@ -27,38 +29,31 @@ pub trait Linker<T: Element> {
     /// of that. Batches whose vertices are candidates of each other are smaller.
     const SEARCHED_AT_ONCE: usize;
 
-    /// The candidates of every vertex of `batch`: what a search for its row expands on the graph as it is.
+    /// The candidates of every vertex of `batch`, whose numbers rise: what a search for its row expands on the graph as it
+    /// is.
     ///
     /// # Errors
     /// Of the processor.
-    fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Lists, Self::Error>;
+    fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
     /// The links of every vertex that has candidates: those, pruned. A vertex whose row a candidate has already gets none,
-    /// and is named in [`Lists::identical`] from here on.
-    ///
-    /// `within_batch` adds the nearest of the batch to the candidates, which the graph does not lead to yet: needed
-    /// when rows arrive in an order of their own, pointless after a shuffle.
+    /// and is named in [`Links::identical`].
     ///
     /// # Errors
     /// Of the processor.
-    fn prune(
-        &self,
-        graph: &Self::Graph,
-        candidates: Self::Lists,
-        within_batch: bool,
-    ) -> Result<Self::Lists, Self::Error>;
+    fn prune(&self, graph: &Self::Graph, candidates: Self::Candidates) -> Result<Self::Links, Self::Error>;
 
     /// Writes the rows of a batch. No edge leads to them yet.
     ///
     /// # Errors
     /// Of the processor.
-    fn publish_links(&self, graph: &mut Self::Graph, links: &Self::Lists) -> Result<(), Self::Error>;
+    fn publish_links(&self, graph: &mut Self::Graph, links: &Self::Links) -> Result<(), Self::Error>;
 
     /// The edges of `links` turned around, sorted by (target, distance, source).
     ///
     /// # Errors
     /// Of the processor.
-    fn turn_around(&self, links: &Self::Lists) -> Result<Self::BackEdges, Self::Error>;
+    fn turn_around(&self, links: &Self::Links) -> Result<Self::BackEdges, Self::Error>;
 
     /// What the rows of the next targets become: the new edges beside the old while there is room, else a prune of both.
     /// Takes as many targets off the back edges as are worked out at once; none when none are left. The links are
@@ -81,19 +76,23 @@ pub trait Linker<T: Element> {
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<Work, Self::Error>;
 }
 
-/// A linker of graphs on the host, which also takes vertices out of them.
+/// A linker of graphs on the host that are in use: vertices come in any order, and are taken out again.
 pub trait Executor<T: Element>: Linker<T, Graph = Graph<T>, Error = Infallible> {
+    /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
+    /// rows arrive in an order of their own, pointless after a shuffle.
+    fn join_batch(&self, graph: &Graph<T>, candidates: Self::Candidates) -> Self::Candidates;
+
     /// For every live vertex among `vertices` with hidden neighbours, its row without them: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
     fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Self::Updates;
 }
 
-/// What the pipeline asks of the lists of a batch.
-pub trait Lists: Sized {
-    /// The lists of a batch, from those of its parts in order.
+/// What the pipeline asks of the links of a batch.
+pub trait Links: Sized {
+    /// The links of a batch, from those of its parts in order.
     fn join(parts: Vec<Self>) -> Self;
     /// Vertices that were not linked because their row is that of another: (the vertex, the other).
     fn identical(&self) -> &[(VectorId, VectorId)];
-    /// What it cost to find the lists.
+    /// What it cost to find them.
     fn work(&self) -> Work;
 }

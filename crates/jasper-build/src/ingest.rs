@@ -38,16 +38,23 @@ pub enum InsertError {
     /// The progress closure broke off.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-    /// The device that links them failed.
-    #[error("the vectors could not be linked")]
-    Link(#[source] Box<dyn Error + Send + Sync>),
+    /// The device failed.
+    #[error("the device could not link the vectors")]
+    Device(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl InsertError {
+    /// The failure of a device.
+    pub fn device(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Device(Box::new(error))
+    }
 }
 
 impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for InsertError {
     fn from(error: LinkError<E>) -> Self {
         match error {
             LinkError::Cancelled(cancelled) => cancelled.into(),
-            LinkError::Linker(error) => Self::Link(Box::new(error)),
+            LinkError::Linker(error) => Self::device(error),
         }
     }
 }

@@ -104,8 +104,9 @@ fn link_rows<T: Element, E: Executor<T>>(
         _ => &order,
     };
     let before = cell.read(|graph| graph.live() + graph.hidden()) - order.len();
-    let (identical, work) =
-        link_all(executor, cell, order, true, |linked| (before + linked).min(BATCH), progress)?;
+    let widen = |graph: &Graph<T>, found| executor.join_batch(graph, found);
+    let size = |linked: usize| (before + linked).min(BATCH);
+    let (identical, work) = link_all(executor, cell, order, widen, size, progress)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
     cell.write(|graph| {

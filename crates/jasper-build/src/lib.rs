@@ -51,7 +51,7 @@ pub use bulk::{BuildReport, bulk_build, bulk_build_by, link_growing};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};
-pub use executor::{Executor, Linker, Lists};
+pub use executor::{Executor, Linker, Links};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use memory::MemoryEstimate;

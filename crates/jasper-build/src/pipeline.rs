@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
 
-use crate::{Linker, Lists, Work};
+use crate::{Linker, Links, Work};
 
 /// A graph that is read while a batch is worked out and written while it is published.
 ///
@@ -52,7 +52,8 @@ pub enum LinkError<E> {
     Linker(E),
 }
 
-/// Links one batch of vertices into the graph: its links, and what they cost with the merge of their targets.
+/// Links one batch of vertices into the graph: its links, and what they cost with the merge of their targets. Before the
+/// candidates are pruned, `widen` may add to them.
 ///
 /// # Errors
 /// Of the processor; the graph may be changed in part.
@@ -60,14 +61,16 @@ pub fn link_batch<T: Element, L: Linker<T>>(
     linker: &L,
     cell: &mut impl GraphCell<L::Graph>,
     batch: &[VectorId],
-    within_batch: bool,
-) -> Result<(L::Lists, Work), L::Error> {
+    widen: impl Fn(&L::Graph, L::Candidates) -> L::Candidates,
+) -> Result<(L::Links, Work), L::Error> {
+    let mut batch = batch.to_vec();
+    batch.sort_unstable();
     let links = cell.read(|graph| {
         let parts = batch.chunks(L::SEARCHED_AT_ONCE).map(|part| {
             let candidates = linker.search(graph, part)?;
-            linker.prune(graph, candidates, within_batch)
+            linker.prune(graph, widen(graph, candidates))
         });
-        parts.collect::<Result<_, _>>().map(L::Lists::join)
+        parts.collect::<Result<_, _>>().map(L::Links::join)
     })?;
     cell.write(|graph| linker.publish_links(graph, &links))?;
     let mut work = links.work();
@@ -87,7 +90,7 @@ pub fn link_all<T: Element, L: Linker<T>>(
     linker: &L,
     cell: &mut impl GraphCell<L::Graph>,
     order: &[VectorId],
-    within_batch: bool,
+    widen: impl Fn(&L::Graph, L::Candidates) -> L::Candidates,
     size: impl Fn(usize) -> usize,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<(VectorId, VectorId)>, Work), LinkError<L::Error>> {
@@ -96,7 +99,7 @@ pub fn link_all<T: Element, L: Linker<T>>(
     while done < order.len() {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let batch = &order[done..][..size(done).clamp(1, order.len() - done)];
-        let (links, batch_work) = link_batch(linker, cell, batch, within_batch).map_err(LinkError::Linker)?;
+        let (links, batch_work) = link_batch(linker, cell, batch, &widen).map_err(LinkError::Linker)?;
         identical.extend_from_slice(links.identical());
         work += batch_work;
         done += batch.len();

@@ -17,7 +17,7 @@ use jasper_core::{Element, Neighbor, VectorId, defaults};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{Executor, Linker, Lists, Work};
+use crate::{Executor, Linker, Links, Work};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
 pub use exact::ExactError;
@@ -103,12 +103,32 @@ impl CpuExecutor {
             items.par_chunks(GRAIN).map(|chunk| self.with_scratch(|scratch| work(scratch, chunk))).collect()
         })
     }
+
+    /// `work` on every list, in parallel, which pushes what becomes of it; in order.
+    fn for_lists(
+        &self,
+        lists: NeighborLists,
+        work: impl Fn(&mut Scratch, (VectorId, &[Neighbor]), &mut NeighborLists) + Sync,
+    ) -> NeighborLists {
+        let rows: Vec<_> = lists.rows().collect();
+        let mut all = NeighborLists::join(self.for_chunks(&rows, |scratch, rows| {
+            let mut some = NeighborLists::default();
+            for &row in rows {
+                work(scratch, row, &mut some);
+            }
+            some
+        }));
+        all.work += lists.work;
+        all.identical = lists.identical;
+        all
+    }
 }
 
 impl<T: Element> Linker<T> for CpuExecutor {
     type Graph = Graph<T>;
     type Error = Infallible;
-    type Lists = NeighborLists;
+    type Candidates = NeighborLists;
+    type Links = NeighborLists;
     type BackEdges = BackEdges;
     type Updates = Vec<Updates>;
 
@@ -127,24 +147,13 @@ impl<T: Element> Linker<T> for CpuExecutor {
         })))
     }
 
-    fn prune(
-        &self,
-        graph: &Graph<T>,
-        candidates: NeighborLists,
-        within_batch: bool,
-    ) -> Result<NeighborLists, Infallible> {
-        let rows: Vec<_> = candidates.rows().collect();
-        let others: Vec<_> = rows.iter().map(|row| row.0).filter(|_| within_batch).collect();
-        let mut links = NeighborLists::join(self.for_chunks(&rows, |scratch, rows| {
-            let mut links = NeighborLists::default();
-            for &(vertex, found) in rows {
-                scratch.link(graph, vertex, found, &others, &mut links);
-            }
-            links
-        }));
-        links.work += candidates.work;
-        links.identical = candidates.identical;
-        Ok(links)
+    fn prune(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
+        let params = graph.params();
+        Ok(self.for_lists(candidates, |scratch, (vertex, found), links| {
+            let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
+            links.push(vertex, scratch.prune.keep(graph, found, params.max_degree(), params.alpha()));
+            links.work.prune_distances += scratch.prune.take_distances();
+        }))
     }
 
     fn publish_links(&self, graph: &mut Graph<T>, links: &NeighborLists) -> Result<(), Infallible> {
@@ -185,6 +194,21 @@ impl<T: Element> Linker<T> for CpuExecutor {
 }
 
 impl<T: Element> Executor<T> for CpuExecutor {
+    fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> NeighborLists {
+        let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
+        self.for_lists(candidates, |scratch, (vertex, found), joined| {
+            scratch.candidates.clear();
+            scratch.score(graph, vertex, batch.iter().copied().filter(|&other| other != vertex));
+            joined.work.distances += scratch.ids.len() as u64;
+            scratch.candidates.sort_unstable();
+            // More of its own batch than a row holds would crowd the prune: its cost grows with the square.
+            scratch.candidates.truncate(graph.params().max_degree());
+            scratch.candidates.extend_from_slice(found);
+            scratch.order_candidates();
+            joined.push(vertex, &scratch.candidates);
+        })
+    }
+
     fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Vec<Updates> {
         self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
@@ -226,28 +250,6 @@ impl Scratch {
                 None => candidates.push(vertex, &self.candidates),
             }
         }
-    }
-
-    /// The edges of one new vertex, from what its search found and the nearest of `others`.
-    fn link<T: Element>(
-        &mut self,
-        graph: &Graph<T>,
-        vertex: VectorId,
-        found: &[Neighbor],
-        others: &[VectorId],
-        links: &mut NeighborLists,
-    ) {
-        let params = graph.params();
-        self.candidates.clear();
-        self.score(graph, vertex, others.iter().copied().filter(|&other| other != vertex));
-        links.work.distances += self.ids.len() as u64;
-        self.candidates.sort_unstable();
-        // More of its own batch than a row holds would crowd the prune: its cost grows with the square.
-        self.candidates.truncate(params.max_degree());
-        self.candidates.extend_from_slice(found);
-        self.order_candidates();
-        links.push(vertex, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
-        links.work.prune_distances += self.prune.take_distances();
     }
 
     /// The row of a target with the edges that are new to it.

@@ -39,7 +39,7 @@ impl NeighborLists {
     }
 }
 
-impl executor::Lists for NeighborLists {
+impl executor::Links for NeighborLists {
     fn join(parts: Vec<Self>) -> Self {
         let mut whole = Self::default();
         for part in parts {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jasper_build::pipeline::link_batch;
-use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Lists};
+use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Links};
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
@@ -32,8 +32,10 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Ve
     let expected = link(graph, &ids, within_batch);
     let mut all = rows(graph);
     all.extend(expected.rows);
-    let Ok((lists, _)) = link_batch(executor, &mut Exclusive(graph), batch, within_batch);
-    let identical: BTreeMap<u32, u32> = lists.identical().iter().map(|(a, b)| (a.get(), b.get())).collect();
+    let widen =
+        |graph: &Graph<T>, found| if within_batch { executor.join_batch(graph, found) } else { found };
+    let Ok((links, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
+    let identical: BTreeMap<u32, u32> = links.identical().iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
     let found = rows(graph);
     for (vertex, row) in &found {
