@@ -56,6 +56,7 @@ impl<S: Stream> Tiles<S> {
 mod tests {
     use std::cell::Cell;
     use std::marker::PhantomData;
+    use std::ops::Range;
 
     use bytemuck::Pod;
 
@@ -98,6 +99,16 @@ mod tests {
 
         fn upload<T: Pod>(&self, values: &[T]) -> Result<Nowhere<T>, Self::Error> {
             self.allocate(values.len())
+        }
+
+        fn write<T: Pod, E: From<Self::Error>>(
+            &self,
+            _: &mut Nowhere<T>,
+            _: usize,
+            _: usize,
+            _: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+        ) -> Result<(), E> {
+            Ok(())
         }
 
         fn fill<T: Pod>(&self, _: &mut Nowhere<T>, _: u8) -> Result<(), Self::Error> {
