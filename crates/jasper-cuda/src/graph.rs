@@ -179,3 +179,53 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     })?;
     Ok(buffer)
 }
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::emulator::Emulator;
+    use gpu_kernels::Stream as _;
+    use gpu_kernels::emulated::EmulatedStream;
+    use jasper_core::BuildParams;
+
+    use super::*;
+
+    #[test]
+    fn every_part_lies_where_kernels_look_for_it() {
+        let params = BuildParams::builder().max_degree(33).build().unwrap();
+        let mut host = Graph::<i8>::new(Metric::Cosine, 17, params).unwrap();
+        let mut row = Vec::new();
+        for key in 0..70_u32 {
+            let norm = host.prepare(0, &[key as i8 - 35, 1].repeat(9)[..17], &mut row).unwrap();
+            let slot = host.add_row(&row, norm).unwrap();
+            host.assign_key(1000 + u64::from(key), slot).unwrap();
+            host.set_neighbors(slot, &[VectorId::new((key + 1) % 70), VectorId::new((key + 9) % 70)]);
+        }
+        host.set_start_points([40, 3, 40].map(VectorId::new).to_vec());
+        let stream = EmulatedStream::new(Emulator::new(1));
+        let whole = DeviceGraph::upload(&stream, &host).unwrap();
+        assert!(whole.live.is_none() && whole.live().is_nowhere());
+        assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
+
+        host.delete_key(1066).unwrap();
+        let copy = DeviceGraph::upload(&stream, &host).unwrap();
+        let (rows, links) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.links).unwrap());
+        let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
+        let norms = stream.download(norms).unwrap();
+        for slot in (0..70).map(VectorId::new) {
+            let at = slot.index();
+            assert_eq!(rows[at * 32..][..32], *host.padded_vector(slot));
+            assert_eq!(links[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
+            assert_eq!(links[at * 64 + 2..][..62], [NO_ROW; 62]);
+            assert_eq!(norms[at], host.squared_norms().unwrap().at(at));
+            assert!(keys[at] == 1000 + at as u64 || at == 66);
+        }
+        let live = copy.live.as_ref().unwrap();
+        assert_eq!(stream.download(live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
+        let args = copy.args();
+        assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));
+        assert_eq!(args.largest_squared_norm, host.largest_squared_norm());
+        let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, live.len() * 4];
+        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host);
+        assert_eq!(plan.total(Place::Device), parts.iter().sum::<usize>() as u64);
+    }
+}

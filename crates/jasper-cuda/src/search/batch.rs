@@ -14,8 +14,8 @@ use super::lane::{Answered, Lane};
 use super::pass::{Beside, Pass};
 use crate::DeviceGraph;
 
-/// Queries of a wave, at most: about what a large device searches at once, so that two waves in flight keep it busy.
-const WAVE: usize = 4096;
+/// Queries of a wave for each multiprocessor, at most: what it searches at once, so that two waves keep it busy.
+const QUERIES_A_MULTIPROCESSOR: usize = 32;
 /// Bytes of queries, and of answers, of a wave, at most.
 const WAVE_BYTES: usize = 32 << 20;
 /// Waves in flight: two are searched while a third is prepared or taken in.
@@ -64,7 +64,7 @@ pub(crate) struct Batch<'a, 'r, T: Element, L: Lane<T>> {
 impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
     /// Answers every task; `lanes` holds one lane at least, and `add` makes another.
     ///
-    /// After an error some lanes may still be at work: they must not be used again.
+    /// After an error some lanes may still be at work, and are to be waited for before they are used again.
     pub(crate) fn answer(
         &self,
         mut tasks: Vec<Task<'_, T>>,
@@ -100,7 +100,7 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
         add: impl Fn() -> Result<L, SearchError>,
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let together = wave_of(tasks.len(), pass);
+        let together = wave_of(tasks.len(), pass, lanes[0].stream().multiprocessors());
         let waves = tasks.len().div_ceil(together);
         while lanes.len() < waves.min(LANES) {
             lanes.push(add()?);
@@ -174,9 +174,13 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
 }
 
 /// Queries of a wave: no more than memory is for, and of all waves about the same.
-fn wave_of<T: Element>(queries: usize, pass: &Pass<'_, T, impl gpu_kernels::Stream>) -> usize {
+fn wave_of<T: Element>(
+    queries: usize,
+    pass: &Pass<'_, T, impl gpu_kernels::Stream>,
+    multiprocessors: u32,
+) -> usize {
     let bytes = (pass.row_len() * size_of::<T>()).max(pass.k() * size_of::<Answer>());
-    let most = (WAVE_BYTES / bytes).clamp(1, WAVE);
+    let most = (WAVE_BYTES / bytes).clamp(1, QUERIES_A_MULTIPROCESSOR * multiprocessors as usize);
     queries.div_ceil(queries.div_ceil(most).max(1)).max(1)
 }
 

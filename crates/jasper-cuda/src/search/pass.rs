@@ -17,6 +17,8 @@ const TEAM: u32 = 8;
 /// Batches of up to so many queries for each multiprocessor are searched by teams: one warp a query would leave most of
 /// the device idle.
 const TEAMS_A_MULTIPROCESSOR: u32 = 2;
+/// Vertices whose neighbours a team scores in one step: two trips to memory serve all of them.
+const AHEAD: u32 = 4;
 /// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
 /// forget too much (measured: docs, experiments).
 const FILTER_SLOTS: u32 = 1024;
@@ -29,11 +31,11 @@ const MOST_EXPANSIONS: u32 = TEAM;
 
 /// How a device of so many multiprocessors shares a batch out, unless the search says.
 ///
-/// One expansion a step, always: several find as much or more with the same beam, but not the same, and answers are to
-/// depend neither on the batch that a query comes in nor on the processor.
+/// A team scores ahead of its turn and finds what one expansion after another does. One warp with several expansions a
+/// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
 fn suited(queries: usize, multiprocessors: u32) -> TunedLaunch {
     if queries <= (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
-        TunedLaunch { warps: TEAM, expansions: 1, filter_slots: TEAM_FILTER_SLOTS }
+        TunedLaunch { warps: TEAM, expansions: AHEAD, filter_slots: TEAM_FILTER_SLOTS }
     } else {
         TunedLaunch { warps: 1, expansions: 1, filter_slots: FILTER_SLOTS }
     }
@@ -173,9 +175,11 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         let args = SearchArgs {
             graph,
             queries: places.queries.cast(),
+            query_rows: In::NOWHERE,
             allowed,
             answers: places.answers,
             work: places.work,
+            log: Out::NOWHERE,
             queries_len: queries as u32,
             k: self.k,
             beam_width: self.beam_width,

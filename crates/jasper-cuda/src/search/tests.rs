@@ -252,7 +252,7 @@ fn waves_come_back_to_their_queries() {
     let both = Both::new(11);
     let values: Vec<u8> = (0..=255).collect();
     let graph = built(&values, 1, Metric::L2, &both);
-    let queries: Vec<u8> = (0..17_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let queries: Vec<u8> = (0..1000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let hits = both.agree(&graph, &queries, SearchParams::new(1).beam_width(8));
     assert!(hits.iter().zip(&queries).all(|(hit, &query)| hit.key.abs_diff(query.into()) <= 2));
 }
