@@ -9,6 +9,7 @@ mod groups;
 mod knn;
 mod prune;
 mod scan;
+mod search;
 mod sort;
 pub mod twin;
 
@@ -18,6 +19,10 @@ pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
 pub use prune::{links_agree_with_the_twin, merges_agree_with_the_twin};
 pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
+pub use search::{
+    searches_agree_with_the_cpu, searches_begin_at_all_start_points, searches_do_not_depend_on_the_batch,
+    searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
+};
 pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
 
 /// Hands the names of all tests of the suite to the macro `$each`: who runs the suite runs all of it.
@@ -34,8 +39,13 @@ macro_rules! tests_of_the_suite {
             merges_agree_with_the_twin
             scans_agree_with_the_twin
             scans_end_at_their_length
+            searches_agree_with_the_cpu
+            searches_begin_at_all_start_points
+            searches_do_not_depend_on_the_batch
+            searches_find_nothing_where_nothing_is
             sorts_agree_with_the_twin
             sorts_go_by_their_bits_alone
+            wide_searches_agree_with_the_cpu
         }
     };
 }

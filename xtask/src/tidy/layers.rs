@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("jasper-cuda-std-macros", &[]),
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
     ("jasper-cuda-std-kernels", &["jasper-cuda-std"]),
-    ("gpu-kernels", &["jasper-core", "jasper-cuda-std"]),
+    ("gpu-kernels", &["jasper-core", "jasper-graph", "jasper-build", "jasper-cuda-std"]),
     ("jasper-driver", &[]),
     (
         "jasper-cuda",

@@ -1,0 +1,50 @@
+//! Beam search, in the plainest form.
+
+use std::collections::BTreeMap;
+
+use jasper_core::{Element, Neighbor};
+use jasper_graph::{Graph, Scorer};
+
+use super::Ask;
+
+/// What a search finds, and what that takes.
+pub(super) struct Found {
+    /// The frontier at the end.
+    pub(super) nearest: Vec<Neighbor>,
+    pub(super) hops: u32,
+    /// Vertices met.
+    pub(super) distinct: u32,
+    /// The same, and those met again.
+    pub(super) met: u32,
+}
+
+/// Each step expands the nearest of the nearest `beam_width` of all vertices met that are not expanded yet, as many as
+/// `expansions`.
+pub(super) fn search<T: Element>(
+    graph: &Graph<T>,
+    scorer: &Scorer<'_, T>,
+    ask: &Ask,
+    expansions: u32,
+) -> Found {
+    let mut known: BTreeMap<Neighbor, bool> = BTreeMap::new();
+    let mut next = graph.start_points().to_vec();
+    let (mut hops, mut met) = (0, 0);
+    loop {
+        met += next.len() as u32;
+        for id in next.drain(..) {
+            known.entry(Neighbor::new(scorer.score_one(id), id)).or_default();
+        }
+        let nearest = known.iter().take(ask.beam_width as usize);
+        let unvisited = nearest.clone().filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);
+        let picked: Vec<_> = unvisited.take(expansions.min(ask.most_hops - hops) as usize).collect();
+        if picked.is_empty() {
+            let nearest = nearest.map(|(vertex, _)| *vertex).collect();
+            return Found { nearest, hops, distinct: known.len() as u32, met };
+        }
+        hops += picked.len() as u32;
+        for vertex in picked {
+            known.insert(vertex, true);
+            next.extend_from_slice(graph.neighbors(vertex.id()));
+        }
+    }
+}

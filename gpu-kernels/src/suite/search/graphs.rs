@@ -1,0 +1,103 @@
+//! Graphs to search, on the host and on a device.
+
+use jasper_core::{BuildParams, Element, Key, Metric, VectorId, padded_len};
+use jasper_graph::Graph;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, RngExt};
+
+use crate::graph::{GraphArgs, NO_ROW};
+use crate::suite::vectors;
+use crate::{Buffer, In, Stream};
+
+/// Bounds on the degree: of a part of a warp, of whole warps and between.
+const DEGREES: [usize; 7] = [1, 4, 31, 32, 33, 64, 128];
+
+/// The key of a slot: both of its words count.
+pub(super) fn key(slot: VectorId) -> Key {
+    Key::from(slot.get()) << 32 | Key::from(!slot.get())
+}
+
+/// A graph of random edges between vectors of small integers. Some vertices have no edges, and not all can be reached.
+pub(super) fn random<T: Element>(
+    rng: &mut impl Rng,
+    metric: Metric,
+    dimension: usize,
+    slots: usize,
+) -> Graph<T> {
+    let max_degree = *DEGREES.choose(rng).expect("there are some");
+    let params = BuildParams::builder().max_degree(max_degree).build().unwrap();
+    let mut graph = Graph::new(metric, dimension, params).unwrap();
+    let mut prepared = Vec::new();
+    for row in vectors::<T>(rng, slots, dimension, 16.0).chunks_mut(padded_len::<T>(dimension)) {
+        // No vector is zero, so that each has an angle.
+        row[0] = T::from_f32(row[0].to_f32() + 1.0);
+        let squared_norm = graph.prepare(0, &row[..dimension], &mut prepared).unwrap();
+        let slot = graph.add_row(&prepared, squared_norm).unwrap();
+        graph.assign_key(key(slot), slot).unwrap();
+    }
+    let mut others: Vec<VectorId> = graph.vertices().collect();
+    for slot in (0..slots).map(VectorId::from_index) {
+        others.shuffle(rng);
+        let degree = rng.random_range(0..=max_degree.min(slots));
+        let neighbors: Vec<_> = others[..degree].iter().copied().filter(|other| *other != slot).collect();
+        graph.set_neighbors(slot, &neighbors);
+    }
+    // Now and then more start points than a warp has lanes.
+    others.truncate(if rng.random_range(0..8) == 0 { 40 } else { rng.random_range(1..4) });
+    graph.set_start_points(others);
+    graph
+}
+
+/// The rows of some slots, one after the other.
+pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item = VectorId>) -> Vec<T> {
+    slots.into_iter().flat_map(|slot| graph.padded_vector(slot)).copied().collect()
+}
+
+/// A graph in the memory of a device.
+pub(super) struct OnDevice<S: Stream, T: Element> {
+    rows: S::Buffer<T>,
+    links: S::Buffer<u32>,
+    squared_norms: Option<S::Buffer<f32>>,
+    keys: S::Buffer<Key>,
+    starts: S::Buffer<u32>,
+    row_bytes: u32,
+    links_stride: u32,
+    largest_squared_norm: f32,
+}
+
+impl<S: Stream, T: Element> OnDevice<S, T> {
+    pub(super) fn upload(stream: &S, graph: &Graph<T>) -> Self {
+        let stride = graph.params().max_degree().next_multiple_of(32);
+        let mut links = vec![NO_ROW; graph.slots() * stride];
+        for (slot, links) in graph.vertices().zip(links.chunks_mut(stride)) {
+            links.iter_mut().zip(graph.neighbors(slot)).for_each(|(link, neighbor)| *link = neighbor.get());
+        }
+        let norms = graph.squared_norms().map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
+        let keys: Vec<Key> = graph.vertices().map(key).collect();
+        let starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+        Self {
+            rows: stream.upload(&rows(graph, graph.vertices())).unwrap(),
+            links: stream.upload(&links).unwrap(),
+            squared_norms: norms.map(|norms| stream.upload(&norms).unwrap()),
+            keys: stream.upload(&keys).unwrap(),
+            starts: stream.upload(&starts).unwrap(),
+            row_bytes: (padded_len::<T>(graph.dimension()) * size_of::<T>()) as u32,
+            links_stride: stride as u32,
+            largest_squared_norm: graph.largest_squared_norm(),
+        }
+    }
+
+    pub(super) fn args(&self) -> GraphArgs {
+        GraphArgs {
+            rows: self.rows.input().cast(),
+            links: self.links.input(),
+            squared_norms: self.squared_norms.as_ref().map_or(In::NOWHERE, |norms| norms.input()),
+            keys: self.keys.input(),
+            starts: self.starts.input(),
+            starts_len: self.starts.len() as u32,
+            row_bytes: self.row_bytes,
+            links_stride: self.links_stride,
+            largest_squared_norm: self.largest_squared_norm,
+        }
+    }
+}
