@@ -17,7 +17,7 @@ const LADDER: [u32; 24] = [
 const BETWEEN: u32 = 4;
 /// A launch that takes longer is not tried in every way.
 const LONG: f64 = 0.1;
-/// TunedLaunchs that are, then: those that were fastest at the recall before.
+/// Launches that are, then: those that were fastest at the recall before.
 const KEPT: usize = 3;
 
 /// Measures a setting; nothing when there is no time left.
@@ -27,6 +27,7 @@ pub type Measure<'a, E> = dyn FnMut(Setting) -> Result<Option<Point>, E> + 'a;
 struct Curve<'a, 'b, E> {
     k: u32,
     measure: &'a mut Measure<'b, E>,
+    /// In the order of measuring.
     known: Vec<Point>,
 }
 
@@ -48,14 +49,9 @@ pub fn measure_curve<E>(
     launches: &[TunedLaunch],
     measure: &mut Measure<'_, E>,
 ) -> Result<Vec<Point>, E> {
-    let mut order = Vec::new();
-    let mut record = |setting: Setting| {
-        let point = measure(setting)?;
-        order.extend(point);
-        Ok(point)
-    };
-    Curve { k, measure: &mut record, known: Vec::new() }.run(launches)?;
-    Ok(order)
+    let mut curve = Curve { k, measure, known: Vec::new() };
+    curve.run(launches)?;
+    Ok(curve.known)
 }
 
 impl<E> Curve<'_, '_, E> {
