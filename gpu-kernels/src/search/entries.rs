@@ -74,21 +74,21 @@ macro_rules! entry {
 
 entries! {
     F32 SquaredL2 0: search_f32_l2_r1 16, search_f32_l2_r2 16, search_f32_l2_r4 16,
-        search_f32_l2_wide 20, search_f32_l2_r4_t8, search_f32_l2_wide_t8;
+        search_f32_l2_wide 16, search_f32_l2_r4_t8, search_f32_l2_wide_t8;
     F32 Dot 0: search_f32_dot_r1 16, search_f32_dot_r2 16, search_f32_dot_r4 16,
-        search_f32_dot_wide 20, search_f32_dot_r4_t8, search_f32_dot_wide_t8;
+        search_f32_dot_wide 16, search_f32_dot_r4_t8, search_f32_dot_wide_t8;
     F16 SquaredL2 0: search_f16_l2_r1 16, search_f16_l2_r2 16, search_f16_l2_r4 16,
-        search_f16_l2_wide 20, search_f16_l2_r4_t8, search_f16_l2_wide_t8;
+        search_f16_l2_wide 16, search_f16_l2_r4_t8, search_f16_l2_wide_t8;
     F16 Dot 0: search_f16_dot_r1 16, search_f16_dot_r2 16, search_f16_dot_r4 16,
-        search_f16_dot_wide 20, search_f16_dot_r4_t8, search_f16_dot_wide_t8;
+        search_f16_dot_wide 16, search_f16_dot_r4_t8, search_f16_dot_wide_t8;
     U8 SquaredL2 0: search_u8_l2_r1 16, search_u8_l2_r2 16, search_u8_l2_r4 16,
-        search_u8_l2_wide 20, search_u8_l2_r4_t8, search_u8_l2_wide_t8;
+        search_u8_l2_wide 16, search_u8_l2_r4_t8, search_u8_l2_wide_t8;
     U8 Dot 0: search_u8_dot_r1 16, search_u8_dot_r2 16, search_u8_dot_r4 16,
-        search_u8_dot_wide 20, search_u8_dot_r4_t8, search_u8_dot_wide_t8;
+        search_u8_dot_wide 16, search_u8_dot_r4_t8, search_u8_dot_wide_t8;
     I8 SquaredL2 0: search_i8_l2_r1 16, search_i8_l2_r2 16, search_i8_l2_r4 16,
-        search_i8_l2_wide 20, search_i8_l2_r4_t8, search_i8_l2_wide_t8;
+        search_i8_l2_wide 16, search_i8_l2_r4_t8, search_i8_l2_wide_t8;
     I8 Dot 0: search_i8_dot_r1 16, search_i8_dot_r2 16, search_i8_dot_r4 16,
-        search_i8_dot_wide 20, search_i8_dot_r4_t8, search_i8_dot_wide_t8;
+        search_i8_dot_wide 16, search_i8_dot_r4_t8, search_i8_dot_wide_t8;
     U8 SquaredL2 128: search_u8_l2_b128_r1 32, search_u8_l2_b128_r2 28, search_u8_l2_b128_r4 24,
         search_u8_l2_b128_wide 20, search_u8_l2_b128_r4_t8, search_u8_l2_b128_wide_t8;
     F16 SquaredL2 192: search_f16_l2_b192_r1 20, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
@@ -104,9 +104,9 @@ entries! {
     F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16,
         search_f32_l2_b512_wide 20, search_f32_l2_b512_r4_t8, search_f32_l2_b512_wide_t8;
     F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16,
-        search_f32_l2_b3840_wide 20, search_f32_l2_b3840_r4_t8, search_f32_l2_b3840_wide_t8;
+        search_f32_l2_b3840_wide 16, search_f32_l2_b3840_r4_t8, search_f32_l2_b3840_wide_t8;
     F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16,
-        search_f32_l2_b6144_wide 20, search_f32_l2_b6144_r4_t8, search_f32_l2_b6144_wide_t8;
+        search_f32_l2_b6144_wide 16, search_f32_l2_b6144_r4_t8, search_f32_l2_b6144_wide_t8;
     F32 Dot 512: search_f32_dot_b512_r1 16, search_f32_dot_b512_r2 16, search_f32_dot_b512_r4 16,
         search_f32_dot_b512_wide 20, search_f32_dot_b512_r4_t8, search_f32_dot_b512_wide_t8;
     F32 Dot 800: search_f32_dot_b800_r1 16, search_f32_dot_b800_r2 16, search_f32_dot_b800_r4 16,
