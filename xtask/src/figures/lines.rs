@@ -49,11 +49,6 @@ impl Lines {
         Ok(())
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Those of one kind.
     pub fn of<'a>(&'a self, what: &str) -> Vec<&'a Value> {
         self.0.iter().filter(|line| line["what"] == what).collect()
@@ -135,8 +130,8 @@ mod tests {
         .unwrap();
         fs::write(folder.path().join("c.txt"), "{").unwrap();
         let lines = Lines::read(folder.path()).unwrap();
-        assert_eq!((lines.len(), lines.device()), (2, "first".into()));
-        assert_eq!(Lines::read(&folder.path().join("none")).unwrap().len(), 0);
+        assert_eq!((lines.of("device").len(), lines.device()), (2, "first".into()));
+        assert!(Lines::read(&folder.path().join("none")).unwrap().of("device").is_empty());
         fs::write(folder.path().join("d.jsonl"), "{\"what\": \n").unwrap();
         let error = format!("{:#}", Lines::read(folder.path()).unwrap_err());
         assert!(error.contains("d.jsonl"), "{error}");

@@ -22,7 +22,7 @@ mod tables;
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::workspace::Workspace;
 use lines::Lines;
@@ -51,33 +51,34 @@ struct Plot {
     svg: String,
 }
 
-/// Draws all figures and puts them into their pages.
+/// Draws all figures and puts them into their pages. Says which files that changed.
 ///
 /// # Errors
 /// When a measurement cannot be read, or a page names a figure that does not exist.
 pub fn run(workspace: &Workspace) -> Result<()> {
+    for (file, text) in changed(workspace)? {
+        fs::write(workspace.root.join(&file), text)?;
+        println!("{file}");
+    }
+    Ok(())
+}
+
+/// The files that are not what the measurements make of them, and what they should hold.
+fn changed(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let lines = Lines::read(&workspace.root.join(MEASUREMENTS))?;
     let peers = fs::read_to_string(workspace.root.join(PEERS)).context(PEERS)?;
     let figures = figures(&lines, &serde_json::from_str(&peers).context(PEERS)?)?;
-    let pages = workspace.root.join(PAGES);
+    let mut files = Vec::new();
     for (name, figure) in &figures {
-        if let Some(plot) = &figure.plot {
-            fs::write(pages.join(page::picture(name)), &plot.svg)?;
-        }
+        let svg = figure.plot.as_ref().map(|plot| plot.svg.clone());
+        files.extend(svg.map(|svg| (format!("{PAGES}/{}", page::picture(name)), svg)));
     }
-    let mut shown = 0;
     for file in workspace.files.iter().filter(|file| file.starts_with(PAGES) && file.ends_with(".md")) {
-        let text = fs::read_to_string(workspace.root.join(file))?;
-        let (new, count) = page::fill(&text, &figures).with_context(|| file.clone())?;
-        shown += count;
-        if new != text {
-            fs::write(workspace.root.join(file), new)?;
-            println!("{file}");
-        }
+        let text = workspace.text(file)?.unwrap_or_default();
+        files.push((file.clone(), page::fill(&text, &figures).with_context(|| file.clone())?));
     }
-    ensure!(shown > 0, "no page shows a figure");
-    println!("{shown} figures of {} lines", lines.len());
-    Ok(())
+    files.retain(|(file, text)| fs::read_to_string(workspace.root.join(file)).ok().as_ref() != Some(text));
+    Ok(files)
 }
 
 /// Every figure, by its name.
@@ -108,6 +109,13 @@ const VARIANTS: [&str; 6] =
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_book_shows_what_was_measured() {
+        let stale: Vec<String> =
+            changed(&Workspace::load().unwrap()).unwrap().into_iter().map(|(file, _)| file).collect();
+        assert!(stale.is_empty(), "run `cargo xtask figures`: {stale:?}");
+    }
 
     #[test]
     fn without_measurements_figures_are_empty() {

@@ -13,12 +13,12 @@ pub fn picture(name: &str) -> String {
     format!("img/{name}.svg")
 }
 
-/// The page with its figures as they are now, and how many it shows.
+/// The page with its figures as they are now.
 ///
 /// # Errors
 /// When it names a figure that is not among `figures`, or one has no end.
-pub fn fill(page: &str, figures: &[(String, Figure)]) -> Result<(String, usize)> {
-    let (mut filled, mut shown) = (String::with_capacity(page.len()), 0);
+pub fn fill(page: &str, figures: &[(String, Figure)]) -> Result<String> {
+    let mut filled = String::with_capacity(page.len());
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
         filled += line;
@@ -30,9 +30,8 @@ pub fn fill(page: &str, figures: &[(String, Figure)]) -> Result<(String, usize)>
         filled += &figure.markdown(name);
         filled += END;
         filled.push('\n');
-        shown += 1;
     }
-    Ok((filled, shown))
+    Ok(filled)
 }
 
 impl Figure {
@@ -63,9 +62,9 @@ mod tests {
         let page = "# Page\n<!-- figure: both -->\nold\n<!-- end -->\ntext\n<!-- figure: none -->\nold\n<!-- end -->\n";
         let expected = "# Page\n<!-- figure: both -->\n\n![speed](img/both.svg)\n\n| a |\n| --- |\n\n<!-- end -->\ntext\n\
                         <!-- figure: none -->\n<!-- end -->\n";
-        let (filled, shown) = fill(page, &figures()).unwrap();
-        assert_eq!((filled.as_str(), shown), (expected, 2));
-        assert_eq!(fill(&filled, &figures()).unwrap().0, filled, "twice is once");
+        let filled = fill(page, &figures()).unwrap();
+        assert_eq!(filled, expected);
+        assert_eq!(fill(&filled, &figures()).unwrap(), filled, "twice is once");
     }
 
     #[test]
@@ -73,6 +72,6 @@ mod tests {
         let error = |page: &str| fill(page, &figures()).unwrap_err().to_string();
         assert_eq!(error("<!-- figure: other -->\n<!-- end -->\n"), "there is no figure other");
         assert_eq!(error("<!-- figure: both -->\ntext\n"), "the figure both has no line <!-- end -->");
-        assert_eq!(fill("no figure\n", &figures()).unwrap(), ("no figure\n".into(), 0));
+        assert_eq!(fill("no figure\n", &figures()).unwrap(), "no figure\n");
     }
 }
