@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jasper::recall::{Truth, recall_at};
-use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, SearchReport};
+use jasper::{Hit, Key, SearchError, SearchParams, SearchReport};
 use serde::Serialize;
 
 use crate::{human, machine};
@@ -19,8 +19,11 @@ pub struct Point {
     pub k: usize,
     /// Recall@k, the mean over all queries; ties with the k-th true neighbour count as right.
     pub recall: f64,
-    /// Queries of one batch a second, on all threads: the median round.
+    /// Queries of one batch a second, from host memory and back: the median round.
     pub queries_per_second: f64,
+    /// The same of queries that lie in the memory of a GPU, by its own clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_queries_per_second: Option<f64>,
     /// Vertices expanded a query.
     pub mean_hops: f64,
     /// Distances worked out a query.
@@ -37,49 +40,47 @@ pub struct Point {
 const ROUNDS: usize = 3;
 const TIMED: Duration = Duration::from_millis(500);
 
-/// Answers all `queries` at once: a round to warm up, then timed ones. `truth` gives the true keys of each query.
+/// Answers `queries` queries at once with `search`: a round to warm up, then timed ones. `truth` gives the true keys of
+/// each query.
 ///
 /// # Errors
-/// What [`Index::search_into`] refuses.
-pub fn measure<'a, T: Element>(
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
-    truth: impl Fn(usize) -> Truth<'a>,
+/// Those of `search`.
+pub fn measure<'a>(
+    queries: usize,
     params: SearchParams<'_>,
+    truth: impl Fn(usize) -> Truth<'a>,
+    search: impl Fn(&mut [Hit]) -> Result<SearchReport, SearchError>,
 ) -> Result<Point> {
-    let mut hits = vec![Hit::NONE; queries.len() * params.k];
-    let SearchReport { work, .. } = index.search_into(queries, params, &mut hits)?;
+    let mut hits = params.places(queries)?;
+    let SearchReport { work, .. } = search(&mut hits)?;
     let mut seconds = Vec::new();
     let (begun, cpu_before) = (Instant::now(), machine::cpu_seconds());
     while seconds.len() < ROUNDS || begun.elapsed() < TIMED {
         let round = Instant::now();
-        index.search_into(queries, params, &mut hits)?;
+        search(&mut hits)?;
         seconds.push(round.elapsed().as_secs_f64());
     }
     let cpu = machine::cpu_seconds().zip(cpu_before).map(|(after, before)| after - before);
-    let (rounds, count) = (seconds.len(), queries.len() as f64);
+    let (rounds, count) = (seconds.len(), queries as f64);
     seconds.sort_unstable_by(f64::total_cmp);
     Ok(Point {
         beam_width: params.beam_width,
         k: params.k,
         recall: mean_recall(&hits, params.k, truth),
         queries_per_second: count / seconds[rounds / 2],
+        resident_queries_per_second: None,
         mean_hops: work.hops as f64 / count,
         mean_distances: work.distances as f64 / count,
         cpu_seconds: cpu.map(|cpu| cpu / rounds as f64),
         rounds,
-        queries: queries.len(),
+        queries,
     })
 }
 
-/// How a curve was measured, for its reader.
-pub fn conditions(queries: usize, threads: usize) -> String {
-    let (queries, threads, processor) =
-        (human::count(queries), machine::threads(threads), jasper::processor());
-    format!(
-        "jasper {} · batches of {queries} queries · {threads} threads of {processor}",
-        env!("CARGO_PKG_VERSION")
-    )
+/// How a curve was measured, for its reader: `place` is what searched.
+pub fn conditions(queries: usize, place: &str) -> String {
+    let queries = human::count(queries);
+    format!("jasper {} · batches of {queries} queries · {place}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Mean recall of answers that lie `k` a query.
@@ -96,7 +97,7 @@ impl Point {
     /// Heads the columns of [`Self`] as text.
     pub fn header(k: usize) -> String {
         format!(
-            "{:>10}  {:>9}  {:>9}  {:>7}  {:>9}",
+            "{:>10}  {:>9}  {:>11}  {:>7}  {:>9}",
             "beam width",
             format!("recall@{k}"),
             "queries/s",
@@ -110,6 +111,8 @@ impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { beam_width, recall, queries_per_second, mean_hops, mean_distances, .. } = self;
         let rate = human::rate(*queries_per_second);
-        write!(f, "{beam_width:>10}  {recall:>9.4}  {rate:>9}  {mean_hops:>7.1}  {mean_distances:>9.1}")
+        write!(f, "{beam_width:>10}  {recall:>9.4}  {rate:>11}  {mean_hops:>7.1}  {mean_distances:>9.1}")?;
+        let Some(resident) = self.resident_queries_per_second else { return Ok(()) };
+        write!(f, "  {:>11} on the GPU", human::rate(resident))
     }
 }

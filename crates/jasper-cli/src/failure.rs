@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use jasper::tune::TuneError;
 use jasper::{BuildError, SearchError};
 
 /// The command line asks for what cannot be, whatever the files hold.
@@ -49,7 +50,11 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
     let search = error.downcast_ref::<SearchError>();
     error.is::<Usage>()
         || matches!(error.downcast_ref(), Some(BuildError::Param(_)))
-        || matches!(search, Some(SearchError::NoAnswers | SearchError::BeamWidth { .. }))
+        || matches!(error.downcast_ref(), Some(TuneError::Recall(_)))
+        || matches!(
+            search,
+            Some(SearchError::NoAnswers | SearchError::BeamWidth { .. } | SearchError::Widest { .. })
+        )
 }
 
 /// Whoever read our output has seen enough: `jasper search ... | head`.

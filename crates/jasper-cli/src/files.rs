@@ -13,13 +13,6 @@ pub fn open_index<T: Element>(path: &Path, threads: usize, screen: Screen) -> Re
     Ok(Index::open_with(path, threads, &mut screen.progress())?)
 }
 
-/// Opens the index file for many queries: with sketches, which they earn.
-pub fn open_to_search<T: Element>(path: &Path, threads: usize, screen: Screen) -> Result<Index<T>> {
-    let mut index = open_index(path, threads, screen)?;
-    index.sketch()?;
-    Ok(index)
-}
-
 /// Opens a vector file whose rows go with vectors of `T` and this dimension.
 pub fn open_rows<T: Element>(path: &Path, dimension: usize) -> Result<VectorFile> {
     let file = VectorFile::open(path)?;

@@ -5,10 +5,13 @@
 //! | `commands` | what can be asked of the program, one file a command |
 //! | `element` | from the element type that a file names to the type of the code that works on it |
 //! | `change` | how commands open, change and save an index |
+//! | `place` | on which device commands search |
+//! | `tuned` | searches that were tuned, in a table |
 //! | `files` | vector and truth files that go with an index |
 //! | `format` | what a file to be converted is |
 //! | `curve` | recall against queries per second, measured |
-//! | `plot` | the same, drawn |
+//! | `profile` | what each query took, in a table |
+//! | `plot` | recall, speed and the roofline, drawn |
 //! | `screen`, `human` | what goes to the terminal, as text or as JSON |
 //! | `machine` | what the operating system knows of this process |
 //! | `failure` | how errors are told, and which exit code they get |
@@ -24,8 +27,11 @@ mod files;
 mod format;
 mod human;
 mod machine;
+mod place;
 mod plot;
+mod profile;
 mod screen;
+mod tuned;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use jasper::{f16, recall::recall_at};
 use jasper_data::{GroundTruth, VectorFile};
 use serde_json::{Value, json};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "demo",
     "build",
     "search",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 13] = [
     "info",
     "groundtruth",
     "eval",
+    "tune",
     "convert",
     "devices",
 ];

@@ -23,6 +23,8 @@ enum Scale {
 /// Recalls that a reader may want to find.
 const RECALLS: [f64; 13] =
     [0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999];
+/// The least number of doublings: this power of two.
+const LEAST: i32 = -6;
 /// A recall of 1 lies at infinity; it is drawn here.
 const FULL: f64 = 0.99995;
 
@@ -34,14 +36,14 @@ impl Axis {
 
     /// An axis that holds `rates`: every doubling takes as much room.
     pub fn of_rate(name: impl Into<String>, rates: impl Iterator<Item = f64>) -> Self {
-        let decades = (0..10).map(|power| 10_f64.powi(power));
+        let decades = (0..16).map(|power| 10_f64.powi(power));
         let ticks = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * decade)).collect();
         Self::around(name, rates, ticks, Scale::Rate)
     }
 
-    /// An axis that holds `numbers`, with ticks at powers of two: widths, warps.
+    /// An axis that holds `numbers` from 1/64 on, with ticks at powers of two: widths, warps, ratios.
     pub fn of_doublings(name: impl Into<String>, numbers: impl Iterator<Item = f64>) -> Self {
-        Self::around(name, numbers, (0..20).map(|power| 2_f64.powi(power)).collect(), Scale::Number)
+        Self::around(name, numbers, (LEAST..20).map(|power| 2_f64.powi(power)).collect(), Scale::Number)
     }
 
     /// From the last of `ticks` that no value lies below to the first that none lies above.
@@ -76,14 +78,15 @@ impl Axis {
     fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Recall => -(1.0 - value.min(FULL)).ln(),
-            Scale::Rate | Scale::Number => value.max(1.0).ln(),
+            Scale::Rate => value.max(1.0).ln(),
+            Scale::Number => value.max(2_f64.powi(LEAST)).ln(),
         }
     }
 }
 
 /// `20 k`, `5 M`: ticks are round, so that nothing is lost.
 fn rate_label(rate: f64) -> String {
-    for (unit, name) in [(1e9, " G"), (1e6, " M"), (1e3, " k")] {
+    for (unit, name) in [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")] {
         if rate >= unit {
             return format!("{}{name}", rate / unit);
         }
@@ -128,6 +131,7 @@ mod tests {
         assert_eq!(rates([1_500.0, 42_000.0]), [1e3, 2e3, 5e3, 1e4, 2e4, 5e4]);
         assert_eq!(rates([2_000.0, 2_000.0]), [2e3, 5e3]);
         assert_eq!(Axis::of_doublings("lanes", [3.0, 32.0].into_iter()).ticks, [2.0, 4.0, 8.0, 16.0, 32.0]);
+        assert_eq!(Axis::of_doublings("ratio", [0.3, 0.9].into_iter()).ticks, [0.25, 0.5, 1.0]);
     }
 
     #[test]
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn ticks_read_well() {
-        assert_eq!([500.0, 2e3, 5e4, 1e7].map(rate_label), ["500", "2 k", "50 k", "10 M"]);
+        assert_eq!([500.0, 2e3, 1e7, 5e13].map(rate_label), ["500", "2 k", "10 M", "50 T"]);
         assert_eq!(recalls([0.9, 0.995]).label(0.995), "0.995");
     }
 }

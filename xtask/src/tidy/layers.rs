@@ -23,7 +23,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ),
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper-cuda"]),
     ("jasper-plot", &[]),
-    ("jasper-cli", &["jasper-core", "jasper-data", "jasper"]),
+    ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
     ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
     ("jasper-cuda-builder", &[]),
     ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
@@ -36,7 +36,7 @@ const DUTIES: [(&str, &[&str]); 8] = [
     ("clap", &["jasper-cli"]),
     // The library reports progress to a closure; only the command draws it.
     ("indicatif", &["jasper-cli"]),
-    ("plotters", &["jasper-plot", "jasper-cli"]),
+    ("plotters", &["jasper-plot"]),
     // Files.
     ("memmap2", &["jasper-data", "jasper-graph"]),
     // CUDA.

@@ -3,18 +3,26 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Device, Element, IndexInfo, SearchError, SearchParams};
+use jasper::tune::Goal;
+use jasper::{
+    Device, DeviceIndex, Element, Hit, IndexInfo, MatrixView, Profile, Roof, SearchError, SearchParams,
+};
+use jasper_data::GroundTruth;
 
 use crate::curve::{self, Point};
 use crate::element::with_element;
-use crate::files::{open_to_search, read_queries, read_truth};
+use crate::files::{read_queries, read_truth};
 use crate::human;
-use crate::plot::Plot;
+use crate::place::Place;
+use crate::plot::{Plot, recall_chart, roofline};
+use crate::profile::Report;
 use crate::screen::Screen;
+use crate::tuned::params;
 
 /// Measure recall and queries per second at several beam widths
 ///
 /// All queries are asked at once: a round to warm up, then at least three rounds and half a second; the median counts.
+/// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper eval vectors.jasper --queries query.fbin --truth gt.ibin -k 10 \
     --beam-widths 16,32,64,128 --plot recall.svg")]
@@ -33,26 +41,33 @@ pub struct Args {
     /// Frontiers to try; each at least k
     #[arg(long, value_name = "L,..", value_delimiter = ',', default_values_t = [16, 32, 64, 128])]
     beam_widths: Vec<usize>,
-    /// Threads; 0 means one for each processor
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Where to search: auto, cpu, cuda or cuda:N
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    /// The searches that `jasper tune` found for these recalls, in the place of beam widths
+    #[arg(long, value_name = "R,..", value_delimiter = ',', conflicts_with = "beam_widths")]
+    recall: Vec<f64>,
+    #[command(flatten)]
+    place: Place,
     /// Draw recall against queries per second
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+    /// Show what each query took, hops, distances and the bytes they ask for, and how fast the bytes came: on a GPU
+    /// beside a copy within its memory, measured in the same run; on a processor as they are, without a claim
+    #[arg(long)]
+    profile: bool,
+    /// Draw the roofline of the GPU and the searches under it
+    #[arg(long, value_name = "FILE.svg", requires = "profile")]
+    roofline: Option<PathBuf>,
 }
 
 impl Args {
     /// Measures and shows.
     pub fn run(self, screen: Screen) -> Result<()> {
-        self.device.check_build()?;
+        self.place.check()?;
         let k = self.k;
         if k == 0 {
             return Err(SearchError::NoAnswers.into());
         }
-        if let Some(&beam_width) = self.beam_widths.iter().find(|&&width| width < k) {
+        if let Some(&beam_width) = self.beam_widths.iter().find(|&&width| width < k && self.recall.is_empty())
+        {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
         }
         let info = IndexInfo::read(&self.index)?;
@@ -60,32 +75,92 @@ impl Args {
     }
 
     fn eval<T: Element>(self, screen: Screen) -> Result<()> {
-        let index = open_to_search::<T>(&self.index, self.threads, screen)?;
-        let queries = read_queries::<T>(&self.queries, index.dimension())?;
+        let index = self.place.open::<T>(&self.index, screen)?;
+        let queries = read_queries::<T>(&self.queries, index.index().dimension())?;
         let queries = queries.view();
         let truth = read_truth(&self.truth, queries.len(), self.k)?;
+        let roof = if self.profile { index.roof()? } else { None };
+        if self.roofline.is_some() && roof.is_none() {
+            anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
+        }
+        let searches = self.searches(&index, queries.len())?;
         screen.say(Point::header(self.k))?;
-        let mut points = Vec::new();
-        for &beam_width in &self.beam_widths {
-            let params = SearchParams::new(self.k).beam_width(beam_width);
-            let point = curve::measure(&index, queries, |query| truth.truth(query), params)?;
+        let (mut points, mut profiles) = (Vec::new(), Vec::new());
+        for &params in &searches {
+            let (point, profile) = self.measure(&index, queries, &truth, params)?;
             screen.report(&point)?;
+            profiles.extend(profile.map(|profile| (point.beam_width, profile)));
             points.push(point);
         }
-        let Some(path) = &self.plot else { return Ok(()) };
-        let (keys, dimension) = (human::count(index.len()), index.dimension());
+        if self.profile {
+            for (beam_width, profile) in &profiles {
+                screen.report(&Report::new(*beam_width, profile, roof))?;
+            }
+        }
+        self.draw(&index, queries.len(), &points, roof.map(|roof| (roof, &profiles[..])), screen)
+    }
+
+    /// The searches to try.
+    fn searches<T: Element>(
+        &self,
+        index: &DeviceIndex<T>,
+        queries: usize,
+    ) -> Result<Vec<SearchParams<'static>>> {
+        let (k, path) = (self.k, &self.index);
+        if self.recall.is_empty() {
+            return Ok(self
+                .beam_widths
+                .iter()
+                .map(|&width| SearchParams::new(k).beam_width(width))
+                .collect());
+        }
+        self.recall.iter().map(|&recall| params(index, path, Goal { k, recall }, queries)).collect()
+    }
+
+    /// Recall and speed; the profile where it is wanted, or where a GPU has a clock of its own.
+    fn measure<T: Element>(
+        &self,
+        index: &DeviceIndex<T>,
+        queries: MatrixView<'_, T>,
+        truth: &GroundTruth,
+        params: SearchParams<'_>,
+    ) -> Result<(Point, Option<Profile>)> {
+        let search = |hits: &mut [Hit]| index.search_into(queries, params, hits);
+        let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
+        let is_on_gpu = index.device() != Device::Cpu;
+        let profile = (is_on_gpu || self.profile).then(|| index.profile(queries, params)).transpose()?;
+        if is_on_gpu {
+            let rate = |profile: &Profile| queries.len() as f64 / profile.time.as_secs_f64();
+            point.resident_queries_per_second = profile.as_ref().map(rate);
+        }
+        Ok((point, profile))
+    }
+
+    fn draw<T: Element>(
+        &self,
+        index: &DeviceIndex<T>,
+        queries: usize,
+        points: &[Point],
+        profiled: Option<(Roof, &[(usize, Profile)])>,
+        screen: Screen,
+    ) -> Result<()> {
+        let host = index.index();
+        let (keys, dimension) = (human::count(host.len()), host.dimension());
         let name = self.index.file_stem().unwrap_or_default().display();
-        let plot = Plot {
-            title: format!(
-                "{name}: {keys} vectors, {dimension} dimensions of {}, {}",
-                T::KIND,
-                index.metric()
-            ),
-            subtitle: curve::conditions(queries.len(), self.threads),
-            points: &points,
-            exact: None,
-        };
-        plot.save(path)?;
-        screen.say(format_args!("plot       {}", path.display()))
+        let title =
+            format!("{name}: {keys} vectors, {dimension} dimensions of {}, {}", T::KIND, host.metric());
+        let subtitle = curve::conditions(queries, &self.place.describe(index));
+        let charts = [
+            self.plot.as_ref().map(|path| (path, recall_chart(points, None))),
+            self.roofline
+                .as_ref()
+                .zip(profiled)
+                .map(|(path, (roof, profiles))| (path, roofline(profiles, roof))),
+        ];
+        for (path, chart) in charts.into_iter().flatten() {
+            Plot { title: title.clone(), subtitle: subtitle.clone(), chart }.save(path)?;
+            screen.say(format_args!("plot       {}", path.display()))?;
+        }
+        Ok(())
     }
 }

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::human;
 use crate::screen::Screen;
+use crate::tuned::{Tuned, table};
 
-/// Show what an index file holds, without reading more than its first two pages
+/// Show what an index file holds, without reading more of it than a few pages
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper info vectors.jasper --json")]
 pub struct Args {
@@ -40,6 +41,8 @@ struct Report {
     mean_degree: f64,
     bytes: u64,
     sections: Vec<Section>,
+    /// Searches that `jasper tune` found.
+    tuned: Vec<Tuned>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +75,7 @@ impl Args {
                 .iter()
                 .map(|(name, bytes)| Section { name: name.to_string(), bytes: *bytes })
                 .collect(),
+            tuned: info.tuned.iter().map(|search| Tuned::new(search, info.state)).collect(),
         })
     }
 }
@@ -89,6 +93,11 @@ impl fmt::Display for Report {
         write!(f, "file      {}", human::bytes(self.bytes))?;
         self.sections
             .iter()
-            .try_for_each(|part| write!(f, "\n          {:>9}  {}", human::bytes(part.bytes), part.name))
+            .try_for_each(|part| write!(f, "\n          {:>9}  {}", human::bytes(part.bytes), part.name))?;
+        if self.tuned.is_empty() {
+            return Ok(());
+        }
+        f.write_str("\ntuned     ")?;
+        table(f, &self.tuned, 10)
     }
 }

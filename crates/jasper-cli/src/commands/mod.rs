@@ -13,6 +13,7 @@ mod groundtruth;
 mod info;
 mod insert;
 mod search;
+mod tune;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -44,6 +45,7 @@ enum Command {
     Info(info::Args),
     Groundtruth(groundtruth::Args),
     Eval(eval::Args),
+    Tune(tune::Args),
     Convert(convert::Args),
     Devices(devices::Args),
 }
@@ -64,6 +66,7 @@ impl Cli {
             Command::Info(args) => args.run(screen),
             Command::Groundtruth(args) => args.run(screen),
             Command::Eval(args) => args.run(screen),
+            Command::Tune(args) => args.run(screen),
             Command::Convert(args) => args.run(screen),
             Command::Devices(args) => args.run(screen),
         }

@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
-use jasper::{Device, Element, Filter, Hit, IndexInfo, Key, NO_KEY, SearchError, SearchParams, SearchReport};
+use jasper::tune::Goal;
+use jasper::{Element, Filter, Hit, IndexInfo, Key, NO_KEY, SearchError, SearchParams, SearchReport};
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 
 use crate::element::with_element;
-use crate::files::{open_to_search, read_queries};
+use crate::files::read_queries;
 use crate::human;
+use crate::place::Place;
 use crate::screen::Screen;
+use crate::tuned::params;
 
 /// Find the nearest keys to every query of a file
 ///
@@ -34,15 +37,14 @@ pub struct Args {
     /// Frontier of the searches: recall against time. At least k; if not given 64, or 2 k where that is more
     #[arg(long, value_name = "L")]
     beam_width: Option<usize>,
+    /// The search that `jasper tune` found for this recall, in the place of a beam width
+    #[arg(long, value_name = "R", conflicts_with = "beam_width")]
+    recall: Option<f64>,
     /// Answer with keys of this file only: text of one number a line, or npy of u64
     #[arg(long, value_name = "FILE")]
     allow: Option<PathBuf>,
-    /// Threads; 0 means one for each processor
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Where to search: auto, cpu, cuda or cuda:N
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    #[command(flatten)]
+    place: Place,
     /// Write keys, as 32 bits each, and distances: ibin, or ivecs without distances. A place without an answer holds
     /// 4294967295
     #[arg(long, value_name = "FILE")]
@@ -63,6 +65,8 @@ struct Report {
     queries: usize,
     k: usize,
     beam_width: usize,
+    /// Where it ran: cpu or cuda:N.
+    device: String,
     seconds: f64,
     queries_per_second: f64,
     mean_hops: f64,
@@ -75,9 +79,9 @@ struct Report {
 impl Args {
     /// Searches and writes.
     pub fn run(self, screen: Screen) -> Result<()> {
-        self.device.check_build()?;
-        let (k, params) = (self.k, SearchParams::new(self.k));
-        let beam_width = self.beam_width.unwrap_or(params.beam_width);
+        self.place.check()?;
+        let k = self.k;
+        let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).beam_width);
         if k == 0 {
             return Err(SearchError::NoAnswers.into());
         }
@@ -85,18 +89,22 @@ impl Args {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
         }
         let info = IndexInfo::read(&self.index)?;
-        with_element!(info.element, T => self.search::<T>(params.beam_width(beam_width), screen))
+        with_element!(info.element, T => self.search::<T>(beam_width, screen))
     }
 
-    fn search<T: Element>(self, params: SearchParams<'_>, screen: Screen) -> Result<()> {
+    fn search<T: Element>(self, beam_width: usize, screen: Screen) -> Result<()> {
         let allowed: Option<HashSet<Key>> =
             self.allow.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
         let is_allowed = |key| allowed.as_ref().is_none_or(|keys| keys.contains(&key));
-        let params = if allowed.is_some() { params.filter(Filter::Matching(&is_allowed)) } else { params };
 
-        let index = open_to_search::<T>(&self.index, self.threads, screen)?;
-        let queries = read_queries::<T>(&self.queries, index.dimension())?;
+        let index = self.place.open::<T>(&self.index, screen)?;
+        let queries = read_queries::<T>(&self.queries, index.index().dimension())?;
         let queries = queries.view();
+        let params = match self.recall {
+            Some(recall) => params(&index, &self.index, Goal { k: self.k, recall }, queries.len())?,
+            None => SearchParams::new(self.k).beam_width(beam_width),
+        };
+        let params = if allowed.is_some() { params.filter(Filter::Matching(&is_allowed)) } else { params };
         let mut hits = vec![Hit::NONE; queries.len() * params.k];
         let begun = Instant::now();
         let SearchReport { work, scanned } = index.search_into(queries, params, &mut hits)?;
@@ -109,6 +117,7 @@ impl Args {
             queries: queries.len(),
             k: params.k,
             beam_width: params.beam_width,
+            device: index.device().to_string(),
             seconds,
             queries_per_second: count / seconds,
             mean_hops: work.hops as f64 / count,
@@ -147,6 +156,7 @@ impl fmt::Display for Report {
         let (queries, took) = (human::count(self.queries), human::seconds(self.seconds));
         let rate = human::rate(self.queries_per_second);
         writeln!(f, "found    {k} nearest of each of {queries} queries in {took}: {rate} queries a second")?;
+        writeln!(f, "on       {}, with a beam width of {}", self.device, self.beam_width)?;
         writeln!(f, "work     {mean_hops:.1} hops and {mean_distances:.1} distances a query")?;
         write!(f, "saved    {}", self.output.display())
     }

@@ -12,7 +12,8 @@ use jasper::{Index, MatrixView, Metric, SearchParams};
 
 use crate::curve;
 use crate::human;
-use crate::plot::Plot;
+use crate::place::on_threads;
+use crate::plot::{Plot, recall_chart};
 use crate::screen::Screen;
 use dictionary::{Dictionary, Entries};
 use event::{Answer, Event, Found};
@@ -85,15 +86,14 @@ impl Args {
                 human::count(moment.index.len()),
                 moment.index.dimension()
             ),
-            subtitle: curve::conditions(queries.len(), self.threads),
-            points: &points,
-            exact: Some(queries_per_second),
+            subtitle: curve::conditions(queries.len(), &on_threads(self.threads, &jasper::processor())),
+            chart: recall_chart(&points, Some(queries_per_second)),
         };
         let path = self.draw(&plot)?;
         screen.report(&Event::Plot { path })
     }
 
-    fn draw(&self, plot: &Plot<'_>) -> Result<PathBuf> {
+    fn draw(&self, plot: &Plot) -> Result<PathBuf> {
         let name = Path::new("jasper-demo.svg");
         let Some(path) = &self.plot else {
             let elsewhere = std::env::temp_dir().join(name);

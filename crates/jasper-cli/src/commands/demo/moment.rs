@@ -53,12 +53,9 @@ impl Moment {
         truth: &GroundTruth,
         beam_width: usize,
     ) -> Result<Point> {
-        curve::measure(
-            &self.index,
-            queries,
-            |query| truth.truth(query),
-            SearchParams::new(K).beam_width(beam_width),
-        )
+        let params = SearchParams::new(K).beam_width(beam_width);
+        let search = |hits: &mut [Hit]| self.index.search_into(queries, params, hits);
+        curve::measure(queries.len(), params, |query| truth.truth(query), search)
     }
 
     /// Recall against the truth of this moment.

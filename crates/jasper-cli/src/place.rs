@@ -1,0 +1,50 @@
+//! Where commands search: on which device, with how many threads.
+
+use std::path::Path;
+
+use anyhow::Result;
+use jasper::{Device, DeviceIndex, Element};
+
+use crate::files::open_index;
+use crate::machine;
+use crate::screen::Screen;
+
+/// Where to search.
+#[derive(Debug, clap::Args)]
+pub struct Place {
+    /// Threads of the processor; 0 means one for each processor
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Where to search: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the index, or the cpu
+    #[arg(long, default_value_t = Device::Auto)]
+    device: Device,
+}
+
+impl Place {
+    /// Whether the device is there, which is told before anything is read.
+    pub fn check(&self) -> Result<()> {
+        Ok(self.device.find()?)
+    }
+
+    /// Opens an index file to be searched many times: on a processor with sketches, which they earn.
+    pub fn open<T: Element>(&self, path: &Path, screen: Screen) -> Result<DeviceIndex<T>> {
+        let index = open_index(path, self.threads, screen)?.to_device(self.device)?;
+        if index.device() != Device::Cpu {
+            return Ok(index);
+        }
+        let mut index = index.into_index();
+        index.sketch()?;
+        Ok(index.to_device(Device::Cpu)?)
+    }
+
+    /// What searches there, for readers of a measurement.
+    pub fn describe<T: Element>(&self, index: &DeviceIndex<T>) -> String {
+        let name = index.device_name();
+        if index.device() == Device::Cpu { on_threads(self.threads, &name) } else { name }
+    }
+}
+
+/// A processor of this name, with so many threads asked for.
+pub fn on_threads(threads: usize, processor: &str) -> String {
+    format!("{} threads of {processor}", machine::threads(threads))
+}

@@ -1,0 +1,129 @@
+//! What was measured, as SVG: recall against speed, and the roofline.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use jasper::{Profile, Roof};
+use jasper_data::AtomicFile;
+use jasper_plot::{Axis, Chart, Series, svg};
+
+use crate::curve::Point;
+use crate::human;
+
+/// A plot to be drawn.
+pub struct Plot {
+    /// What was searched.
+    pub title: String,
+    /// How it was measured.
+    pub subtitle: String,
+    /// What came out.
+    pub chart: Chart,
+}
+
+impl Plot {
+    /// Draws, and writes the file all at once.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let svg = svg(&self.title, &self.subtitle, std::slice::from_ref(&self.chart))?;
+        let write = || {
+            let mut file = AtomicFile::create(path)?;
+            file.write_all(svg.as_bytes())?;
+            file.commit()
+        };
+        write().with_context(|| path.display().to_string())
+    }
+}
+
+/// Queries a second against recall, with those of an exact scan where that was measured.
+pub fn recall_chart(points: &[Point], exact: Option<f64>) -> Chart {
+    let k = points.first().map_or(0, |point| point.k);
+    let recalls = points.iter().map(|point| point.recall);
+    let rates = points.iter().map(|point| point.queries_per_second);
+    let curve = recalls.clone().zip(rates.clone()).collect();
+    let mut series =
+        vec![Series::line("", curve).labelled(beam_widths(points.iter().map(|point| point.beam_width)))];
+    let x = Axis::of_recall(format!("recall@{k}"), recalls.clone());
+    if let Some(exact) = exact {
+        let ends = recalls.fold((1.0, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
+        let name = format!("looking at every vector: {}", human::rate(exact));
+        series.push(Series::line(name, vec![(ends.0, exact), (ends.1, exact)]).dashed());
+    }
+    Chart { title: String::new(), x, y: Axis::of_rate("queries per second", rates.chain(exact)), series }
+}
+
+/// Operations a second against operations a byte asked for, under the roof of the device: what its memory feeds, and what
+/// its lanes do.
+pub fn roofline(profiles: &[(usize, Profile)], roof: Roof) -> Chart {
+    let Roof { bytes_per_second, operations_per_second } = roof;
+    let at = |profile: &Profile| {
+        let rate = profile.operations_per_second();
+        (rate / profile.bytes_per_second(), rate)
+    };
+    let curve: Vec<(f64, f64)> = profiles.iter().map(|(_, profile)| at(profile)).collect();
+    let ridge = operations_per_second / bytes_per_second;
+    // The roof begins left of all that was measured.
+    let left = curve.iter().fold(ridge, |left, point| left.min(point.0)) / 2.0;
+    let top = vec![
+        (left, left * bytes_per_second),
+        (ridge, operations_per_second),
+        (2.0 * ridge, operations_per_second),
+    ];
+    let all = || curve.iter().chain(&top);
+    let (x, y) = (all().map(|point| point.0), all().map(|point| point.1));
+    let name =
+        format!("roof: a copy of {} a second, and f32 of all lanes", human::bytes(bytes_per_second as u64));
+    Chart {
+        title: String::new(),
+        x: Axis::of_doublings("operations a byte asked for", x),
+        y: Axis::of_rate("operations per second", y),
+        series: vec![
+            Series::line("searches", curve.clone())
+                .labelled(beam_widths(profiles.iter().map(|(width, _)| *width))),
+            Series::line(name, top.clone()).dashed(),
+        ],
+    }
+}
+
+/// A label for each point, the first of which says what it is.
+fn beam_widths(widths: impl Iterator<Item = usize>) -> impl Iterator<Item = String> {
+    widths
+        .enumerate()
+        .map(|(i, width)| if i == 0 { format!("beam width {width}") } else { width.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jasper::Work;
+
+    use super::*;
+
+    fn drawn(chart: Chart) -> String {
+        svg("title", "subtitle", &[chart]).unwrap()
+    }
+
+    #[test]
+    fn a_roofline_shows_the_searches_below_the_roof() {
+        let profile = |seconds| Profile {
+            time: Duration::from_secs_f64(seconds),
+            work: vec![Work { hops: 10, distances: 300, ..Work::default() }; 100_000],
+            vector_bytes: 384,
+            links_bytes: 256,
+            operations: 288,
+        };
+        let roof = Roof { bytes_per_second: 4.2e12, operations_per_second: 6.7e13 };
+        let svg = drawn(roofline(&[(16, profile(0.01)), (64, profile(0.004))], roof));
+        for text in [
+            "beam width 16",
+            "64",
+            "searches",
+            "roof: a copy of 4.2 TB a second, and f32 of all lanes",
+            "0.5",
+            "16",
+            "50 T",
+        ] {
+            assert!(svg.contains(&format!("\n{text}\n")), "{text}: {svg}");
+        }
+    }
+}

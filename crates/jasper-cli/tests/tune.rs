@@ -1,0 +1,127 @@
+//! Searches that are tuned, kept and used; what they take.
+
+mod common;
+
+use common::Sandbox;
+use serde_json::{Value, json};
+
+const TUNE: [&str; 5] = ["tune", "vectors.jasper", "--device", "cpu", "-k"];
+const GIVEN: [&str; 4] = ["--queries", "query.fbin", "--truth", "gt.ibin"];
+
+#[test]
+fn what_is_tuned_is_kept_shown_and_used() {
+    let sandbox = Sandbox::with_index();
+    let before = sandbox.one(&["info", "vectors.jasper"]);
+    assert_eq!(before["tuned"], json!([]));
+    let report = sandbox.one(&[&TUNE[..], &["5", "--recall", "0.9"], &GIVEN].concat());
+    assert_eq!([&report["queries"], &report["sampled"]], [&json!(20), &json!(false)]);
+    assert_eq!(report["bytes"], sandbox.read("vectors.jasper").len());
+    let tuned = report["tuned"].as_array().unwrap();
+    assert_eq!(tuned.iter().map(|search| &search["batch"]).collect::<Vec<_>>(), [1, 100, 10_000]);
+    for search in tuned {
+        assert_eq!(
+            [&search["k"], &search["target"], &search["current"]],
+            [&json!(5), &json!(0.9), &json!(true)]
+        );
+        assert!(search["recall"].as_f64().unwrap() >= 0.9 && search["launch"].is_null(), "{search}");
+        assert!(search["queries_per_second"].as_f64().unwrap() > 0.0);
+    }
+    let info = sandbox.one(&["info", "vectors.jasper"]);
+    assert_eq!(info["tuned"], report["tuned"]);
+    assert_eq!(info["points"], before["points"]);
+
+    let search = ["search", "vectors.jasper", "--queries", "query.fbin", "-k", "5", "--recall", "0.9"];
+    let found = sandbox.one(&[&search[..], &["--output", "found.ibin", "--device", "cpu"]].concat());
+    assert_eq!([&found["beam_width"], &found["device"]], [&tuned[0]["beam_width"], &json!("cpu")]);
+    let eval = ["eval", "vectors.jasper", "-k", "5", "--recall", "0.9,0.85", "--device", "cpu"];
+    let lines = sandbox.ok(&[&eval[..], &GIVEN].concat());
+    assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|line| line["beam_width"] == tuned[0]["beam_width"]), "{lines:?}");
+    let error = sandbox.fails(1, &[&search[..7], &["0.95"]].concat());
+    assert!(error.contains("`jasper tune vectors.jasper --recall 0.95 -k 5`"), "{error}");
+
+    sandbox.write("gone.txt", "1\n2\n");
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
+    let info = sandbox.one(&["info", "vectors.jasper"]);
+    assert!(info["tuned"].as_array().unwrap().iter().all(|search| search["current"] == false));
+    let text = String::from_utf8(sandbox.jasper(&["info", "vectors.jasper"]).stdout).unwrap();
+    assert!(
+        text.contains("\ntuned     recall@5 of 0.9 on ") && text.contains(", before the index changed\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn rows_of_the_index_tune_it_where_no_queries_are_given() {
+    let sandbox = Sandbox::with_index();
+    let tune = [&TUNE[..], &["10", "--recall", "0.8", "--sample", "60", "--output", "tuned.jasper"]].concat();
+    let before = sandbox.read("vectors.jasper");
+    let report = sandbox.one(&tune);
+    assert_eq!([&report["queries"], &report["sampled"]], [&json!(60), &json!(true)]);
+    assert!(sandbox.read("vectors.jasper") == before, "--output leaves the index as it is");
+    let width = |report: &Value| report["tuned"][0]["beam_width"].clone();
+    assert_eq!(width(&sandbox.one(&tune)), width(&report), "the sample is seeded");
+    // The answers are those of before; a section is new.
+    let search = |index| sandbox.ok(&["search", index, "--queries", "query.fbin"]);
+    assert_eq!(search("tuned.jasper"), search("vectors.jasper"));
+    let check = sandbox.one(&["check", "tuned.jasper"]);
+    assert_eq!(check["sound"], true);
+    let text = String::from_utf8(sandbox.jasper(&tune).stdout).unwrap();
+    assert!(text.contains("with     60 rows of the index, half to choose and half to confirm"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn a_profile_tells_what_queries_take() {
+    let sandbox = Sandbox::with_index();
+    let eval = ["eval", "vectors.jasper", "--device", "cpu", "--beam-widths", "10,80", "--profile"];
+    let lines = sandbox.ok(&[&eval[..], &GIVEN].concat());
+    assert_eq!(lines.len(), 4, "two points, then two profiles");
+    for (point, profile) in lines[..2].iter().zip(&lines[2..]) {
+        assert_eq!(point["beam_width"], profile["beam_width"]);
+        assert!(point.get("resident_queries_per_second").is_none());
+        let mean = |of: &Value| of["mean"].as_f64().unwrap();
+        let near = |a: f64, b: &Value| (a - b.as_f64().unwrap()).abs() < 1e-6;
+        assert!(near(mean(&profile["hops"]), &point["mean_hops"]), "{profile}");
+        assert!(near(mean(&profile["distances"]), &point["mean_distances"]), "{profile}");
+        // Rows of 16 f32, and 64 edges.
+        let bytes = 64.0 * mean(&profile["distances"]) + 256.0 * mean(&profile["hops"]);
+        assert!(near(bytes, &profile["bytes"]["mean"]), "{profile}");
+        for of in ["hops", "distances", "bytes"] {
+            let steps =
+                ["least", "median", "p90", "p99", "most"].map(|step| profile[of][step].as_u64().unwrap());
+            assert!(steps.is_sorted() && steps[0] > 0, "{profile}");
+        }
+        assert!(
+            profile["bytes_per_second"].as_f64() > Some(0.0) && profile["copy_bytes_per_second"].is_null()
+        );
+    }
+    let text = String::from_utf8(sandbox.jasper(&[&eval[..], &GIVEN].concat()).stdout).unwrap();
+    assert!(
+        text.contains("\nbeam width 80 ") && text.contains(" asked for a second, by all threads"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let error = sandbox.fails(1, &[&eval[..], &GIVEN, &["--roofline", "x.svg"]].concat());
+    assert!(error.contains("--roofline needs a GPU"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_tuned_leaves_the_file() {
+    let sandbox = Sandbox::with_index();
+    let fails = |code, rest: &[&str]| sandbox.fails(code, &[&TUNE[..], rest].concat());
+    for (code, rest, text) in [
+        (2, &["0"][..], "k (0) must be at least 1"),
+        (2, &["10", "--recall", "1.5"], "recall (1.5) must be above 0 and at most 1"),
+        (2, &["10", "--queries", "query.fbin"], "--truth"),
+        (2, &["10", "--sample", "9", "--queries", "query.fbin", "--truth", "gt.ibin"], "cannot be used with"),
+        (1, &["21", "--queries", "query.fbin", "--truth", "gt.ibin"], "holds 20 neighbours a query, k is 21"),
+        (1, &["10", "--sample", "1"], "there are 1 queries to tune with"),
+        (1, &["10", "--queries", "none.fbin", "--truth", "gt.ibin"], "none.fbin"),
+    ] {
+        let error = fails(code, rest);
+        assert!(error.contains(text), "{error}");
+    }
+    let widths = ["eval", "vectors.jasper", "--recall", "0.9", "--beam-widths", "16"];
+    assert!(sandbox.fails(2, &[&widths[..], &GIVEN].concat()).contains("cannot be used with"));
+}
