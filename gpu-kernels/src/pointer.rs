@@ -46,6 +46,15 @@ impl<T> In<T> {
 }
 
 impl<T> Out<T> {
+    /// No array: what arguments hold in the place of one that nobody wants.
+    pub const NOWHERE: Self = Self(core::ptr::null_mut());
+
+    /// Whether this is [`Self::NOWHERE`].
+    #[inline(always)]
+    pub const fn is_nowhere(self) -> bool {
+        self.0.is_null()
+    }
+
     /// The array at `address`.
     pub const fn new(address: *mut T) -> Self {
         Self(address)

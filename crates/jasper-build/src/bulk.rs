@@ -25,8 +25,13 @@ pub struct BuildReport {
 /// meet most of each other whatever the batch.
 const FREE_BATCH: usize = 256;
 
+/// The largest batch of a build of `rows` vertices.
+pub fn largest_batch(rows: usize, params: &BuildParams) -> usize {
+    batch_after(rows, params).min(rows)
+}
+
 /// The size of the batch that follows `linked` vertices.
-pub(crate) fn batch_after(linked: usize, params: &BuildParams) -> usize {
+fn batch_after(linked: usize, params: &BuildParams) -> usize {
     ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(FREE_BATCH))
 }
 

@@ -47,7 +47,7 @@ mod request;
 mod start;
 mod work;
 
-pub use bulk::{BuildReport, bulk_build, bulk_build_by, link_growing};
+pub use bulk::{BuildReport, bulk_build, bulk_build_by, largest_batch, link_growing};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};

@@ -3,7 +3,7 @@
 use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_len};
 use jasper_graph::Graph;
 
-use crate::bulk::batch_after;
+use crate::bulk::largest_batch;
 use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 
 /// Bytes that a build takes at its peak, by part. Rows that turn out to be identical take less.
@@ -82,7 +82,7 @@ impl MemoryEstimate {
 /// The order of linking, and for the largest batch its candidates, links, back edges and new rows. Searches expand a
 /// sixth more than their frontier holds, on data of middling difficulty; links are reckoned at full degree.
 fn linking_bytes(rows: usize, params: &BuildParams) -> usize {
-    let batch = batch_after(rows, params).min(rows);
+    let batch = largest_batch(rows, params);
     let expanded = params.build_beam_width() * 7 / 6 + params.max_degree().min(16);
     let candidates = batch.min(SEARCHED_AT_ONCE) * expanded * size_of::<Neighbor>();
     let edges = batch * params.max_degree();

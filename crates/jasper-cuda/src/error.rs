@@ -46,6 +46,16 @@ pub enum Error {
     /// A job needs more memory than there is; nothing of it was begun.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A parameter of a build is more than kernels are made for; nothing was begun.
+    #[error("{name} ({value}) must be at most {most} on a device; lower it, or build on the cpu")]
+    BuildParam {
+        /// Name of the parameter.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// Its bound.
+        most: String,
+    },
     /// The driver does not take the kernels.
     #[error("the driver does not take the kernels ({name}, {code}): {requirement}{}", told(.log))]
     Ptx {

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
-use gpu_kernels::{Buffer as _, In};
+use gpu_kernels::{Buffer as _, In, Out};
 use jasper_core::{BitSet, Element, Key, Metric, VectorId, padded_len};
 use jasper_graph::Graph;
 use rayon::prelude::*;
@@ -134,12 +134,37 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         }
     }
 
+    /// How rows are scored against each other, as on the host: in the space that the graph is built in.
+    pub fn row_form(&self) -> Form {
+        match self.form() {
+            Form::Negated => Form::Augmented,
+            form => form,
+        }
+    }
+
+    /// Where kernels write links, `[slots][links_stride]`.
+    pub(crate) fn links_output(&mut self) -> Out<u32> {
+        self.links.output()
+    }
+
+    /// Copies the links back into the graph that this is a copy of, once all work in `stream` is done.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub(crate) fn read_links(&self, stream: &S, graph: &mut Graph<T>) -> Result<(), S::Error> {
+        let links = stream.download(&self.links)?;
+        let mut row = Vec::new();
+        for (slot, links) in links.chunks_exact(self.links_stride).enumerate() {
+            row.clear();
+            row.extend(links.iter().take_while(|&&link| link != NO_ROW).map(|&link| VectorId::new(link)));
+            graph.set_neighbors(VectorId::from_index(slot), &row);
+        }
+        Ok(())
+    }
+
     /// What is summed up over a query and a row.
     pub fn measure(&self) -> Measure {
-        match self.form() {
-            Form::Plain | Form::Half | Form::Augmented => Measure::SquaredL2,
-            Form::Negated | Form::Angle => Measure::Dot,
-        }
+        Measure::of(self.form())
     }
 }
 
@@ -150,7 +175,8 @@ pub(crate) fn words(set: &BitSet, slots: usize) -> Vec<u32> {
     words
 }
 
-fn links_stride<T: Element>(graph: &Graph<T>) -> usize {
+/// Places for neighbours of each slot.
+pub(crate) fn links_stride<T: Element>(graph: &Graph<T>) -> usize {
     graph.params().max_degree().next_multiple_of(LINKS_ALIGN)
 }
 

@@ -30,6 +30,7 @@
 //! | [`Module`] | PTX of one's own |
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
+//! | [`link_on_device`], [`DeviceLinker`] | graphs built in device memory |
 //! | [`MemoryPlan`] | what a job takes, before it is begun |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
@@ -38,6 +39,7 @@
 //! and its slices of device memory may outlive it, so those types are ours.
 
 mod buffer;
+mod build;
 mod context;
 mod device;
 mod error;
@@ -57,6 +59,7 @@ mod staging;
 mod stream;
 
 pub use buffer::Buffer;
+pub use build::{DeviceLinker, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use error::{Error, LaunchLimit, Result};

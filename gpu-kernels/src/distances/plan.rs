@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::{BLOCK, DistanceArgs, IDS_A_WARP, WARP};
+use crate::graph::Form;
 use crate::{Kernel, Launch};
 
 /// What a pair of vectors measures.
@@ -19,6 +20,14 @@ pub enum Measure {
 impl Measure {
     /// Both.
     pub const ALL: [Self; 2] = [Self::SquaredL2, Self::Dot];
+
+    /// What a distance of this form is made of.
+    pub const fn of(form: Form) -> Self {
+        match form {
+            Form::Plain | Form::Half | Form::Augmented => Self::SquaredL2,
+            Form::Negated | Form::Angle => Self::Dot,
+        }
+    }
 
     /// The name inside entries.
     pub(crate) const fn name(self) -> &'static str {

@@ -40,11 +40,9 @@ impl Rows {
     /// # Panics
     /// If no graph is built with `form` on such rows.
     fn new(element: ElementKind, form: Form, row_bytes: u32) -> Self {
-        let measure = match form {
-            Form::Plain | Form::Half | Form::Augmented => Measure::SquaredL2,
-            Form::Angle if element.is_integer() => Measure::Dot,
-            Form::Angle | Form::Negated => panic!("no graph of {element} rows is built by {form:?}"),
-        };
+        let measure = Measure::of(form);
+        let sound = form == Form::Angle && element.is_integer() || measure == Measure::SquaredL2;
+        assert!(sound, "no graph of {element} rows is built by {form:?}");
         let known = measure == Measure::SquaredL2 && SPECIALIZED.contains(&(element, row_bytes));
         Self { element, measure, row_bytes: known.then_some(row_bytes) }
     }

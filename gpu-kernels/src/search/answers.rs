@@ -13,6 +13,19 @@ pub(super) struct Work {
     pub(super) distances: u32,
 }
 
+/// Writes down that `key` is expanded as number `hop` of its query. Whole warp.
+///
+/// # Safety
+/// The arguments are what they say, `query` is one of theirs, and `hop` is below the most there may be.
+#[inline(always)]
+pub(super) unsafe fn log(args: &SearchArgs, query: u32, hop: u32, key: u64) {
+    if !args.log.is_nowhere() && warp::lane_id() == 0 {
+        let at = query as usize * args.most_hops as usize + hop as usize;
+        // SAFETY: a place of this query.
+        unsafe { global::store(args.log.at(at), key) };
+    }
+}
+
 /// Writes the first `k` entries that may be answers, and the work. Whole warp.
 ///
 /// # Safety

@@ -60,12 +60,16 @@ pub struct SearchArgs {
     pub graph: GraphArgs,
     /// `[queries][row_bytes]`: in the form of rows; of unit length where those are.
     pub queries: In<u8>,
+    /// `[queries]`: which row of `queries` each query is. Nowhere if they are just the rows in order.
+    pub query_rows: In<u32>,
     /// A bit for each slot, 32 a word: whether it may be an answer. Nowhere if all may.
     pub allowed: In<u32>,
     /// `[queries][k]`: nearest first, then [`NO_ANSWER`].
     pub answers: Out<Answer>,
     /// `[queries][2]`: vertices expanded, and distances worked out.
     pub work: Out<u32>,
+    /// `[queries][most_hops]`: keys of the vertices expanded, in order. Nowhere if nobody asks.
+    pub log: Out<u64>,
     /// Queries.
     pub queries_len: u32,
     /// Answers of each, at most the beam width.

@@ -66,7 +66,13 @@ where
     #[inline(always)]
     unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
         let tile = Tile::new(args.graph.row_bytes);
-        let query = args.queries.from(number as usize * tile.row_bytes());
+        let row = if args.query_rows.is_nowhere() {
+            number
+        } else {
+            // SAFETY: the query is one of them.
+            unsafe { global::load_readonly(args.query_rows.at(number as usize)) }
+        };
+        let query = args.queries.from(row as usize * tile.row_bytes());
         let mut own = [R::ZERO; STEPS];
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {

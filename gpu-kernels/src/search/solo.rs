@@ -42,7 +42,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
                 met.meet(start(&args, started + lane));
                 started += WARP;
             } else {
-                let hops = met.expand(&args, &mut frontier, args.most_hops - work.hops);
+                let hops = met.expand(&args, query, &mut frontier, work.hops);
                 if hops == 0 {
                     break;
                 }
@@ -93,15 +93,22 @@ impl Met {
 
     /// Takes in the neighbours of the nearest vertices that are not visited, which then are; gives how many. Whole warp.
     #[inline(always)]
-    unsafe fn expand(&mut self, args: &SearchArgs, frontier: &mut impl Frontier, most: u32) -> u32 {
+    unsafe fn expand(
+        &mut self,
+        args: &SearchArgs,
+        query: u32,
+        frontier: &mut impl Frontier,
+        hops: u32,
+    ) -> u32 {
         let mut picked = 0;
-        while picked < args.expansions.min(most) {
+        while picked < args.expansions.min(args.most_hops - hops) {
             // SAFETY: the whole warp comes here.
             unsafe {
                 let nearest = frontier.pick();
                 if nearest == NO_KEY {
                     break;
                 }
+                answers::log(args, query, hops + picked, nearest);
                 self.meet_neighbors(args, id(nearest));
             }
             picked += 1;

@@ -63,7 +63,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
             ahead.score(&scorer);
             thread::sync_threads();
             if ahead.warp == 0 {
-                leader.take(&ahead, is_start, args.most_hops, &mut work);
+                leader.take(&ahead, is_start, (&args, query), &mut work);
             }
             if is_start {
                 // The places are filled again by all.
@@ -260,13 +260,23 @@ impl<F: Frontier> Leader<F> {
     /// # Safety
     /// Whole warp; a barrier has passed since they were scored.
     #[inline(always)]
-    unsafe fn take(&mut self, ahead: &Ahead, are_starts: bool, most_hops: u32, work: &mut Work) {
+    unsafe fn take(
+        &mut self,
+        ahead: &Ahead,
+        are_starts: bool,
+        (args, query): (&SearchArgs, u32),
+        work: &mut Work,
+    ) {
         // SAFETY: the whole warp comes here; as many keys as a place counts; the filter is the leader's until the next
         // barrier.
         unsafe {
             let mut starts = if are_starts { ahead.chosen() } else { 0 };
-            while starts != 0 || !are_starts && work.hops < most_hops {
-                let place = if are_starts { starts.trailing_zeros() } else { self.visit() };
+            while starts != 0 || !are_starts && work.hops < args.most_hops {
+                let place = if are_starts {
+                    starts.trailing_zeros()
+                } else {
+                    self.visit(|key| answers::log(args, query, work.hops, key))
+                };
                 if place == NO_PLACE {
                     break;
                 }
@@ -291,12 +301,13 @@ impl<F: Frontier> Leader<F> {
         }
     }
 
-    /// Visits the nearest unvisited vertex, if its neighbours are scored: the place that holds them, else [`NO_PLACE`].
+    /// Visits the nearest unvisited vertex, if its neighbours are scored, and tells `log` its key: the place that holds
+    /// them, else [`NO_PLACE`].
     ///
     /// # Safety
     /// Whole warp.
     #[inline(always)]
-    unsafe fn visit(&mut self) -> u32 {
+    unsafe fn visit(&mut self, log: impl Fn(u64)) -> u32 {
         // SAFETY: the whole warp comes here.
         unsafe {
             let nearest = warp::warp_shuffle_idx(warp::FULL_MASK, self.frontier.unvisited(1), 0, WARP).0;
@@ -306,7 +317,7 @@ impl<F: Frontier> Leader<F> {
                 self.scored = NO_ROW;
             }
             if lanes != 0 {
-                self.frontier.pick();
+                log(self.frontier.pick());
             }
             lanes.trailing_zeros()
         }

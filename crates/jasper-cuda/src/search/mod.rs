@@ -8,7 +8,7 @@
 
 mod batch;
 mod lane;
-mod pass;
+pub(crate) mod pass;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,8 @@ use pass::{Pass, Places, WIDEST, usual_kernel};
 /// Searches a graph on a device: the answers of the CPU executor, from a copy of the graph in device memory.
 ///
 /// All methods take `&self`, and any number of threads may call them: each call has streams and pinned memory to itself,
-/// which are kept for later calls, so that nothing is allocated once there were as many and as large calls before.
+/// which are kept for later calls. Once there were as many and as large calls before, a call takes no more of either, nor
+/// device memory, but for a filter.
 ///
 /// A frontier has at most [`gpu_kernels::search::MAX_BEAM_WIDTH`] entries, so that no larger `beam_width` is taken. Where
 /// tombstones or a filter make the processor's frontier wider than that, this one stays at the bound: answers are then

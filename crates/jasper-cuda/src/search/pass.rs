@@ -33,7 +33,7 @@ const MOST_EXPANSIONS: u32 = TEAM;
 ///
 /// A team scores ahead of its turn and finds what one expansion after another does. One warp with several expansions a
 /// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
-fn suited(queries: usize, multiprocessors: u32) -> TunedLaunch {
+pub(crate) fn suited(queries: usize, multiprocessors: u32) -> TunedLaunch {
     if queries <= (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
         TunedLaunch { warps: TEAM, expansions: AHEAD, filter_slots: TEAM_FILTER_SLOTS }
     } else {

@@ -1,0 +1,244 @@
+//! The steps of a batch, as launches in one stream.
+
+use std::marker::PhantomData;
+
+use gpu_kernels::distances::Measure;
+use gpu_kernels::graph::NO_ROW;
+use gpu_kernels::groups::Groups;
+use gpu_kernels::prune::{
+    COUNTERS, DISTANCES, HOPS, IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs,
+    Publish, PublishArgs, TurnAround, TurnAroundArgs,
+};
+use gpu_kernels::search::{Answer, Search, SearchArgs};
+use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
+use gpu_kernels::{Buffer as _, In, Stream};
+use jasper_build::{Linker, Work};
+use jasper_core::{BuildParams, Element, VectorId, defaults};
+use jasper_graph::Graph;
+
+use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part, Rows};
+use crate::DeviceGraph;
+use crate::search::pass::suited;
+
+/// Vertices that are searched for before they are pruned: enough to fill a device some twenty times.
+pub(super) const SEARCHED_AT_ONCE: usize = 1 << 16;
+/// Targets of back edges whose rows are worked out before they are written.
+pub(super) const TARGETS_AT_ONCE: u32 = 1 << 18;
+
+/// Expansions of a search at most: those of data of middling difficulty are a sixth more than its frontier holds.
+pub(super) const fn most_candidates(beam_width: usize) -> u32 {
+    4 * beam_width as u32 + 128
+}
+
+/// Links batches of vertices into a graph in the memory of a device: what the CPU executor does, by kernels.
+///
+/// All of it is queued in one stream. The host waits three times a batch, for a few counters each.
+#[derive(Debug)]
+pub struct DeviceLinker<T, S = crate::Stream> {
+    stream: S,
+    params: BuildParams,
+    /// Bits of the number of a slot: more than any slot needs if all are set.
+    slot_bits: u32,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element, S: Stream> DeviceLinker<T, S> {
+    /// A linker for copies of `graph` on the device of `stream`.
+    pub fn new(stream: S, graph: &Graph<T>) -> Self {
+        let slot_bits = usize::BITS - graph.slots().leading_zeros();
+        Self { stream, params: *graph.params(), slot_bits, element: PhantomData }
+    }
+
+    /// The stream that everything is queued in.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    fn counters(&self) -> Result<S::Buffer<u64>, S::Error> {
+        let mut counters = self.stream.allocate(COUNTERS)?;
+        self.stream.fill(&mut counters, 0)?;
+        Ok(counters)
+    }
+
+    fn prune_args(&self, graph: &DeviceGraph<T, S>, counters: &mut S::Buffer<u64>) -> PruneArgs {
+        PruneArgs {
+            graph: graph.args(),
+            form: graph.row_form(),
+            alpha: self.params.alpha(),
+            max_degree: self.params.max_degree() as u32,
+            max_candidates: defaults::MAX_CANDIDATES as u32,
+            counters: counters.output(),
+        }
+    }
+
+    /// Writes rows into the graph.
+    fn write(&self, graph: &mut DeviceGraph<T, S>, rows: &Rows<S>) -> Result<(), S::Error> {
+        let args = PublishArgs {
+            vertices: rows.vertices.input(),
+            ids: rows.ids.input(),
+            links_stride: graph.args().links_stride,
+            links: graph.links_output(),
+            rows: rows.len(),
+        };
+        // SAFETY: the rows are as many, and each is as long as those of the graph; they are given back behind this.
+        unsafe { self.stream.launch(&Publish, args) }
+    }
+}
+
+fn work_of(counters: &[u64]) -> Work {
+    Work { hops: counters[HOPS], distances: counters[DISTANCES], prune_distances: counters[PRUNE_DISTANCES] }
+}
+
+impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
+    type Graph = DeviceGraph<T, S>;
+    type Error = S::Error;
+    type Candidates = Candidates<S>;
+    type Links = DeviceLinks<S>;
+    type BackEdges = DeviceBackEdges<S>;
+    type Updates = DeviceUpdates<S>;
+
+    const SEARCHED_AT_ONCE: usize = SEARCHED_AT_ONCE;
+
+    fn search(&self, graph: &DeviceGraph<T, S>, batch: &[VectorId]) -> Result<Candidates<S>, S::Error> {
+        let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
+        let most = most_candidates(beam_width);
+        let launch = suited(batch.len(), stream.multiprocessors());
+        let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
+        let batch = stream.upload(&ids)?;
+        let mut keys = stream.allocate(ids.len() * most as usize)?;
+        let mut work = stream.allocate(ids.len() * 2)?;
+        let mut answers = stream.allocate::<Answer>(ids.len())?;
+        let args = SearchArgs {
+            graph: graph.args(),
+            queries: graph.args().rows,
+            query_rows: batch.input(),
+            allowed: In::NOWHERE,
+            answers: answers.output(),
+            work: work.output(),
+            log: keys.output(),
+            queries_len: ids.len() as u32,
+            k: 1,
+            beam_width: beam_width as u32,
+            most_hops: most,
+            expansions: launch.expansions,
+            filter_slots: launch.filter_slots,
+            form: graph.row_form(),
+        };
+        let kernel = Search::for_rows(
+            T::KIND,
+            Measure::of(graph.row_form()),
+            args.graph.row_bytes,
+            beam_width as u32,
+            launch.warps,
+        );
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
+        // slots of the graph.
+        unsafe { stream.launch(&kernel, args)? };
+        Ok(Candidates { batch, keys, work, most })
+    }
+
+    fn prune(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        candidates: Candidates<S>,
+    ) -> Result<DeviceLinks<S>, S::Error> {
+        let (stream, lists) = (&self.stream, candidates.lists());
+        let mut counters = self.counters()?;
+        let stride = graph.args().links_stride;
+        let mut rows = Rows::allocate(stream, lists, stride)?;
+        let mut distances = stream.allocate(rows.ids.len())?;
+        let mut identical = stream.allocate(lists as usize)?;
+        let args = LinkArgs {
+            prune: self.prune_args(graph, &mut counters),
+            batch: candidates.batch.input(),
+            candidates: candidates.keys.input(),
+            work: candidates.work.input(),
+            vertices: rows.vertices.output(),
+            ids: rows.ids.output(),
+            distances: distances.output(),
+            identical: identical.output(),
+            lists,
+            candidates_stride: candidates.most,
+        };
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the candidates
+        // are those of a search of this graph.
+        unsafe {
+            stream.launch(&Link::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?
+        };
+        let counters = stream.download(&counters)?;
+        let mut same = Vec::new();
+        if counters[IDENTICAL] > 0 {
+            let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&identical)?);
+            let named = vertices.filter(|&(_, other)| other != NO_ROW);
+            same.extend(named.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
+        }
+        Ok(DeviceLinks { parts: vec![Part { rows, distances }], identical: same, work: work_of(&counters) })
+    }
+
+    fn publish_links(&self, graph: &mut DeviceGraph<T, S>, links: &DeviceLinks<S>) -> Result<(), S::Error> {
+        links.parts.iter().try_for_each(|part| self.write(graph, &part.rows))
+    }
+
+    fn turn_around(&self, links: &DeviceLinks<S>) -> Result<DeviceBackEdges<S>, S::Error> {
+        let stream = &self.stream;
+        let len: usize = links.parts.iter().map(|part| part.rows.ids.len()).sum();
+        let mut edges = Pairs::allocate(stream, len as u32)?;
+        let mut first = 0;
+        for Part { rows, distances } in &links.parts {
+            let args = TurnAroundArgs {
+                vertices: rows.vertices.input(),
+                ids: rows.ids.input(),
+                distances: distances.input(),
+                keys: edges.keys.output().from(first),
+                sources: edges.values.output().from(first),
+                lists: rows.len(),
+                links_stride: (rows.ids.len() / rows.vertices.len()) as u32,
+            };
+            // SAFETY: there is room for the links of all parts, and each writes behind those before it.
+            unsafe { stream.launch(&TurnAround, args)? };
+            first += rows.ids.len();
+        }
+        let mut scratch = SortScratch::allocate(stream, len as u32)?;
+        sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + self.slot_bits, &mut scratch)?;
+        let mut targets = Groups::allocate(stream, len as u32)?;
+        targets.find(stream, &edges.keys, len as u32, u32::BITS)?;
+        let targets_len = stream.download(&targets.count)?[0];
+        Ok(DeviceBackEdges { edges, targets, targets_len, merged: 0 })
+    }
+
+    fn merge(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        back_edges: &mut DeviceBackEdges<S>,
+    ) -> Result<Option<DeviceUpdates<S>>, S::Error> {
+        let DeviceBackEdges { edges, targets, targets_len, merged } = back_edges;
+        let len = (*targets_len - *merged).min(TARGETS_AT_ONCE);
+        if len == 0 {
+            return Ok(None);
+        }
+        let mut counters = self.counters()?;
+        let mut rows = Rows::allocate(&self.stream, len, graph.args().links_stride)?;
+        let args = MergeArgs {
+            prune: self.prune_args(graph, &mut counters),
+            keys: edges.keys.input(),
+            sources: edges.values.input(),
+            begins: targets.begins.input().from(*merged as usize),
+            vertices: rows.vertices.output(),
+            ids: rows.ids.output(),
+            targets: len,
+        };
+        // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
+        // graph, and are grouped by their targets, of which there are as many.
+        unsafe {
+            self.stream
+                .launch(&Merge::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
+        }
+        *merged += len;
+        Ok(Some(DeviceUpdates { rows, counters }))
+    }
+
+    fn publish(&self, graph: &mut DeviceGraph<T, S>, updates: DeviceUpdates<S>) -> Result<Work, S::Error> {
+        self.write(graph, &updates.rows)?;
+        Ok(work_of(&self.stream.download(&updates.counters)?))
+    }
+}

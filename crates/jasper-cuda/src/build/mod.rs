@@ -1,0 +1,61 @@
+//! Graphs built on a device.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `linker` | the steps of a batch, as launches in one stream |
+//! | `parts` | what passes from step to step |
+//! | `plan` | what a build takes, before it begins |
+
+mod linker;
+mod parts;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use jasper_build::{Exclusive, InsertError, Work, link_growing};
+use jasper_core::{Element, ProgressFn, VectorId};
+use jasper_graph::Graph;
+
+use crate::{Context, DeviceGraph, Error, Stream};
+
+pub use linker::DeviceLinker;
+pub use plan::plan_build;
+
+/// Links `order` into a graph of which one vertex is linked, on a device, in the batches of a bulk build: for
+/// [`jasper_build::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
+/// CPU executor links, byte for byte.
+///
+/// Vectors are copied to the device once and links back once; in between, only counters come to the host.
+///
+/// # Errors
+/// [`Error::BuildParam`] and, when it does not fit, [`Error::Plan`] with the numbers, before anything is done; what the
+/// device says; a cancel. The graph is as it was.
+pub fn link_on_device<T: Element>(
+    context: &Context,
+    graph: &mut Graph<T>,
+    order: &[VectorId],
+    progress: &mut ProgressFn<'_>,
+) -> Result<Work, InsertError> {
+    let stream = start(context, graph, order.len()).map_err(InsertError::device)?;
+    link(&DeviceLinker::new(stream, graph), graph, order, progress)
+}
+
+/// A stream for a build that the device can take.
+fn start<T: Element>(context: &Context, graph: &Graph<T>, vertices: usize) -> Result<Stream, Error> {
+    plan_build(graph, vertices)?.check(context.free_memory()?)?;
+    Stream::new(context)
+}
+
+/// [`link_on_device`], by a linker of any stream.
+fn link<T: Element, S: gpu_kernels::Stream>(
+    linker: &DeviceLinker<T, S>,
+    graph: &mut Graph<T>,
+    order: &[VectorId],
+    progress: &mut ProgressFn<'_>,
+) -> Result<Work, InsertError> {
+    let stream = linker.stream();
+    let mut copy = DeviceGraph::upload(stream, graph).map_err(InsertError::device)?;
+    let work = link_growing(linker, &mut Exclusive(&mut copy), order, graph.params(), progress)?;
+    copy.read_links(stream, graph).map_err(InsertError::device)?;
+    Ok(work)
+}

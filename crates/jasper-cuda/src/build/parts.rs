@@ -1,0 +1,94 @@
+//! What passes from step to step of a batch, all of it in device memory.
+
+use gpu_kernels::groups::Groups;
+use gpu_kernels::sort::Pairs;
+use gpu_kernels::{Buffer as _, Stream};
+use jasper_build::{Links, Work};
+use jasper_core::VectorId;
+
+/// What the searches of a batch expanded.
+pub struct Candidates<S: Stream> {
+    /// `[lists]`
+    pub(super) batch: S::Buffer<u32>,
+    /// `[lists][most]`
+    pub(super) keys: S::Buffer<u64>,
+    /// `[lists][2]`
+    pub(super) work: S::Buffer<u32>,
+    /// Places for candidates of each vertex.
+    pub(super) most: u32,
+}
+
+impl<S: Stream> Candidates<S> {
+    pub(super) fn lists(&self) -> u32 {
+        self.batch.len() as u32
+    }
+}
+
+/// Rows of links, and whose they are.
+pub(super) struct Rows<S: Stream> {
+    /// `[rows]`
+    pub(super) vertices: S::Buffer<u32>,
+    /// `[rows][links_stride]`
+    pub(super) ids: S::Buffer<u32>,
+}
+
+impl<S: Stream> Rows<S> {
+    pub(super) fn allocate(stream: &S, rows: u32, links_stride: u32) -> Result<Self, S::Error> {
+        let places = rows as usize * links_stride as usize;
+        Ok(Self { vertices: stream.allocate(rows as usize)?, ids: stream.allocate(places)? })
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.vertices.len() as u32
+    }
+}
+
+/// The links of a batch, part by part.
+pub struct DeviceLinks<S: Stream> {
+    pub(super) parts: Vec<Part<S>>,
+    pub(super) identical: Vec<(VectorId, VectorId)>,
+    pub(super) work: Work,
+}
+
+/// The links of the vertices that were searched for at once.
+pub(super) struct Part<S: Stream> {
+    pub(super) rows: Rows<S>,
+    /// `[rows][links_stride]`
+    pub(super) distances: S::Buffer<u32>,
+}
+
+impl<S: Stream> Links for DeviceLinks<S> {
+    fn join(parts: Vec<Self>) -> Self {
+        let mut whole = Self { parts: Vec::new(), identical: Vec::new(), work: Work::default() };
+        for part in parts {
+            whole.parts.extend(part.parts);
+            whole.identical.extend(part.identical);
+            whole.work += part.work;
+        }
+        whole
+    }
+
+    fn identical(&self) -> &[(VectorId, VectorId)] {
+        &self.identical
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+}
+
+/// The edges of a batch turned around, sorted and grouped by their targets.
+pub struct DeviceBackEdges<S: Stream> {
+    pub(super) edges: Pairs<S>,
+    pub(super) targets: Groups<S>,
+    pub(super) targets_len: u32,
+    /// Targets that are merged.
+    pub(super) merged: u32,
+}
+
+/// What rows become.
+pub struct DeviceUpdates<S: Stream> {
+    pub(super) rows: Rows<S>,
+    /// `[COUNTERS]`
+    pub(super) counters: S::Buffer<u64>,
+}

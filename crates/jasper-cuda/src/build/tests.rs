@@ -1,0 +1,125 @@
+//! Whole builds through the emulator, against the CPU executor.
+
+use std::ops::ControlFlow;
+
+use cuda_std::emulator::Emulator;
+use gpu_kernels::emulated::EmulatedStream;
+use jasper_build::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
+use jasper_core::synthetic::rng;
+use jasper_core::{
+    BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, silent,
+};
+use jasper_graph::Graph;
+use rand::RngExt;
+
+use super::{DeviceLinker, link, plan_build};
+use crate::{Error, Place};
+
+const DIMENSION: usize = 9;
+
+/// Rows of whole numbers, whose squares and products are exact in every element; some of them twice.
+fn whole<T: Element>(n: usize, seed: u64) -> Vec<T> {
+    let mut random = rng(seed);
+    let mut rows: Vec<T> =
+        (0..n * DIMENSION).map(|_| T::from_f32(random.random_range(1..30) as f32)).collect();
+    rows.copy_within(..5 * DIMENSION, 20 * DIMENSION);
+    rows
+}
+
+fn params() -> BuildParams {
+    BuildParams::builder().max_degree(7).build_beam_width(14).max_batch_share(0.3).build().unwrap()
+}
+
+/// The graph that an emulated device links.
+fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, BuildReport) {
+    let cpu = CpuExecutor::new(2).unwrap();
+    let stream = || EmulatedStream::new(Emulator::new(seed).threads(2));
+    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        link(&DeviceLinker::new(stream(), graph), graph, order, progress)
+    };
+    bulk_build_by(&cpu, link, rows, None, metric, params(), &mut silent).unwrap()
+}
+
+fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
+    let rows = whole::<T>(n.max(25), seed);
+    let rows = MatrixView::new(&rows[..n * DIMENSION], DIMENSION).unwrap();
+    let cpu = CpuExecutor::new(2).unwrap();
+    let (expected, report) = bulk_build(&cpu, &rows, None, metric, params(), &mut silent).unwrap();
+    let (found, device_report) = built(&rows, metric, seed);
+    let name = format!("{} {metric}, {n} rows", T::KIND);
+    for slot in expected.vertices() {
+        assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}: {name}", slot.get());
+    }
+    assert_eq!(found.start_points(), expected.start_points(), "{name}");
+    assert_eq!(device_report.work.hops, report.work.hops, "{name}");
+    // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there.
+    assert!(device_report.work.prune_distances <= report.work.prune_distances, "{name}");
+    assert!(device_report.work.distances >= report.work.distances, "{name}");
+}
+
+#[test]
+fn a_device_builds_the_graph_of_the_cpu() {
+    for metric in Metric::ALL {
+        agrees::<u8>(metric, 300, 1);
+        agrees::<i8>(metric, 150, 2);
+    }
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        agrees::<f32>(metric, 150, 3);
+        agrees::<f16>(metric, 150, 4);
+    }
+}
+
+#[test]
+fn the_smallest_graphs_are_built() {
+    for n in [0, 1, 2, 3, 9] {
+        agrees::<u8>(Metric::L2, n, 5);
+    }
+}
+
+#[test]
+fn floats_that_round_make_a_sound_graph() {
+    let rows = whole::<f32>(200, 7);
+    let (graph, report) = built(&MatrixView::new(&rows, DIMENSION).unwrap(), Metric::Cosine, 7);
+    assert!(graph.check_structure().is_sound());
+    assert!(report.work.hops > 195 * 14 / 2, "{report:?}");
+}
+
+#[test]
+fn a_cancelled_build_leaves_the_graph_as_it_was() {
+    let rows = whole::<u8>(60, 8);
+    let mut graph = Graph::new(Metric::L2, DIMENSION, params()).unwrap();
+    let mut prepared = Vec::new();
+    for row in rows.chunks_exact(DIMENSION) {
+        let norm = graph.prepare(0, row, &mut prepared).unwrap();
+        let slot = graph.add_row(&prepared, norm).unwrap();
+        graph.assign_key(u64::from(slot.get()), slot).unwrap();
+    }
+    graph.set_start_points(vec![VectorId::new(0)]);
+    let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
+    let linker = DeviceLinker::new(EmulatedStream::new(Emulator::new(8)), &graph);
+    let mut cancel = |progress: Progress| {
+        assert_eq!(progress.stage, Stage::Linking);
+        if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let error = link(&linker, &mut graph, &order, &mut cancel).unwrap_err();
+    assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
+    assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
+}
+
+#[test]
+fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
+    let graph = |params| Graph::<u8>::new(Metric::L2, 128, params).unwrap();
+    let small = plan_build(&graph(params()), 1000).unwrap();
+    let large = plan_build(&graph(params()), 1_000_000).unwrap();
+    let batch_bytes = 300_000 * 32 * (8 + 12 + 12 + 4);
+    assert!(large.total(Place::Device) > batch_bytes && small.total(Place::Device) < batch_bytes / 100);
+    let wide = BuildParams::builder().build_beam_width(2000).build().unwrap();
+    let told = plan_build(&graph(wide), 1000).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "build_beam_width (2000) must be at most 1024 on a device; lower it, or build on the cpu"
+    );
+    let greedy = BuildParams::builder().max_batch_share(1.0).build().unwrap();
+    let error = plan_build(&graph(greedy), 200_000_000).unwrap_err();
+    assert!(matches!(error, Error::BuildParam { name: "max_batch_share", .. }), "{error}");
+}
