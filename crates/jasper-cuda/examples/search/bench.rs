@@ -27,10 +27,36 @@ pub struct Options {
     pub data: PathBuf,
     /// Where index files are kept, if they are.
     pub cache: Option<PathBuf>,
+    /// Where graphs are built.
+    pub builder: Builder,
     /// Elements to measure; all that a set can be held in, if none.
     pub elements: Vec<ElementKind>,
     /// Seconds after which nothing new is begun.
     pub budget: f64,
+}
+
+/// Who builds graphs. Both build the same from bytes; from floats, sums are made in another order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builder {
+    /// All processors.
+    Cpu,
+    /// The device.
+    Cuda,
+}
+
+impl Builder {
+    /// `cpu` or `cuda`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// The builder of that name.
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::Cpu, Self::Cuda].into_iter().find(|builder| builder.name() == name)
+    }
 }
 
 /// A deadline.

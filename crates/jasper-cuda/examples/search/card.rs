@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gpu_kernels::search::{Answer, Search, SearchArgs};
-use gpu_kernels::{Buffer as _, In, Stream};
+use gpu_kernels::{Buffer as _, In, Out, Stream};
 use jasper_core::{Element, MatrixView};
 use jasper_cuda::{DeviceGraph, median_time};
 use jasper_graph::Graph;
@@ -72,9 +72,11 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         let args = SearchArgs {
             graph: self.graph.args(),
             queries: self.queries.input().cast(),
+            query_rows: In::NOWHERE,
             allowed: In::NOWHERE,
             answers: answers.output(),
             work: work.output(),
+            log: Out::NOWHERE,
             queries_len: queries as u32,
             k,
             beam_width,

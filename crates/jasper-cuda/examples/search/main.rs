@@ -32,7 +32,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use jasper_core::{Element, ElementKind, f16};
 use jasper_graph::Graph;
 
-use bench::{Bench, Options};
+use bench::{Bench, Builder, Options};
 use set::Set;
 
 const USAGE: &str = "\
@@ -42,6 +42,7 @@ usage: search PART.. [OPTION..] SET..
   SET                a set of make_sets.py: sift-1m, deep-1m, gist-1m, openai-1m, t2i-1m, ..
   --data FOLDER      where the files of the sets are; here, if not given
   --cache FOLDER     keep index files here, and take those that are here already
+  --build cpu|cuda   where graphs are built; cpu, if not given
   --elements f16,..  measure only these; sets of f32 are measured as f16 and f32
   --budget SECONDS   begin nothing new after so long; 600, if not given";
 
@@ -109,16 +110,14 @@ fn main() -> Result<()> {
 /// All parts on one set, in each of its elements.
 fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Result<()> {
     let set = Set::open(&bench.options.data, name)?;
-    let cache = bench.options.cache.as_deref();
+    bench.clock.say(format_args!("{name}: its graph"));
     match set.element() {
         ElementKind::U8 => {
-            bench.clock.say(format_args!("{name}: its graph"));
-            let graph = set.graph::<u8>(cache, &bench.clock)?;
+            let graph = graph_of::<u8>(bench, &set)?;
             run_all(bench, &set, &graph, tables)
         }
         ElementKind::F32 => {
-            bench.clock.say(format_args!("{name}: its graph"));
-            let graph = set.graph::<f32>(cache, &bench.clock)?;
+            let graph = graph_of::<f32>(bench, &set)?;
             if bench.wants(ElementKind::F16) {
                 run_all(bench, &set, &set::converted::<f16>(&graph)?, tables)?;
             }
@@ -129,6 +128,11 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
         }
         other => bail!("sets hold u8 or f32, not {other}"),
     }
+}
+
+fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
+    let device = (bench.options.builder == Builder::Cuda).then(|| bench.stream.context());
+    set.graph(bench.options.cache.as_deref(), |set| set.build(device, &bench.clock))
 }
 
 fn run_all<T: Element>(
@@ -152,12 +156,22 @@ struct Asked {
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
     let (mut parts, mut sets) = (Vec::new(), Vec::new());
-    let mut options = Options { data: PathBuf::from("."), cache: None, elements: Vec::new(), budget: 600.0 };
+    let mut options = Options {
+        data: PathBuf::from("."),
+        cache: None,
+        builder: Builder::Cpu,
+        elements: Vec::new(),
+        budget: 600.0,
+    };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
             "--data" => options.data = value()?.into(),
             "--cache" => options.cache = Some(value()?.into()),
+            "--build" => {
+                let name = value()?;
+                options.builder = Builder::of(&name).with_context(|| format!("no such builder: {name}"))?;
+            }
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
             "--elements" => options.elements = elements(&value()?)?,
             option if option.starts_with('-') => bail!("no such option: {option}\n{USAGE}"),
@@ -185,14 +199,16 @@ mod tests {
 
     #[test]
     fn parts_options_and_sets_come_in_any_order() {
-        let asked = asked("curves sift-1m --elements f16,u8 paper --data sets --budget 90.5 t2i-1m").unwrap();
+        let asked =
+            asked("curves sift-1m --elements f16,u8 paper --data sets --build cuda --budget 90.5 t2i-1m")
+                .unwrap();
         assert_eq!(
             (asked.parts, asked.sets),
             (vec![Part::Curves, Part::Paper], vec!["sift-1m".into(), "t2i-1m".into()])
         );
         assert_eq!(asked.options.elements, [ElementKind::F16, ElementKind::U8]);
         assert_eq!((asked.options.data, asked.options.budget), ("sets".into(), 90.5));
-        assert_eq!(asked.options.cache, None);
+        assert_eq!((asked.options.builder, asked.options.cache), (Builder::Cuda, None));
     }
 
     #[test]

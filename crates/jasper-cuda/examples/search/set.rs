@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use jasper_build::{CpuExecutor, bulk_build};
+use jasper_build::{CpuExecutor, bulk_build, bulk_build_by};
 use jasper_core::recall::recall_at;
-use jasper_core::{BuildParams, Element, ElementKind, Metric, silent};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, silent};
+use jasper_cuda::{Context, link_on_device};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 use jasper_graph::Graph;
 use rayon::prelude::*;
@@ -56,13 +57,25 @@ impl Set {
         Ok(self.queries.load_as()?)
     }
 
-    /// Its graph of 64 edges a vertex: from its file in `cache`, or built, and put there. Prints how long that took.
-    pub fn graph<T: Element>(&self, cache: Option<&Path>, clock: &Clock) -> Result<Graph<T>> {
+    /// Its graph of 64 edges a vertex: from its file in `cache`, or from `build`, and put there. Prints how long that
+    /// took.
+    pub fn graph<T: Element>(
+        &self,
+        cache: Option<&Path>,
+        build: impl FnOnce(&Self) -> Result<Graph<T>>,
+    ) -> Result<Graph<T>> {
         let file = cache.map(|folder| folder.join(format!("{}.jasper", self.name)));
         let begun = Instant::now();
         let graph = match &file {
             Some(file) if file.exists() => Graph::open(file, &mut silent)?,
-            _ => self.build(&file, clock)?,
+            _ => {
+                let graph = build(self)?;
+                if let Some(file) = &file {
+                    fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
+                    graph.save(file, &mut silent)?;
+                }
+                graph
+            }
         };
         let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
         let line = json!({
@@ -74,24 +87,30 @@ impl Set {
         Ok(graph)
     }
 
-    fn build<T: Element>(&self, file: &Option<PathBuf>, clock: &Clock) -> Result<Graph<T>> {
+    /// Builds the graph, on all processors or, if there is one, on a device; until time is over. Prints how long that
+    /// took.
+    pub fn build<T: Element>(&self, device: Option<&Context>, clock: &Clock) -> Result<Graph<T>> {
         let executor = CpuExecutor::new(0)?;
         let begun = Instant::now();
+        let (base, metric, params) = (&self.base, self.metric(), BuildParams::default());
         let mut progress =
             |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let (graph, report) =
-            bulk_build(&executor, &self.base, None, self.metric(), BuildParams::default(), &mut progress)?;
+        let (graph, report) = match device {
+            None => bulk_build(&executor, base, None, metric, params, &mut progress)?,
+            Some(device) => {
+                let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+                    link_on_device(device, graph, order, progress)
+                };
+                bulk_build_by(&executor, link, base, None, metric, params, &mut progress)?
+            }
+        };
         let seconds = begun.elapsed().as_secs_f64();
         let line = json!({
-            "what": "build", "set": self.name, "device": "cpu", "threads": rayon::current_num_threads(),
-            "seconds": seconds, "rows_per_second": self.base.len() as f64 / seconds,
+            "what": "build", "set": self.name, "device": if device.is_some() { "cuda" } else { "cpu" },
+            "threads": executor.threads(), "seconds": seconds, "rows_per_second": base.len() as f64 / seconds,
             "distances": report.work.distances,
         });
         println!("{line}");
-        if let Some(file) = file {
-            fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
-            graph.save(file, &mut silent)?;
-        }
         Ok(graph)
     }
 
@@ -155,10 +174,11 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let built = set.graph::<f32>(Some(&cache), &Clock::new(60.0)).unwrap();
-        let opened = set.graph::<f32>(Some(&cache), &Clock::new(0.0)).expect("an open file needs no time");
+        let build = |set: &Set| set.build::<f32>(None, &Clock::new(60.0));
+        let built = set.graph(Some(&cache), build).unwrap();
+        let opened = set.graph::<f32>(Some(&cache), |_| bail!("there is a file")).unwrap();
         assert_eq!((built.live(), opened.live(), opened.params().max_degree()), (1000, 1000, 64));
-        assert!(set.graph::<f32>(None, &Clock::new(0.0)).is_err(), "a build stops when time is over");
+        assert!(set.build::<f32>(None, &Clock::new(0.0)).is_err(), "a build stops when time is over");
         assert!(Set::open(folder.path(), "none-1k").is_err());
     }
 
@@ -166,7 +186,7 @@ mod tests {
     fn another_element_keeps_the_edges() {
         let folder = files();
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
-        let graph = set.graph::<f32>(None, &Clock::new(60.0)).unwrap();
+        let graph = set.build::<f32>(None, &Clock::new(60.0)).unwrap();
         let halves = converted::<f16>(&graph).unwrap();
         assert!(halves.check_structure().is_sound());
         assert_eq!(halves.start_points(), graph.start_points());
