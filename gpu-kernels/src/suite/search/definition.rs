@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use jasper_core::{Element, Neighbor};
 use jasper_graph::{Graph, Scorer};
 
-use super::Ask;
+use super::ask::Ask;
 
 /// What a search finds, and what that takes.
 pub(super) struct Found {
     /// The frontier at the end.
     pub(super) nearest: Vec<Neighbor>,
-    pub(super) hops: u32,
+    /// Vertices expanded, in order.
+    pub(super) expanded: Vec<Neighbor>,
     /// Vertices met.
     pub(super) distinct: u32,
     /// The same, and those met again.
@@ -28,7 +29,7 @@ pub(super) fn search<T: Element>(
 ) -> Found {
     let mut known: BTreeMap<Neighbor, bool> = BTreeMap::new();
     let mut next = graph.start_points().to_vec();
-    let (mut hops, mut met) = (0, 0);
+    let (mut expanded, mut met) = (Vec::new(), 0);
     loop {
         met += next.len() as u32;
         for id in next.drain(..) {
@@ -36,14 +37,15 @@ pub(super) fn search<T: Element>(
         }
         let nearest = known.iter().take(ask.beam_width as usize);
         let unvisited = nearest.clone().filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);
-        let picked: Vec<_> = unvisited.take(expansions.min(ask.most_hops - hops) as usize).collect();
+        let picked: Vec<_> =
+            unvisited.take(expansions.min(ask.most_hops - expanded.len() as u32) as usize).collect();
         if picked.is_empty() {
             let nearest = nearest.map(|(vertex, _)| *vertex).collect();
-            return Found { nearest, hops, distinct: known.len() as u32, met };
+            return Found { nearest, expanded, distinct: known.len() as u32, met };
         }
-        hops += picked.len() as u32;
         for vertex in picked {
             known.insert(vertex, true);
+            expanded.push(vertex);
             next.extend_from_slice(graph.neighbors(vertex.id()));
         }
     }
