@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
+use jasper_build::bulk_build_by;
 use jasper_build::{BuildReport, CpuExecutor, InsertError, PoolError, bulk_build};
+#[cfg(feature = "cuda")]
+use jasper_core::VectorId;
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
     silent,
@@ -92,7 +96,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where to build; [`Device::Auto`] if not set.
+    /// Where to build; [`Device::Auto`] if not set. A CUDA device needs room for vectors and graph; where sums do not
+    /// round, as those of bytes never do, it builds the same index as the processor, byte for byte. The index is then on
+    /// the host: see [`Index::to_device`].
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self
@@ -122,11 +128,46 @@ impl<'a> IndexBuilder<'a> {
         rows: &dyn RowSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
-        self.device.check_build()?;
         let params = self.params.build()?;
         let executor = CpuExecutor::new(self.threads)?;
-        let (graph, report) = bulk_build(&executor, rows, self.keys, self.metric, params, progress)?;
+        let (graph, report) = match self.device {
+            Device::Auto | Device::Cpu => {
+                bulk_build(&executor, rows, self.keys, self.metric, params, progress)?
+            }
+            Device::Cuda(ordinal) => self.build_on_cuda(ordinal, &executor, params, rows, progress)?,
+        };
         Ok((Index { graph, executor: Arc::new(executor) }, report))
+    }
+
+    /// Builds on a CUDA device.
+    #[cfg(feature = "cuda")]
+    fn build_on_cuda<T: Element>(
+        self,
+        ordinal: usize,
+        executor: &CpuExecutor,
+        params: BuildParams,
+        rows: &dyn RowSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Graph<T>, BuildReport), BuildError> {
+        let context =
+            jasper_cuda::Context::open(ordinal).map_err(|error| DeviceError::Cuda { ordinal, error })?;
+        let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+            jasper_cuda::link_on_device(&context, executor.pool(), graph, order, progress)
+        };
+        Ok(bulk_build_by(executor, link, rows, self.keys, self.metric, params, progress)?)
+    }
+
+    /// Refuses to: there is no CUDA.
+    #[cfg(not(feature = "cuda"))]
+    fn build_on_cuda<T: Element>(
+        self,
+        ordinal: usize,
+        _: &CpuExecutor,
+        _: BuildParams,
+        _: &dyn RowSource<T>,
+        _: &mut ProgressFn<'_>,
+    ) -> Result<(Graph<T>, BuildReport), BuildError> {
+        Err(DeviceError::NotBuilt(ordinal).into())
     }
 
     /// An index without vectors, for those that come with [`Index::insert`].
@@ -134,7 +175,7 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// [`BuildError`].
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
-        self.device.check_build()?;
+        self.device.check_insert()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
         Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?) })
     }

@@ -6,12 +6,13 @@ use std::str::FromStr;
 /// Where an index is built, and where it is searched once [taken there](crate::Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The fastest there is: searches run on the first CUDA device that can hold the index, if there is one.
+    /// The fastest there is: searches run on the first CUDA device that can hold the index, if there is one. Builds run
+    /// on the processor, whose graph is the same on every machine.
     #[default]
     Auto,
     /// The processor.
     Cpu,
-    /// The CUDA device of this number. It searches; this release builds on the processor, see [`Device::check_build`].
+    /// The CUDA device of this number. It builds and searches; this release inserts and deletes on the processor.
     Cuda(usize),
 }
 
@@ -34,11 +35,12 @@ pub enum DeviceError {
         #[source]
         error: jasper_cuda::Error,
     },
-    /// The device is there, and this release does not build on it.
+    /// The device is there, and this release does not insert on it.
     #[error(
-        "device cuda:{0} cannot build indexes in this release; build on cpu or auto, and take the index there to search it"
+        "device cuda:{0} cannot insert in this release; build from all vectors at once there, or begin an empty index on \
+         cpu or auto"
     )]
-    NoBuild(usize),
+    NoInsert(usize),
     /// Device memory was to be searched by an index that is on no CUDA device.
     #[error("the index is on the cpu, which cannot reach device memory; take it to a CUDA device")]
     OnProcessor,
@@ -56,16 +58,16 @@ impl Device {
         }
     }
 
-    /// Whether this release builds on the device.
+    /// Whether this release inserts on the device.
     ///
     /// # Errors
-    /// [`DeviceError::NoBuild`], and those of [`Self::find`].
-    pub fn check_build(self) -> Result<(), DeviceError> {
+    /// [`DeviceError::NoInsert`], and those of [`Self::find`].
+    pub(crate) fn check_insert(self) -> Result<(), DeviceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
             Self::Cuda(ordinal) => {
                 find(ordinal)?;
-                Err(DeviceError::NoBuild(ordinal))
+                Err(DeviceError::NoInsert(ordinal))
             }
         }
     }
@@ -125,9 +127,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_device_and_the_way_out() {
-        assert!(Device::Auto.check_build().is_ok() && Device::Cpu.find().is_ok());
+        assert!(Device::Auto.check_insert().is_ok() && Device::Cpu.find().is_ok());
         let error = Device::Cuda(999).find().unwrap_err();
-        assert_eq!(Device::Cuda(999).check_build(), Err(error.clone()));
+        assert_eq!(Device::Cuda(999).check_insert(), Err(error.clone()));
         let told = error.to_string();
         assert!(told.starts_with("device cuda:999 cannot be used"), "{told}");
         #[cfg(not(feature = "cuda"))]
@@ -136,7 +138,7 @@ mod tests {
         if let Err(error) = Device::Cuda(0).find() {
             assert!(error.to_string().ends_with("use the cpu"), "{error}");
         } else {
-            assert_eq!(Device::Cuda(0).check_build(), Err(DeviceError::NoBuild(0)));
+            assert_eq!(Device::Cuda(0).check_insert(), Err(DeviceError::NoInsert(0)));
         }
     }
 }

@@ -87,7 +87,7 @@ struct Report {
 impl Args {
     /// Builds and saves.
     pub fn run(self, screen: Screen) -> Result<()> {
-        self.device.check_build()?;
+        self.device.find()?;
         let rows = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         screen.report(&with_element!(rows.element(), T => self.build::<T>(&rows, keys.as_deref(), screen)?))

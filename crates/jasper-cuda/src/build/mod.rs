@@ -14,6 +14,7 @@ mod tests;
 
 use jasper_build::{Exclusive, InsertError, Work, link_growing};
 use jasper_core::{Element, ProgressFn, VectorId};
+use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 
 use crate::{Context, DeviceGraph, Error, Stream};
@@ -25,37 +26,38 @@ pub use plan::plan_build;
 /// [`jasper_build::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
 /// CPU executor links, byte for byte.
 ///
-/// Vectors are copied to the device once and links back once; in between, only counters come to the host.
+/// Vectors are copied to the device once, by the threads of `pool`, and links back once; in between, only counters come to
+/// the host.
 ///
 /// # Errors
 /// [`Error::BuildParam`] and, when it does not fit, [`Error::Plan`] with the numbers, before anything is done; what the
 /// device says; a cancel. The graph is as it was.
 pub fn link_on_device<T: Element>(
     context: &Context,
+    pool: &ThreadPool,
     graph: &mut Graph<T>,
     order: &[VectorId],
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
-    let stream = start(context, graph, order.len()).map_err(InsertError::device)?;
-    link(&DeviceLinker::new(stream, graph), graph, order, progress)
+    let begin = || {
+        plan_build(graph, order.len())?.check(context.free_memory()?)?;
+        let stream = Stream::new(context)?;
+        let copy = DeviceGraph::upload(&stream, graph)?;
+        Ok::<_, Error>((stream, copy))
+    };
+    let (stream, copy) = pool.install(begin).map_err(InsertError::device)?;
+    link(&DeviceLinker::new(stream, graph), copy, graph, order, progress)
 }
 
-/// A stream for a build that the device can take.
-fn start<T: Element>(context: &Context, graph: &Graph<T>, vertices: usize) -> Result<Stream, Error> {
-    plan_build(graph, vertices)?.check(context.free_memory()?)?;
-    Stream::new(context)
-}
-
-/// [`link_on_device`], by a linker of any stream.
+/// Links into a copy of the graph, in any stream, and copies the links back.
 fn link<T: Element, S: gpu_kernels::Stream>(
     linker: &DeviceLinker<T, S>,
+    mut copy: DeviceGraph<T, S>,
     graph: &mut Graph<T>,
     order: &[VectorId],
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
-    let stream = linker.stream();
-    let mut copy = DeviceGraph::upload(stream, graph).map_err(InsertError::device)?;
     let work = link_growing(linker, &mut Exclusive(&mut copy), order, graph.params(), progress)?;
-    copy.read_links(stream, graph).map_err(InsertError::device)?;
+    copy.read_links(linker.stream(), graph).map_err(InsertError::device)?;
     Ok(work)
 }

@@ -13,7 +13,7 @@ use jasper_graph::Graph;
 use rand::RngExt;
 
 use super::{DeviceLinker, link, plan_build};
-use crate::{Error, Place};
+use crate::{DeviceGraph, Error, Place};
 
 const DIMENSION: usize = 9;
 
@@ -33,9 +33,10 @@ fn params() -> BuildParams {
 /// The graph that an emulated device links.
 fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, BuildReport) {
     let cpu = CpuExecutor::new(2).unwrap();
-    let stream = || EmulatedStream::new(Emulator::new(seed).threads(2));
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        link(&DeviceLinker::new(stream(), graph), graph, order, progress)
+        let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
+        let copy = DeviceGraph::upload(&stream, graph).unwrap();
+        link(&DeviceLinker::new(stream, graph), copy, graph, order, progress)
     };
     bulk_build_by(&cpu, link, rows, None, metric, params(), &mut silent).unwrap()
 }
@@ -96,12 +97,14 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     }
     graph.set_start_points(vec![VectorId::new(0)]);
     let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
-    let linker = DeviceLinker::new(EmulatedStream::new(Emulator::new(8)), &graph);
+    let stream = EmulatedStream::new(Emulator::new(8));
+    let copy = DeviceGraph::upload(&stream, &graph).unwrap();
+    let linker = DeviceLinker::new(stream, &graph);
     let mut cancel = |progress: Progress| {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let error = link(&linker, &mut graph, &order, &mut cancel).unwrap_err();
+    let error = link(&linker, copy, &mut graph, &order, &mut cancel).unwrap_err();
     assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
 }
