@@ -36,7 +36,9 @@ pub(crate) struct Answered<'a> {
 pub(crate) type ErrorOf<T, L> = <<L as Lane<T>>::Stream as gpu_kernels::Stream>::Error;
 
 /// Pinned memory that kernels read and write by themselves: no copy, no call but the launch and the wait. A query is
-/// read once and an answer written once, so that nothing crosses the bus that a copy would not carry.
+/// read once and an answer written once, so that nothing crosses the bus that a copy would not carry. The wait spins,
+/// which wakes up soonest: contexts are opened with the driver's own choice, and that is to spin while a process has
+/// fewer contexts than the machine has processors.
 pub(crate) struct PinnedLane<T: Pod> {
     stream: Stream,
     queries: Pinned<T>,

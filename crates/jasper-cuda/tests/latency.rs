@@ -1,0 +1,67 @@
+//! What calls need is kept between them, and how long one query takes. One test, so that nothing disturbs it.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use gpu_kernels::Stream as _;
+use jasper_build::{CpuExecutor, SearchParams, bulk_build};
+use jasper_core::synthetic::Clusters;
+use jasper_core::{BuildParams, MatrixView, Metric, silent};
+use jasper_cuda::{Event, OnDevice, Searcher, Stream};
+
+const DIMENSION: usize = 96;
+const QUERIES: usize = 20_000;
+
+/// The middle one, and that which 99 of 100 do not pass.
+fn typical(times: impl Iterator<Item = Duration>) -> (Duration, Duration) {
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    (times[times.len() / 2], times[times.len() * 99 / 100])
+}
+
+#[test]
+fn a_call_takes_nothing_new() {
+    let Some(context) = common::context() else { return };
+    let cpu = CpuExecutor::new(0).unwrap();
+    let set = Clusters::new(DIMENSION, 9);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(100_000, 0), set.rows(QUERIES, 1));
+    let rows = MatrixView::new(&rows, DIMENSION).unwrap();
+    let (graph, _) = bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
+    let searcher = Searcher::new(&context, &graph).unwrap();
+    let params = SearchParams::new(10).beam_width(48);
+    let mut hits = params.places(QUERIES).unwrap();
+    let mut all = || {
+        let queries = MatrixView::new(&queries, DIMENSION).unwrap();
+        let begun = Instant::now();
+        searcher.answer(&graph, cpu.pool(), queries, params, &mut hits).unwrap();
+        begun.elapsed()
+    };
+    let one = |query: &[f32]| {
+        let begun = Instant::now();
+        searcher.answer_one(&graph, cpu.pool(), query, params).unwrap();
+        begun.elapsed()
+    };
+    all();
+    one(&queries[..DIMENSION]);
+    let before = context.free_memory().unwrap().device;
+    let (middle, late) = typical(queries.chunks(DIMENSION).take(2000).map(one));
+    let (batch, _) = typical((0..20).map(|_| all()));
+    assert_eq!(context.free_memory().unwrap().device, before);
+
+    let stream = Stream::new(&context).unwrap();
+    let query = stream.upload(&queries[..DIMENSION]).unwrap();
+    let (mut answers, mut work) = (stream.allocate(10).unwrap(), stream.allocate(2).unwrap());
+    let (begin, end) = (Event::new(&context).unwrap(), Event::new(&context).unwrap());
+    let launches = (0..200).map(|_| {
+        begin.record(&stream).unwrap();
+        let arrays = OnDevice { queries: &query, answers: &mut answers, work: &mut work };
+        searcher.launch(&graph, cpu.pool(), &stream, params, arrays).unwrap();
+        end.record(&stream).unwrap();
+        end.since(&begin).unwrap()
+    });
+    let (kernel, _) = typical(launches);
+    let rate = QUERIES as f64 / batch.as_secs_f64();
+    println!("one query: {middle:?}, 99 of 100 within {late:?}; its kernel: {kernel:?}");
+    println!("{QUERIES} queries from host memory: {batch:?}, {rate:.0} a second");
+}
