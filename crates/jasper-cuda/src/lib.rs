@@ -45,6 +45,7 @@ mod device;
 mod error;
 mod event;
 mod graph;
+mod kept;
 mod kernels;
 mod knn;
 mod measure;

@@ -2,6 +2,7 @@
 
 /// Offsets in bytes.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "kernels alone ask what lies where"))]
 pub(super) struct Layout {
     /// `u16[capacity]`, a part a warp: candidates that are left. Keys, `u64[capacity]`, are before it.
     pub(super) others: u32,

@@ -17,6 +17,7 @@ use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 
+use crate::kept::KeptMemory;
 use crate::{Context, DeviceGraph, Error, Stream};
 
 pub use linker::DeviceLinker;
@@ -45,6 +46,7 @@ pub fn link_on_device<T: Element>(
         let copy = DeviceGraph::upload(&stream, graph)?;
         Ok::<_, Error>((stream, copy))
     };
+    let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
     let (stream, copy) = pool.install(begin).map_err(InsertError::device)?;
     link(&DeviceLinker::new(stream, graph), copy, graph, order, progress)
 }

@@ -1,0 +1,96 @@
+//! Graphs built on a device are those of the processor.
+
+mod common;
+
+use std::time::Instant;
+
+use jasper_build::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
+use jasper_core::synthetic::Clusters;
+use jasper_core::{BuildParams, Element, MatrixView, Metric, ProgressFn, VectorId, f16, silent};
+use jasper_cuda::{Context, Error, link_on_device};
+use jasper_graph::Graph;
+
+fn params() -> BuildParams {
+    BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap()
+}
+
+fn on_device<T: Element>(
+    context: &Context,
+    cpu: &CpuExecutor,
+    rows: &MatrixView<'_, T>,
+    metric: Metric,
+    params: BuildParams,
+) -> Result<(Graph<T>, BuildReport), InsertError> {
+    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        let begun = Instant::now();
+        let work = link_on_device(context, cpu.pool(), graph, order, progress)?;
+        let rate = order.len() as f64 / begun.elapsed().as_secs_f64();
+        println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {work:?}", T::KIND, rows.dimension());
+        Ok(work)
+    };
+    bulk_build_by(cpu, link, rows, None, metric, params, &mut silent)
+}
+
+/// The graphs of both, of `n` vectors.
+fn both<T: Element>(context: &Context, metric: Metric, dimension: usize, n: usize) -> [Graph<T>; 2] {
+    let cpu = CpuExecutor::new(0).unwrap();
+    let values = Clusters::new(dimension, 5).rows::<T>(n, 0);
+    let rows = MatrixView::new(&values, dimension).unwrap();
+    let (expected, _) = bulk_build(&cpu, &rows, None, metric, params(), &mut silent).unwrap();
+    let (found, _) = on_device(context, &cpu, &rows, metric, params()).unwrap();
+    [expected, found]
+}
+
+fn degree<T: Element>(graph: &Graph<T>) -> f64 {
+    graph.vertices().map(|slot| graph.neighbors(slot).len()).sum::<usize>() as f64 / graph.live() as f64
+}
+
+#[test]
+fn graphs_of_bytes_are_the_same() {
+    let Some(context) = common::context() else { return };
+    for (metric, dimension, n) in [
+        (Metric::L2, 128, 30_000),
+        (Metric::InnerProduct, 40, 8000),
+        (Metric::Cosine, 130, 8000),
+        (Metric::L2, 1000, 2000),
+    ] {
+        let [expected, found] = both::<u8>(&context, metric, dimension, n);
+        let wrong = expected.vertices().find(|&slot| found.neighbors(slot) != expected.neighbors(slot));
+        assert_eq!(wrong, None, "the first row that differs: {metric}, dimension {dimension}");
+        assert_eq!(found.start_points(), expected.start_points());
+    }
+    let [expected, found] = both::<i8>(&context, Metric::L2, 96, 8000);
+    assert!(expected.vertices().all(|slot| found.neighbors(slot) == expected.neighbors(slot)));
+}
+
+fn like_the_processor<T: Element>(context: &Context, metric: Metric, dimension: usize) {
+    let [expected, found] = both::<T>(context, metric, dimension, 10_000);
+    assert!(found.check_structure().is_sound());
+    let (wanted, degree) = (degree(&expected), degree(&found));
+    assert!((degree / wanted - 1.0).abs() < 0.02, "mean degree {degree}, not {wanted}: {} {metric}", T::KIND);
+    let same = expected.vertices().filter(|&slot| found.neighbors(slot) == expected.neighbors(slot)).count();
+    assert!(same > 5000, "{same} rows are the same: {} {metric}, dimension {dimension}", T::KIND);
+}
+
+#[test]
+fn graphs_of_floats_are_nearly_the_same() {
+    let Some(context) = common::context() else { return };
+    for metric in Metric::ALL {
+        for dimension in [96, 128, 200, 960] {
+            like_the_processor::<f32>(&context, metric, dimension);
+            like_the_processor::<f16>(&context, metric, dimension);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_it_begins() {
+    let Some(context) = common::context() else { return };
+    let (cpu, rows) = (CpuExecutor::new(1).unwrap(), [1_u8, 2, 3]);
+    let params = BuildParams::builder().build_beam_width(2000).build().unwrap();
+    let rows = MatrixView::new(&rows, 1).unwrap();
+    let Err(InsertError::Device(error)) = on_device(&context, &cpu, &rows, Metric::L2, params) else {
+        panic!("a beam of 2000 is too wide");
+    };
+    assert!(matches!(error.downcast_ref(), Some(Error::BuildParam { .. })), "{error}");
+}
