@@ -20,7 +20,7 @@ const TEAMS_A_MULTIPROCESSOR: u32 = 2;
 /// Vertices whose neighbours a team scores in one step: two trips to memory serve all of them.
 const AHEAD: u32 = 4;
 /// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
-/// forget too much (measured: docs, experiments).
+/// forget too much (measured: docs, search on a GPU).
 const FILTER_SLOTS: u32 = 1024;
 /// The same of a team, which has a larger share of the multiprocessor to itself.
 const TEAM_FILTER_SLOTS: u32 = 4096;
