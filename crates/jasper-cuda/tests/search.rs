@@ -58,6 +58,18 @@ impl<T: Element> Both<T> {
         let most = if exact { 0 } else { hits.len() / 100 };
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, self.graph.metric(), view.len());
         assert!(different <= most, "{name}: {different} of {} answers differ", hits.len());
+        if self.graph.metric() == Metric::L2 {
+            let most = self.graph.dimension() as f32 * f32::EPSILON;
+            for (hit, expected) in
+                hits.iter().zip(&expected).filter(|(hit, expected)| hit.key == expected.key)
+            {
+                let apart = (hit.distance - expected.distance).abs();
+                assert!(
+                    hit == expected || apart <= most * expected.distance,
+                    "{name}: {hit:?}, not {expected:?}"
+                );
+            }
+        }
         for hits in hits.chunks(params.k) {
             let mut keys: Vec<_> = hits.iter().map(|hit| hit.key).filter(|&key| key != NO_KEY).collect();
             keys.sort_unstable();

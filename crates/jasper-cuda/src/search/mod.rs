@@ -36,8 +36,11 @@ use pass::{Pass, Places, WIDEST, usual_kernel};
 ///
 /// A frontier has at most [`gpu_kernels::search::MAX_BEAM_WIDTH`] entries, so that no larger `beam_width` is taken. Where
 /// tombstones or a filter make the processor's frontier wider than that, this one stays at the bound: answers are then
-/// those of the processor for a smaller `beam_width`. In all other cases they are the same, distances of floats but for
-/// the order of additions. A filter is asked of every live key in every call.
+/// those of the processor for a smaller `beam_width`. A filter is asked of every live key in every call.
+///
+/// In all other cases the answers are the same, id for id where sums are exact. Floats are added up in another order than
+/// on the processor: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices
+/// that are no farther apart than that may change places.
 pub struct Searcher<T: Element> {
     graph: DeviceGraph<T>,
     plan: MemoryPlan,
