@@ -7,7 +7,7 @@ use super::SearchArgs;
 use super::layout::Needs;
 use super::registers::Registers;
 use super::score::Exact;
-use super::shape::{keeps_query, shape};
+use super::shape::shape;
 use super::wide::Wide;
 use super::{solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
@@ -65,7 +65,7 @@ macro_rules! entry {
                 { shape($bytes).steps },
                 { shape($bytes).rows },
             >;
-            let needs = Needs { query: !keeps_query($bytes), list: $list, team: $threads > 32 };
+            let needs = Needs { query: !Scorer::KEEPS_QUERY, list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.
             unsafe { $who::search::<$frontier, Scorer>(args, needs) }
         }

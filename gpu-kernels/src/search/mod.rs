@@ -34,11 +34,14 @@ mod solo;
 mod team;
 #[cfg(test)]
 mod tests;
+mod variants;
 #[cfg(feature = "kernels")]
 mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::Search;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use variants::{Choice, Variant};
 
 use crate::graph::{Form, GraphArgs};
 use crate::{In, Out};

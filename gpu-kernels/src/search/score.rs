@@ -8,7 +8,7 @@ use cuda_std::prelude::*;
 
 use super::SearchArgs;
 use super::frontier::{NO_KEY, WARP};
-use super::shape::keeps_query;
+use super::shape::FEW_STEPS;
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::Form;
@@ -76,7 +76,7 @@ where
         let mut own = [R::ZERO; STEPS];
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
-            if keeps_query(UNITS * R::BYTES) {
+            if Self::KEEPS_QUERY {
                 for s in 0..STEPS {
                     own[s] = tile.keep(R::row(query.at(tile.offset(s as u32) as usize)), s as u32);
                 }
@@ -144,13 +144,17 @@ where
     T: Term,
     R: Read<E>,
 {
+    /// Whether the query stays in registers: rows are one round of few steps.
+    pub(super) const KEEPS_QUERY: bool =
+        Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND && STEPS <= FEW_STEPS;
+
     /// This lane's unit of the query in a step.
     ///
     /// # Safety
     /// A barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> R::Unit {
-        if keeps_query(UNITS * R::BYTES) {
+        if Self::KEEPS_QUERY {
             return self.own[step as usize];
         }
         // SAFETY: the offset is within the query.

@@ -32,7 +32,7 @@ pub(crate) const fn shape(row_bytes: u32) -> Shape {
 }
 
 /// Steps of a row at most whose query stays in registers.
-const FEW_STEPS: usize = 4;
+pub(super) const FEW_STEPS: usize = 4;
 
 /// Whether the query stays in registers: rows of `row_bytes` are one round of few steps.
 pub(crate) const fn keeps_query(row_bytes: u32) -> bool {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gpu_kernels::search::{Answer, Search, SearchArgs};
-use gpu_kernels::{Buffer as _, In, Out, Stream};
+use gpu_kernels::search::{Answer, Search, SearchArgs, Variant};
+use gpu_kernels::{Buffer as _, In, Kernel, Out, Stream};
 use jasper_core::{Element, MatrixView};
 use jasper_cuda::{DeviceGraph, median_time};
 use jasper_graph::Graph;
@@ -18,6 +18,10 @@ pub struct Card<'a, T: Element, S: Stream = jasper_cuda::Stream> {
     graph: DeviceGraph<T, S>,
     queries: S::Buffer<T>,
 }
+
+/// A kernel that searches: the library's, or a variant.
+pub trait SearchKernel: Kernel<Args = SearchArgs> {}
+impl<K: Kernel<Args = SearchArgs>> SearchKernel for K {}
 
 /// Room for what a batch gives.
 struct Batch<S: Stream> {
@@ -65,6 +69,11 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         Search::for_rows(T::KIND, self.graph.measure(), row_bytes, setting.beam_width, setting.launch.warps)
     }
 
+    /// The kernels that do one thing differently, where there are any for these rows.
+    pub fn variants(&self) -> impl Iterator<Item = Variant> + use<T, S> {
+        Variant::of(T::KIND, self.graph.measure(), self.graph.args().row_bytes)
+    }
+
     fn batch(&self, setting: Setting, queries: usize) -> Result<Batch<S>> {
         let Setting { k, beam_width, launch } = setting;
         let mut answers = self.stream.allocate::<Answer>(queries * k as usize)?;
@@ -89,7 +98,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         Ok(Batch { args, answers, work })
     }
 
-    fn launch(&self, kernel: &Search, batch: &Batch<S>) -> Result<(), S::Error> {
+    fn launch(&self, kernel: &impl SearchKernel, batch: &Batch<S>) -> Result<(), S::Error> {
         // SAFETY: the graph is that of `upload`, the queries are rows of its length and as many as `batch` has checked,
         // and answers and work have room for them; nobody else uses the two.
         unsafe { self.stream.launch(kernel, batch.args) }
@@ -107,7 +116,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
     }
 
     /// Asks the first `queries` queries, untimed.
-    pub fn ask(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<Found> {
+    pub fn ask(&self, kernel: &impl SearchKernel, setting: Setting, queries: usize) -> Result<Found> {
         let batch = self.batch(setting, queries)?;
         self.launch(kernel, &batch)?;
         self.read(&batch)
@@ -124,7 +133,13 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
 
 impl<T: Element> Card<'_, T> {
     /// Times `kernel` on the first `queries` queries of `set`.
-    pub fn measure(&self, kernel: &Search, set: &Set, setting: Setting, queries: usize) -> Result<Point> {
+    pub fn measure(
+        &self,
+        kernel: &impl SearchKernel,
+        set: &Set,
+        setting: Setting,
+        queries: usize,
+    ) -> Result<Point> {
         let batch = self.batch(setting, queries)?;
         let time = |rounds| median_time(self.stream, rounds, || Ok(()), || self.launch(kernel, &batch));
         let once = time(1)?;
@@ -154,22 +169,28 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_card_answers_as_the_processor_does() {
-        let clusters = Clusters::new(20, 3);
-        let (rows, queries): (Vec<i8>, Vec<i8>) = (clusters.rows(300, 0), clusters.rows(4, 1));
-        let rows = MatrixView::new(&rows, 20).unwrap();
-        let queries = MatrixView::new(&queries, 20).unwrap();
+    /// A small graph of some dimension, and its first rows as queries.
+    fn graph<T: Element>(dimension: usize) -> (Graph<T>, Vec<T>) {
+        let rows: Vec<T> = Clusters::new(dimension, 3).rows(300, 0);
+        let view = MatrixView::new(&rows, dimension).unwrap();
         let cpu = CpuExecutor::new(1).unwrap();
         let (graph, _) =
-            bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
+            bulk_build(&cpu, &view, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
+        (graph, rows[..4 * dimension].to_vec())
+    }
+
+    #[test]
+    fn the_card_answers_as_the_processor_does() {
+        let (graph, queries) = graph::<i8>(20);
+        let queries = MatrixView::new(&queries, 20).unwrap();
         let stream = EmulatedStream::new(Emulator::new(5));
         let card = Card::new(&stream, &graph, queries, 6).unwrap();
-        for beam_width in [5, 40] {
+        for beam_width in [5, 150] {
             let setting = Setting::new(5, beam_width);
             let found = card.ask(&card.kernel(setting), setting, 6).unwrap();
             let mut hits = vec![Hit::NONE; 4 * 5];
             let params = SearchParams::new(5).beam_width(beam_width as usize);
+            let cpu = CpuExecutor::new(1).unwrap();
             let report = cpu.answer(&graph, queries, params, &mut hits).unwrap();
             let expected: Vec<u64> = hits.iter().chain(&hits[..2 * 5]).map(|hit| hit.key).collect();
             assert_eq!(found.keys, expected, "the first two queries come again");
@@ -177,5 +198,25 @@ mod tests {
             assert_eq!((alone.hops, &alone.keys[..]), (report.work.hops as f64 / 4.0, &expected[..20]));
             assert_eq!(card.bytes(&alone), alone.distances * 32.0 + alone.hops * 64.0 * 4.0);
         }
+    }
+
+    fn variants_agree<T: Element>(dimension: usize) -> usize {
+        let (graph, queries) = graph::<T>(dimension);
+        let stream = EmulatedStream::new(Emulator::new(5));
+        let card = Card::new(&stream, &graph, MatrixView::new(&queries, dimension).unwrap(), 3).unwrap();
+        let setting = Setting::new(5, 20);
+        let expected = card.ask(&card.kernel(setting), setting, 3).unwrap();
+        let disagree = |variant: &Variant| card.ask(variant, setting, 3).unwrap().keys != expected.keys;
+        let different: Vec<Variant> = card.variants().filter(disagree).collect();
+        assert!(different.is_empty(), "{different:?}");
+        card.variants().count()
+    }
+
+    #[test]
+    fn variants_answer_as_the_library_does() {
+        // Three queries do not fill a block of two, four or eight.
+        let counts = [variants_agree::<u8>(128), variants_agree::<f32>(96), variants_agree::<f32>(960)];
+        assert_eq!(counts.iter().sum::<usize>(), Variant::all().count(), "{counts:?}");
+        assert_eq!(variants_agree::<u8>(64), 0);
     }
 }

@@ -1,7 +1,8 @@
 //! Each choice of the kernel against its alternatives: a variant is a row of a table.
 
 use anyhow::Result;
-use gpu_kernels::search::Search;
+use gpu_kernels::distances::Loads;
+use gpu_kernels::search::{Choice, Variant};
 use jasper_core::Element;
 use jasper_graph::{Graph, TunedLaunch};
 use serde_json::json;
@@ -12,74 +13,165 @@ use super::curves::QUERIES;
 use super::point::{Point, SOLO, Setting, merge};
 use super::set::Set;
 
-/// Beam widths of every variant.
+/// Beam widths of every row that takes them.
 const WIDTHS: [u32; 6] = [10, 16, 32, 64, 128, 256];
 
-/// The kernel with one thing done differently.
-struct Variant {
+/// One line of a table.
+#[derive(Clone, Debug)]
+struct Row {
     /// The table it belongs to.
     table: &'static str,
-    /// Its row there.
-    row: String,
+    /// What is different.
+    name: String,
     /// How the work is shared out.
     launch: TunedLaunch,
-    /// Which kernel of the family, from the one that the library would take.
-    kernel: fn(Search) -> Search,
+    kernel: Kind,
 }
 
-/// Every table of the paper that is about search on exact vectors, and the launches that have come since.
-fn variants() -> Vec<Variant> {
-    let library = |table, row: String, launch| Variant { table, row, launch, kernel: |library| library };
-    let mut variants = Vec::new();
-    for filter_slots in [0, 256, 512, 1024, 2048] {
-        let row =
+/// Which kernel is launched.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// What the library would take, at every beam width.
+    Library,
+    /// The library's for the widest beam that variants take, so that the two differ in one thing.
+    BesideVariants,
+    /// One that differs.
+    Variant(Variant),
+}
+
+impl Row {
+    fn new(table: &'static str, name: impl ToString, launch: TunedLaunch, kernel: Kind) -> Self {
+        Self { table, name: name.to_string(), launch, kernel }
+    }
+
+    /// Whether its kernel takes a beam.
+    fn takes(&self, beam_width: u32) -> bool {
+        matches!(self.kernel, Kind::Library) || beam_width <= Variant::MOST_ENTRIES
+    }
+}
+
+/// The tables that every kind of rows has: what a launch may choose.
+fn of_launches() -> Vec<Row> {
+    let filters = [0, 256, 512, 1024, 2048].map(|filter_slots| {
+        let name =
             if filter_slots == 0 { "visited mark alone".into() } else { format!("{filter_slots} slots") };
-        variants.push(library("filter of seen ids", row, TunedLaunch { filter_slots, ..SOLO }));
+        Row::new("filter of seen ids", name, TunedLaunch { filter_slots, ..SOLO }, Kind::Library)
+    });
+    let expansions = [1, 2, 4].map(|expansions| {
+        Row::new("expansions a step", expansions, TunedLaunch { expansions, ..SOLO }, Kind::Library)
+    });
+    filters.into_iter().chain(expansions).collect()
+}
+
+/// The tables of rows that there are variants for: blocks, loads and tiles; then each choice of the kernel undone alone.
+fn of_variants(variants: &[Variant]) -> Vec<Row> {
+    if variants.is_empty() {
+        return Vec::new();
     }
-    for expansions in [1, 2, 4] {
-        let row = format!("{expansions}");
-        variants.push(library("expansions a step", row, TunedLaunch { expansions, ..SOLO }));
+    let library = |table, name: &str, launch| Row::new(table, name, launch, Kind::BesideVariants);
+    let mut rows = vec![library("queries a block", "1", SOLO), library("threads a query", "32", SOLO)];
+    let no_filter = TunedLaunch { filter_slots: 0, ..SOLO };
+    let mut undone = vec![library("ablation", "as it is", SOLO), library("ablation", "no filter", no_filter)];
+    for &variant in variants {
+        let launch = match variant.choice() {
+            Choice::Warps(warps) => TunedLaunch { warps, ..SOLO },
+            Choice::Rows(..) | Choice::Queries(_) => SOLO,
+        };
+        let row = |table, name: String| Row::new(table, name, launch, Kind::Variant(variant));
+        let (table, name, is_undone) = match variant.choice() {
+            Choice::Rows(loads, lanes) => {
+                let name = format!("{}, {lanes} lanes", loads.name());
+                if [8, 32].contains(&lanes) {
+                    rows.push(row("loads", name.clone()));
+                }
+                let is_undone = [(Loads::Tiled, 8), (Loads::Chunked, 32)].contains(&(loads, lanes));
+                ("tile width", name, is_undone)
+            }
+            Choice::Queries(queries) => ("queries a block", queries.to_string(), queries == 8),
+            Choice::Warps(warps) => ("threads a query", (32 * warps).to_string(), warps == 4),
+        };
+        if is_undone {
+            let what = if table == "tile width" { name.clone() } else { format!("{name} {table}") };
+            undone.push(row("ablation", what));
+        }
+        if !matches!(variant.choice(), Choice::Rows(Loads::Tiled, _)) {
+            rows.push(row(table, name));
+        }
     }
-    for warps in [1, 8] {
-        let row = format!("{}", 32 * warps);
-        variants.push(library("threads a query", row, TunedLaunch { warps, ..SOLO }));
-    }
-    variants
+    rows.push(library("threads a query", "256", TunedLaunch { warps: 8, ..SOLO }));
+    rows.append(&mut undone);
+    rows
 }
 
 /// Measures all variants on one set in one element. Gives a row for each.
 pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
     let queries = set.queries::<T>()?;
     let card = Card::new(&bench.stream, graph, queries.view(), QUERIES)?;
-    let mut rows = Vec::new();
-    for Variant { table, row, launch, kernel } in variants() {
+    let mut cells = Vec::new();
+    for row in of_launches().into_iter().chain(of_variants(&card.variants().collect::<Vec<_>>())) {
         let mut points = Vec::new();
-        for beam_width in WIDTHS {
+        for beam_width in WIDTHS.into_iter().filter(|&width| row.takes(width)) {
             if bench.clock.is_over() {
                 break;
             }
-            let setting = Setting { k: 10, beam_width, launch };
-            let point = card.measure(&kernel(card.kernel(setting)), set, setting, QUERIES)?;
+            let setting = Setting { k: 10, beam_width, launch: row.launch };
+            let widest = Setting { beam_width: Variant::MOST_ENTRIES, ..setting };
+            let point = match &row.kernel {
+                Kind::Library => card.measure(&card.kernel(setting), set, setting, QUERIES)?,
+                Kind::BesideVariants => card.measure(&card.kernel(widest), set, setting, QUERIES)?,
+                Kind::Variant(variant) => card.measure(variant, set, setting, QUERIES)?,
+            };
             let mut line = json!({
-                "what": "variant", "table": table, "row": row, "set": set.name, "element": T::KIND.name(),
+                "what": "variant", "table": row.table, "row": row.name, "set": set.name, "element": T::KIND.name(),
             });
             merge(&mut line, point.line(bench.copy));
             println!("{line}");
             points.push(point);
         }
         let name = format!("{} {}", set.name, T::KIND);
-        rows.push(format!("{name:<16} {table:<20} {row:<20}{}", cells(&points)));
+        cells.push(format!("{name:<16} {:<20} {:<24}{}", row.table, row.name, rates(&points)));
     }
-    Ok(rows)
+    Ok(cells)
 }
 
 /// Million queries a second at each width.
-fn cells(points: &[Point]) -> String {
+fn rates(points: &[Point]) -> String {
     points.iter().map(|point| format!(" {:>8.3}", point.rate / 1e6)).collect()
 }
 
 /// What stands over the rows.
 pub fn header() -> String {
     let widths: String = WIDTHS.iter().map(|width| format!(" {width:>8}")).collect();
-    format!("{:<16} {:<20} {:<20}{widths}   million queries/s by beam width", "set", "table", "variant")
+    format!("{:<16} {:<20} {:<24}{widths}   million queries/s by beam width", "set", "table", "row")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use gpu_kernels::distances::Measure;
+    use jasper_core::ElementKind;
+
+    #[test]
+    fn every_table_has_rows_that_differ() {
+        let bytes = of_variants(&Variant::of(ElementKind::U8, Measure::SquaredL2, 128).collect::<Vec<_>>());
+        let rows: Vec<Row> = of_launches().into_iter().chain(bytes).collect();
+        let count = |table: &str| rows.iter().filter(|row| row.table == table).count();
+        let tables = [
+            ("filter of seen ids", 5),
+            ("expansions a step", 3),
+            ("queries a block", 4),
+            ("threads a query", 4),
+            ("loads", 4),
+            ("tile width", 5),
+            ("ablation", 6),
+        ];
+        for (table, expected) in tables {
+            assert_eq!(count(table), expected, "{table}");
+        }
+        let names: BTreeSet<_> = rows.iter().map(|row| (row.table, &row.name)).collect();
+        assert_eq!(names.len(), tables.iter().map(|(_, count)| count).sum::<usize>(), "no name comes twice");
+        assert!(of_variants(&[]).is_empty(), "rows without variants have no table of them");
+    }
 }

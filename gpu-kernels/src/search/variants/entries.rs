@@ -1,0 +1,113 @@
+//! The table of variants: rows of one kind, how many blocks of one warp a multiprocessor should hold at least, and the
+//! names of its kernels, with the lanes of a tile, the queries of a block or the warps of a team.
+
+use cuda_std::prelude::*;
+
+use super::{CHUNKED_LOADS, TILED_LOADS, in_flight};
+use crate::coordinates::{Coordinates, F32, SquaredL2, U8};
+use crate::search::layout::Needs;
+use crate::search::registers::Registers;
+use crate::search::score::Exact;
+use crate::search::shape::shape;
+use crate::search::{SearchArgs, solo, team};
+use crate::tile::{Chunked, Tiled};
+
+macro_rules! variants {
+    ($(
+        $element:ident $bytes:literal:
+            tiled $($tiled:ident $tiled_width:literal $tiled_blocks:tt),*;
+            chunked $($chunked:ident $chunked_width:literal $chunked_blocks:tt),*;
+            queries $($queries:ident $query_threads:tt $query_blocks:tt),*;
+            warps $($warps:ident $team_threads:tt),*;
+    )*) => {
+        $(
+            $(variant!($tiled, $tiled_width, $tiled_blocks, $element $bytes, Tiled, $element::BYTES, TILED_LOADS);)*
+            $(variant!($chunked, $chunked_width, $chunked_blocks, $element $bytes, Chunked, 16, CHUNKED_LOADS);)*
+            $(variant!($queries, $query_threads, $query_blocks, $element $bytes, solo, false);)*
+            $(variant!($warps, $team_threads, 1, $element $bytes, team, true);)*
+        )*
+
+        /// The function behind an entry.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(super) fn body(entry: &str) -> unsafe fn(SearchArgs) {
+            match entry {
+                $(
+                    $(stringify!($tiled) => $tiled,)*
+                    $(stringify!($chunked) => $chunked,)*
+                    $(stringify!($queries) => $queries,)*
+                    $(stringify!($warps) => $warps,)*
+                )*
+                _ => unreachable!("the table holds every variant, {entry} too"),
+            }
+        }
+    };
+}
+
+/// A kernel of one warp a query and block whose rows are read otherwise; or one of other blocks.
+macro_rules! variant {
+    (
+        $name:ident, $width:literal, $blocks:tt, $element:ident $bytes:literal,
+        $read:ident, $unit:expr, $loads:ident
+    ) => {
+        variant! { $name, 32, $blocks, solo, false, {
+            Exact<
+                $element,
+                SquaredL2,
+                $read,
+                $width,
+                { $bytes / $unit },
+                { in_flight($bytes / $unit, $width, $loads).0 },
+                { in_flight($bytes / $unit, $width, $loads).1 },
+            >
+        } }
+    };
+    ($name:ident, $threads:tt, $blocks:tt, $element:ident $bytes:literal, $who:ident, $team:literal) => {
+        variant! { $name, $threads, $blocks, $who, $team, {
+            Exact<
+                $element,
+                SquaredL2,
+                Chunked,
+                { shape($bytes).width },
+                { $bytes / 16 },
+                { shape($bytes).steps },
+                { shape($bytes).rows },
+            >
+        } }
+    };
+    ($name:ident, $threads:tt, $blocks:tt, $who:ident, $team:literal, { $scorer:ty }) => {
+        /// A search: its name says of what.
+        ///
+        /// # Safety
+        /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
+        #[kernel(max_threads = $threads, min_blocks = $blocks)]
+        pub unsafe fn $name(args: SearchArgs) {
+            let needs = Needs { query: !<$scorer>::KEEPS_QUERY, list: false, team: $team };
+            // SAFETY: the caller's promise.
+            unsafe { $who::search::<Registers<4>, $scorer>(args, needs) }
+        }
+    };
+}
+
+variants! {
+    U8 128:
+        tiled search_u8_b128_tiled8 8 20, search_u8_b128_tiled32 32 20;
+        chunked search_u8_b128_chunked2 2 20, search_u8_b128_chunked4 4 20,
+            search_u8_b128_chunked8 8 20, search_u8_b128_chunked16 16 20,
+            search_u8_b128_chunked32 32 20;
+        queries search_u8_b128_q2 64 10, search_u8_b128_q4 128 5, search_u8_b128_q8 256 2;
+        warps search_u8_b128_t2 64, search_u8_b128_t4 128;
+    F32 384:
+        tiled search_f32_b384_tiled8 8 16, search_f32_b384_tiled32 32 16;
+        chunked search_f32_b384_chunked2 2 16, search_f32_b384_chunked4 4 16,
+            search_f32_b384_chunked8 8 16, search_f32_b384_chunked16 16 16,
+            search_f32_b384_chunked32 32 16;
+        queries search_f32_b384_q2 64 8, search_f32_b384_q4 128 4, search_f32_b384_q8 256 2;
+        warps search_f32_b384_t2 64, search_f32_b384_t4 128;
+    F32 3840:
+        tiled search_f32_b3840_tiled8 8 14, search_f32_b3840_tiled32 32 14;
+        chunked search_f32_b3840_chunked2 2 14, search_f32_b3840_chunked4 4 14,
+            search_f32_b3840_chunked8 8 14, search_f32_b3840_chunked16 16 14,
+            search_f32_b3840_chunked32 32 14;
+        queries search_f32_b3840_q2 64 7, search_f32_b3840_q4 128 4, search_f32_b3840_q8 256 2;
+        warps search_f32_b3840_t2 64, search_f32_b3840_t4 128;
+}

@@ -1,0 +1,149 @@
+//! Which variant, and its grid.
+
+use std::borrow::Cow;
+
+use jasper_core::ElementKind;
+
+use super::{CHUNKED_LOADS, TILED_LOADS, in_flight};
+use crate::distances::{Loads, Measure};
+use crate::search::SearchArgs;
+use crate::search::layout::{Layout, Needs};
+use crate::search::shape::{FEW_STEPS, keeps_query};
+use crate::{Kernel, Launch};
+
+/// Lanes of a warp.
+const WARP: u32 = 32;
+
+/// Rows that variants exist for: SIFT's bytes, and the floats of DEEP and of GIST.
+const ROWS: [(ElementKind, u32); 3] =
+    [(ElementKind::U8, 128), (ElementKind::F32, 384), (ElementKind::F32, 3840)];
+
+/// What a variant does differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// Rows are read so, by so many lanes: 8 or 32 by coordinates, 2 to 32 by chunks.
+    Rows(Loads, u32),
+    /// A block has so many queries, a warp each: 2, 4 or 8.
+    Queries(u32),
+    /// A team has so many warps: 2 or 4.
+    Warps(u32),
+}
+
+/// A kernel with one choice made differently. Arguments: [`SearchArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Variant {
+    element: ElementKind,
+    row_bytes: u32,
+    choice: Choice,
+}
+
+impl Variant {
+    /// The widest beam that variants take.
+    pub const MOST_ENTRIES: u32 = 128;
+
+    /// All that there are for some rows; none for most rows.
+    pub fn of(element: ElementKind, measure: Measure, row_bytes: u32) -> impl Iterator<Item = Self> {
+        let exist = measure == Measure::SquaredL2 && ROWS.contains(&(element, row_bytes));
+        let tiled = [8, 32].map(|width| Choice::Rows(Loads::Tiled, width));
+        let chunked = [2, 4, 8, 16, 32].map(|width| Choice::Rows(Loads::Chunked, width));
+        let teams = [2, 4, 8].map(Choice::Queries).into_iter().chain([2, 4].map(Choice::Warps));
+        let choices = tiled.into_iter().chain(chunked).chain(teams);
+        choices.filter(move |_| exist).map(move |choice| Self { element, row_bytes, choice })
+    }
+
+    /// Every variant.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.into_iter().flat_map(|(element, row_bytes)| Self::of(element, Measure::SquaredL2, row_bytes))
+    }
+
+    /// The element that rows hold, and their bytes.
+    pub fn rows(&self) -> (ElementKind, u32) {
+        (self.element, self.row_bytes)
+    }
+
+    /// What it does differently.
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// Queries of a block, and the warps of each.
+    fn teams(&self) -> (u32, u32) {
+        match self.choice {
+            Choice::Rows(..) => (1, 1),
+            Choice::Queries(queries) => (queries, 1),
+            Choice::Warps(warps) => (1, warps),
+        }
+    }
+
+    fn keeps_query(&self) -> bool {
+        let Choice::Rows(loads, width) = self.choice else { return keeps_query(self.row_bytes) };
+        let (unit, loads) = match loads {
+            Loads::Tiled => (self.element.size() as u32, TILED_LOADS),
+            Loads::Chunked => (16, CHUNKED_LOADS),
+        };
+        let units = self.row_bytes / unit;
+        let (steps, _) = in_flight(units, width, loads);
+        steps <= FEW_STEPS && steps == units.div_ceil(width) as usize
+    }
+}
+
+impl Kernel for Variant {
+    type Args = SearchArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        let choice = match self.choice {
+            Choice::Rows(loads, width) => format!("{}{width}", loads.name()),
+            Choice::Queries(queries) => format!("q{queries}"),
+            Choice::Warps(warps) => format!("t{warps}"),
+        };
+        format!("search_{}_b{}_{choice}", self.element, self.row_bytes).into()
+    }
+
+    /// # Panics
+    /// If rows are of another length than this kernel is for, or the beam is wider than [`Self::MOST_ENTRIES`].
+    fn launch(&self, args: &SearchArgs) -> Launch {
+        assert_eq!(args.graph.row_bytes, self.row_bytes, "{}", self.entry());
+        let (width, most) = (args.beam_width, Self::MOST_ENTRIES);
+        assert!((1..=most).contains(&width), "beam_width ({width}) must be 1 to {most}");
+        let (queries, warps) = self.teams();
+        let needs = Needs { query: !self.keeps_query(), list: false, team: warps > 1 };
+        let shared = queries * Layout::new(args, needs).end;
+        Launch::linear(args.queries_len.div_ceil(queries), queries * warps * WARP).with_shared(shared)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(SearchArgs) {
+        super::entries::body(&self.entry())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_have_enough_in_flight_and_no_more() {
+        for variant in Variant::all() {
+            let Choice::Rows(loads, width) = variant.choice() else { continue };
+            let (unit, most) = match loads {
+                Loads::Tiled => (variant.element.size() as u32, TILED_LOADS),
+                Loads::Chunked => (16, CHUNKED_LOADS),
+            };
+            let units = variant.row_bytes / unit;
+            let (steps, rows) = in_flight(units, width, most);
+            let in_flight = (steps * rows) as u32;
+            assert!(in_flight <= most && rows as u32 <= width, "{variant:?}: {steps} x {rows}");
+            // Half of what is possible, unless a tile has no more rows, or the row no more units.
+            let possible = most.min(width * units.div_ceil(width));
+            assert!(2 * in_flight > possible, "{variant:?}: {in_flight} of {possible}");
+        }
+    }
+
+    #[test]
+    fn few_rows_have_variants() {
+        let count = |element, bytes| Variant::of(element, Measure::SquaredL2, bytes).count();
+        assert_eq!((count(ElementKind::U8, 128), count(ElementKind::U8, 64)), (12, 0));
+        assert_eq!(Variant::of(ElementKind::U8, Measure::Dot, 128).count(), 0);
+        assert_eq!(Variant::all().count(), 36);
+    }
+}
