@@ -20,8 +20,10 @@ const QUERIES_A_MULTIPROCESSOR: usize = 32;
 const WAVE_BYTES: usize = 32 << 20;
 /// Waves in flight: two are searched while a third is prepared or taken in.
 pub(crate) const LANES: usize = 3;
-/// Bytes that a thread prepares or takes in at once; what is less does not earn the way to another thread.
-const TASK_BYTES: usize = 32 << 10;
+/// Bytes that a thread prepares or takes in at once.
+const PART_BYTES: usize = 32 << 10;
+/// Parts that the calling thread has done before others are awake.
+const PARTS_ALONE: usize = 8;
 
 /// A query, and the places for its answers.
 pub(crate) struct Task<'a, T> {
@@ -162,8 +164,8 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
                 task.take(request, first_keys_do, answers);
             }
         };
-        let together = (TASK_BYTES / (k * size_of::<Answer>())).max(1);
-        if wave.len() <= together {
+        let together = (PART_BYTES / (k * size_of::<Answer>())).max(1);
+        if wave.len() <= PARTS_ALONE * together {
             take((wave, answers));
         } else {
             let parts = (wave.par_chunks_mut(together), answers.par_chunks(together * k));
@@ -200,8 +202,8 @@ fn prepare<T: Element>(
             Ok(())
         })
     };
-    let together = (TASK_BYTES / (row_len * size_of::<T>())).max(1);
-    if wave.len() <= together {
+    let together = (PART_BYTES / (row_len * size_of::<T>())).max(1);
+    if wave.len() <= PARTS_ALONE * together {
         return prepare((wave, out));
     }
     let parts = (wave.par_chunks(together), out.par_chunks_mut(together * row_len));
