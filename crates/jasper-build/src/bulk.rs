@@ -87,7 +87,7 @@ pub fn bulk_build_by<T: Element, E: Executor<T>>(
     drop(slots);
     let mut report =
         BuildReport { keys: graph.keys(), identical: graph.shared_keys(), ..BuildReport::default() };
-    let Some(medoid) = start::medoid(&graph) else { return Ok((graph, report)) };
+    let Some(medoid) = executor.install(|| start::medoid(&graph)) else { return Ok((graph, report)) };
     graph.set_start_points(vec![medoid]);
     let mut order: Vec<VectorId> =
         permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();

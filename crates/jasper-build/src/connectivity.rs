@@ -3,24 +3,49 @@
 //! Pruning keeps no promise about reachability, and neither does a delete; a vertex that no path leads to is stored and
 //! never found. So bulk builds, larger inserts and consolidations end with [`repair`].
 
-use jasper_core::{BitSet, Cancelled, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use jasper_core::{Cancelled, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
+use rayon::prelude::*;
 
 use crate::Executor;
 use crate::insert::BATCH;
 use crate::pipeline::{GraphCell, link_batch};
 
+/// A set of slots that several threads add to.
+#[derive(Debug)]
+pub struct Reached(Vec<AtomicU32>);
+
+impl Reached {
+    fn none_of<T: Element>(graph: &Graph<T>) -> Self {
+        Self((0..graph.slots().div_ceil(32)).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Whether a path leads to the slot.
+    pub fn contains(&self, slot: VectorId) -> bool {
+        self.0[slot.index() / 32].load(Relaxed) >> (slot.index() % 32) & 1 == 1
+    }
+
+    /// Adds a slot; false if it was there. That is looked at first: most were, and looking disturbs nobody.
+    fn insert(&self, slot: VectorId) -> bool {
+        let bit = 1 << (slot.index() % 32);
+        !self.contains(slot) && self.0[slot.index() / 32].fetch_or(bit, Relaxed) & bit == 0
+    }
+}
+
 /// Slots that a path from the first start point leads to, hidden ones included; the other start points are short cuts,
-/// and not needed. Reads every such row once.
-pub fn reachable<T: Element>(graph: &Graph<T>) -> BitSet {
-    let mut reached = BitSet::new();
+/// and not needed. Reads every such row once, on the threads of the pool that this is called in.
+pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
+    let reached = Reached::none_of(graph);
     if let Some(&start) = graph.start_points().first() {
-        extend(graph, &[start], &mut reached);
+        extend(graph, start, &reached);
     }
     reached
 }
 
-/// Live slots that no path leads to, rising.
+/// Live slots that no path leads to, rising. Runs as [`reachable`].
 pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
     beyond(graph, &reachable(graph), Graph::is_live)
 }
@@ -35,10 +60,10 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
 pub fn repair<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphCell<Graph<T>>,
-    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
+    wanted: impl Fn(&Graph<T>, VectorId) -> bool + Sync,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, Cancelled> {
-    let lost = cell.read(|graph| beyond(graph, &reachable(graph), &wanted));
+    let lost = cell.read(|graph| executor.install(|| beyond(graph, &reachable(graph), &wanted)));
     let total = lost.len();
     if total > 0 {
         for (i, batch) in lost.chunks(BATCH).enumerate() {
@@ -46,11 +71,11 @@ pub fn repair<T: Element, E: Executor<T>>(
             let Ok(_) = link_batch(executor, cell, batch, |graph, found| executor.join_batch(graph, found));
         }
         cell.write(|graph| {
-            let mut reached = reachable(graph);
+            let reached = executor.install(|| reachable(graph));
             for slot in beyond(graph, &reached, &wanted) {
-                if !reached.contains(slot.index()) {
+                if !reached.contains(slot) {
                     force_edge(graph, slot, &reached);
-                    extend(graph, &[slot], &mut reached);
+                    executor.install(|| extend(graph, slot, &reached));
                 }
             }
         });
@@ -63,25 +88,32 @@ pub fn repair<T: Element, E: Executor<T>>(
 /// The `wanted` slots outside `reached`, rising.
 fn beyond<T: Element>(
     graph: &Graph<T>,
-    reached: &BitSet,
+    reached: &Reached,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
 ) -> Vec<VectorId> {
-    graph.vertices().filter(|&slot| wanted(graph, slot) && !reached.contains(slot.index())).collect()
+    graph.vertices().filter(|&slot| wanted(graph, slot) && !reached.contains(slot)).collect()
 }
 
 /// Adds everything that paths from `from` lead to.
-fn extend<T: Element>(graph: &Graph<T>, from: &[VectorId], reached: &mut BitSet) {
-    let mut open: Vec<VectorId> = from.iter().copied().filter(|slot| reached.insert(slot.index())).collect();
-    while let Some(slot) = open.pop() {
-        open.extend(graph.neighbors(slot).iter().filter(|neighbor| reached.insert(neighbor.index())));
+fn extend<T: Element>(graph: &Graph<T>, from: VectorId, reached: &Reached) {
+    let mut open: Vec<VectorId> = Some(from).into_iter().filter(|&slot| reached.insert(slot)).collect();
+    while !open.is_empty() {
+        let beyond = open.par_chunks(SLOTS_A_TASK).flat_map_iter(|slots| {
+            let neighbors = slots.iter().flat_map(|&slot| graph.neighbors(slot));
+            neighbors.copied().filter(|&neighbor| reached.insert(neighbor))
+        });
+        open = beyond.collect();
     }
 }
 
+/// Slots whose neighbours one thread looks at before it asks for more.
+const SLOTS_A_TASK: usize = 256;
+
 /// Gives `lost` an in-edge from a reached vertex, and takes no reached vertex out of reach: where the row is full,
 /// its farthest edge makes room, and `lost` leads to where that led.
-fn force_edge<T: Element>(graph: &mut Graph<T>, lost: VectorId, reached: &BitSet) {
+fn force_edge<T: Element>(graph: &mut Graph<T>, lost: VectorId, reached: &Reached) {
     let max_degree = graph.params().max_degree();
-    let near = graph.neighbors(lost).iter().copied().filter(|slot| reached.contains(slot.index()));
+    let near = graph.neighbors(lost).iter().copied().filter(|&slot| reached.contains(slot));
     let near: Vec<VectorId> =
         near.chain(graph.start_points().first().copied()).filter(|&slot| slot != lost).collect();
     if let Some(&roomy) = near.iter().find(|&&slot| graph.neighbors(slot).len() < max_degree) {

@@ -78,6 +78,9 @@ pub trait Linker<T: Element> {
 
 /// A linker of graphs on the host that are in use: vertices come in any order, and are taken out again.
 pub trait Executor<T: Element>: Linker<T, Graph = Graph<T>, Error = Infallible> {
+    /// Runs `work` where its parallel parts have the executor's threads.
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+
     /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
     /// rows arrive in an order of their own, pointless after a shuffle.
     fn join_batch(&self, graph: &Graph<T>, candidates: Self::Candidates) -> Self::Candidates;

@@ -5,6 +5,7 @@ use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
 use gpu_kernels::{Buffer as _, In, Out};
 use jasper_core::{BitSet, Element, Key, Metric, VectorId, padded_len};
+use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -147,18 +148,36 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         self.links.output()
     }
 
-    /// Copies the links back into the graph that this is a copy of, once all work in `stream` is done.
+    /// Copies the links back into the graph that this is a copy of, once all work in `stream` is done, on the threads of
+    /// `pool`.
     ///
     /// # Errors
     /// Of the device.
-    pub(crate) fn read_links(&self, stream: &S, graph: &mut Graph<T>) -> Result<(), S::Error> {
-        let links = stream.download(&self.links)?;
-        let mut row = Vec::new();
-        for (slot, links) in links.chunks_exact(self.links_stride).enumerate() {
-            row.clear();
-            row.extend(links.iter().take_while(|&&link| link != NO_ROW).map(|&link| VectorId::new(link)));
-            graph.set_neighbors(VectorId::from_index(slot), &row);
-        }
+    pub(crate) fn read_links(
+        &self,
+        stream: &S,
+        pool: &ThreadPool,
+        graph: &mut Graph<T>,
+    ) -> Result<(), S::Error> {
+        let (links, stride, max_degree) =
+            (stream.download(&self.links)?, self.links_stride, graph.params().max_degree());
+        let mut links = &*links;
+        let tables = graph.link_tables().map(|(places, degrees)| {
+            let (here, rest) = links.split_at(degrees.len() * stride);
+            links = rest;
+            (here, places, degrees)
+        });
+        let tables: Vec<_> = tables.collect();
+        pool.install(|| {
+            tables.into_par_iter().for_each(|(links, places, degrees)| {
+                let rows = links.par_chunks_exact(stride).zip(places.par_chunks_exact_mut(max_degree));
+                rows.zip(degrees).for_each(|((links, places), degree)| {
+                    let len = links.iter().position(|&link| link == NO_ROW).unwrap_or(links.len());
+                    places.iter_mut().zip(&links[..len]).for_each(|(to, &link)| *to = VectorId::new(link));
+                    *degree = len as u16;
+                });
+            });
+        });
         Ok(())
     }
 

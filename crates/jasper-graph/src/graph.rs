@@ -290,6 +290,17 @@ impl<T: Element> Graph<T> {
         self.degrees.set(slot.index(), (degree + neighbors.len()) as u16);
     }
 
+    /// The links of all slots, to be written from several threads: of each run of slots in order, their places,
+    /// `[slots][max_degree]`, and how many of them each uses.
+    ///
+    /// # Panics
+    /// If changes are remembered since [`Self::begin`]. That ids are distinct, in range and not the slot, and degrees at
+    /// most `max_degree`, is the caller's care.
+    pub fn link_tables(&mut self) -> impl Iterator<Item = (&mut [VectorId], &mut [u16])> {
+        assert!(self.journal.is_none(), "what is written from several threads cannot be rolled back");
+        self.adjacency.chunks_mut().zip(self.degrees.chunks_mut())
+    }
+
     /// Frees a hidden slot that has no key, and that no edge or start point leads to.
     pub fn release(&mut self, slot: VectorId) {
         if self.tombstones.remove(slot.index()) {

@@ -241,7 +241,7 @@ impl<T: Element> Index<T> {
 
     /// Looks at every row, edge and key, and whether every vector can be found.
     pub fn check(&self) -> CheckReport {
-        CheckReport::of(&self.graph)
+        self.executor.pool().install(|| CheckReport::of(&self.graph))
     }
 
     /// Counts and sizes.

@@ -126,7 +126,7 @@ impl<T: Element> SharedIndex<T> {
 
     /// See [`Index::check`].
     pub fn check(&self) -> CheckReport {
-        self.read(CheckReport::of)
+        self.read(|graph| self.executor.pool().install(|| CheckReport::of(graph)))
     }
 
     /// See [`Index::stats`].

@@ -194,6 +194,10 @@ impl<T: Element> Linker<T> for CpuExecutor {
 }
 
 impl<T: Element> Executor<T> for CpuExecutor {
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(work)
+    }
+
     fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> NeighborLists {
         let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
         self.for_lists(candidates, |scratch, (vertex, found), joined| {

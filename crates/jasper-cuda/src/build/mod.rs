@@ -48,18 +48,19 @@ pub fn link_on_device<T: Element>(
     };
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
     let (stream, copy) = pool.install(begin).map_err(InsertError::device)?;
-    link(&DeviceLinker::new(stream, graph), copy, graph, order, progress)
+    link(&DeviceLinker::new(stream, graph), copy, pool, graph, order, progress)
 }
 
 /// Links into a copy of the graph, in any stream, and copies the links back.
 fn link<T: Element, S: gpu_kernels::Stream>(
     linker: &DeviceLinker<T, S>,
     mut copy: DeviceGraph<T, S>,
+    pool: &ThreadPool,
     graph: &mut Graph<T>,
     order: &[VectorId],
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
     let work = link_growing(linker, &mut Exclusive(&mut copy), order, graph.params(), progress)?;
-    copy.read_links(linker.stream(), graph).map_err(InsertError::device)?;
+    copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
     Ok(work)
 }

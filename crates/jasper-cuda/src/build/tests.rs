@@ -36,7 +36,7 @@ fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Gr
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
         let copy = DeviceGraph::upload(&stream, graph).unwrap();
-        link(&DeviceLinker::new(stream, graph), copy, graph, order, progress)
+        link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, order, progress)
     };
     bulk_build_by(&cpu, link, rows, None, metric, params(), &mut silent).unwrap()
 }
@@ -100,11 +100,12 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     let stream = EmulatedStream::new(Emulator::new(8));
     let copy = DeviceGraph::upload(&stream, &graph).unwrap();
     let linker = DeviceLinker::new(stream, &graph);
+    let cpu = CpuExecutor::new(1).unwrap();
     let mut cancel = |progress: Progress| {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let error = link(&linker, copy, &mut graph, &order, &mut cancel).unwrap_err();
+    let error = link(&linker, copy, cpu.pool(), &mut graph, &order, &mut cancel).unwrap_err();
     assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
 }
