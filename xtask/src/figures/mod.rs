@@ -102,8 +102,15 @@ fn figures(lines: &Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figu
 }
 
 /// Tables of variants, as the program that measures them names them.
-const VARIANTS: [&str; 6] =
-    ["filter of seen ids", "expansions a step", "threads a query", "queries a block", "loads", "tile width"];
+const VARIANTS: [&str; 7] = [
+    "filter of seen ids",
+    "expansions a step",
+    "threads a query",
+    "queries a block",
+    "loads",
+    "tile width",
+    "ablation",
+];
 
 #[cfg(test)]
 mod tests {
@@ -127,7 +134,8 @@ mod tests {
     #[test]
     fn every_figure_comes_from_its_lines() {
         let not_measured = ["search-expansions-a-step", "search-threads-a-query", "search-queries-a-block"];
-        let not_measured = [&not_measured[..], &["search-loads", "search-tile-width"]].concat();
+        let not_measured =
+            [&not_measured[..], &["search-loads", "search-tile-width", "search-ablation"]].concat();
         for (name, figure) in figures(&lines::sample(), &json!({})).unwrap() {
             if not_measured.contains(&name.as_str()) {
                 assert_eq!(figure, Figure::default(), "{name}");
