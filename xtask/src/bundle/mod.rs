@@ -1,4 +1,5 @@
-//! What a machine with a GPU and no Rust needs, in one folder: tests, the command, measurements, and `run.sh`.
+//! What a machine with a GPU and no Rust needs, in one folder: tests, the command, measurements, and `run.sh`. And that
+//! folder in one file: all programs hold the same kernels, which are packed once.
 
 use std::fs;
 use std::io::BufReader;
@@ -20,8 +21,10 @@ const SCRIPTS: [(&str, &str); 2] =
     [("run.sh", include_str!("run.sh")), ("same_neighbors.py", include_str!("same_neighbors.py"))];
 /// Such machines are reached over slow ways.
 const MOST_MIB: u64 = 60;
+/// Looks back over all programs for what they share.
+const PACKER: &str = "xz --threads=1 --lzma2=preset=3,dict=256MiB";
 
-/// Builds for release and fills `target/bundle`.
+/// Builds for release, fills `target/bundle`, and packs it into `target/bundle.tar.xz`.
 ///
 /// # Errors
 /// When something does not build, or the folder grows too large.
@@ -40,8 +43,13 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     for (name, text) in SCRIPTS {
         fs::write(bundle.join(name), text)?;
     }
-    let size = size(&bundle)?;
-    println!("{}: {} MiB; there, `sh run.sh`", bundle.display(), size.div_ceil(1 << 20));
+    let packed = pack(&bundle)?;
+    let size = fs::metadata(&packed)?.len();
+    println!(
+        "{}: {} MiB; there, `tar -xJf bundle.tar.xz && sh bundle/run.sh`",
+        packed.display(),
+        size.div_ceil(1 << 20)
+    );
     ensure!(
         size < MOST_MIB << 20,
         "the bundle takes {size} bytes, more than {MOST_MIB} MiB; leave something out"
@@ -95,14 +103,14 @@ fn package(artifact: &Artifact) -> &str {
     artifact.manifest_path.parent().and_then(|folder| folder.file_name()).unwrap_or_default()
 }
 
-/// Bytes of all files below `folder`.
-fn size(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        bytes += if entry.file_type()?.is_dir() { size(&entry.path())? } else { entry.metadata()?.len() };
-    }
-    Ok(bytes)
+/// Packs a folder into a file beside it.
+fn pack(folder: &Path) -> Result<PathBuf> {
+    let packed = folder.with_extension("tar.xz");
+    let parent = folder.parent().unwrap_or(Path::new("."));
+    let name = folder.file_name().context("a bundle has a name")?;
+    let mut tar = command("tar", parent);
+    run_command(tar.args(["--use-compress-program", PACKER, "-cf"]).arg(&packed).arg(name))?;
+    Ok(packed)
 }
 
 #[cfg(test)]
@@ -157,6 +165,30 @@ mod tests {
             && good.starts_with("passed  tests/good")),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_programs_share_is_packed_once() {
+        if !installed("xz") {
+            return println!("skipped: xz is not installed");
+        }
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("bundle");
+        fs::create_dir(&folder).unwrap();
+        // Digits of a generator that has no pattern.
+        let mut state = 1_u32;
+        let mut digit = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let shared: Vec<u8> = (0..1 << 16).map(|_| digit()).collect();
+        for program in ["one", "two", "three"] {
+            fs::write(folder.join(program), &shared).unwrap();
+        }
+        let packed = pack(&folder).unwrap();
+        assert_eq!(packed, parent.path().join("bundle.tar.xz"));
+        let size = fs::metadata(packed).unwrap().len();
+        assert!((1 << 16..3 << 15).contains(&size), "{size} bytes");
     }
 
     #[test]
