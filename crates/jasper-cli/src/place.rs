@@ -14,10 +14,10 @@ use crate::screen::Screen;
 pub struct Place {
     /// Threads of the processor; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    pub threads: usize,
     /// Where to search: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the index, or the cpu
     #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    pub device: Device,
 }
 
 impl Place {

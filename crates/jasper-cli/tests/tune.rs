@@ -54,10 +54,10 @@ fn what_is_tuned_is_kept_shown_and_used() {
 #[test]
 fn rows_of_the_index_tune_it_where_no_queries_are_given() {
     let sandbox = Sandbox::with_index();
-    let tune = [&TUNE[..], &["10", "--recall", "0.8", "--sample", "60", "--output", "tuned.jasper"]].concat();
+    let tune = [&TUNE[..], &["10", "--recall", "0.8", "--sample", "8", "--output", "tuned.jasper"]].concat();
     let before = sandbox.read("vectors.jasper");
     let report = sandbox.one(&tune);
-    assert_eq!([&report["queries"], &report["sampled"]], [&json!(60), &json!(true)]);
+    assert_eq!([&report["queries"], &report["sampled"]], [&json!(8), &json!(true)]);
     assert!(sandbox.read("vectors.jasper") == before, "--output leaves the index as it is");
     let width = |report: &Value| report["tuned"][0]["beam_width"].clone();
     assert_eq!(width(&sandbox.one(&tune)), width(&report), "the sample is seeded");
@@ -67,7 +67,7 @@ fn rows_of_the_index_tune_it_where_no_queries_are_given() {
     let check = sandbox.one(&["check", "tuned.jasper"]);
     assert_eq!(check["sound"], true);
     let text = String::from_utf8(sandbox.jasper(&tune).stdout).unwrap();
-    assert!(text.contains("with     60 rows of the index, half to choose and half to confirm"), "{text}");
+    assert!(text.contains("with     8 rows of the index, half to choose and half to confirm"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 

@@ -85,6 +85,7 @@ mod index;
 mod on_device;
 mod processor;
 mod profile;
+mod seat;
 mod shared;
 mod stats;
 pub mod tune;
@@ -102,8 +103,8 @@ pub use stats::IndexStats;
 pub use update::DeleteError;
 
 pub use jasper_build::{
-    BuildReport, CompactReport, ConsolidateReport, Filter, Hit, InsertError, InsertReport, MemoryEstimate,
-    SearchError, SearchParams, SearchReport, Work,
+    BuildReport, CompactReport, ConsolidateReport, ExactError, Filter, Hit, InsertError, InsertReport,
+    MemoryEstimate, SearchError, SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

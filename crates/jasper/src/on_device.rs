@@ -3,6 +3,7 @@
 use jasper_build::{Hit, SearchError, SearchParams, SearchReport};
 use jasper_core::{Element, MatrixView};
 
+use crate::seat::Seat;
 use crate::{Device, DeviceError, Index};
 
 /// An [`Index`] that is searched where it was taken to; made by [`Index::to_device`].
@@ -31,9 +32,7 @@ use crate::{Device, DeviceError, Index};
 #[derive(Debug)]
 pub struct DeviceIndex<T: Element> {
     pub(crate) index: Index<T>,
-    /// None where the processor searches.
-    #[cfg(feature = "cuda")]
-    searcher: Option<jasper_cuda::Searcher<T>>,
+    pub(crate) seat: Seat<T>,
 }
 
 impl<T: Element> Index<T> {
@@ -48,11 +47,8 @@ impl<T: Element> Index<T> {
     /// [`DeviceError`]: there is no such device, or the index does not fit, with numbers. The index is then dropped:
     /// where that would be a loss, ask [`Device::find`] first, or [`Device::Auto`].
     pub fn to_device(self, device: Device) -> Result<DeviceIndex<T>, DeviceError> {
-        match device {
-            Device::Cpu => Ok(DeviceIndex::on_processor(self)),
-            Device::Auto => Ok(DeviceIndex::on_any(self)),
-            Device::Cuda(ordinal) => DeviceIndex::on_cuda(self, ordinal),
-        }
+        let seat = Seat::take(&self, device)?;
+        Ok(DeviceIndex { index: self, seat })
     }
 }
 
@@ -72,11 +68,7 @@ impl<T: Element> DeviceIndex<T> {
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        #[cfg(feature = "cuda")]
-        if let Some(searcher) = &self.searcher {
-            return searcher.answer_one(&self.index.graph, self.index.executor.pool(), query, params);
-        }
-        self.index.search(query, params)
+        self.seat.search(&self.index, query, params)
     }
 
     /// The nearest keys to every row of `queries`: `k` places a query, nearest first, then [`Hit::NONE`] where there are
@@ -106,38 +98,34 @@ impl<T: Element> DeviceIndex<T> {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        #[cfg(feature = "cuda")]
-        if let Some(searcher) = &self.searcher {
-            return searcher.answer(&self.index.graph, self.index.executor.pool(), queries, params, hits);
-        }
-        self.index.search_into(queries, params, hits)
+        self.seat.search_into(&self.index, queries, params, hits)
     }
 
-    fn on_processor(index: Index<T>) -> Self {
-        Self {
-            index,
-            #[cfg(feature = "cuda")]
-            searcher: None,
+    /// Where it is searched: [`Device::Cpu`] or [`Device::Cuda`].
+    pub fn device(&self) -> Device {
+        self.seat.device()
+    }
+
+    /// Name of the processor or GPU that searches, such as `NVIDIA H200`.
+    pub fn device_name(&self) -> String {
+        self.seat.name()
+    }
+
+    /// Bytes of device memory that the index takes; 0 on the processor. What searches there knows them by part.
+    pub fn device_bytes(&self) -> u64 {
+        #[cfg(feature = "cuda")]
+        if let Some(searcher) = self.searcher() {
+            return searcher.memory().total(jasper_cuda::Place::Device);
         }
+        0
     }
 }
 
 #[cfg(feature = "cuda")]
 impl<T: Element> DeviceIndex<T> {
-    /// Where it is searched: [`Device::Cpu`] or [`Device::Cuda`].
-    pub fn device(&self) -> Device {
-        let ordinal = self.searcher.as_ref().map(|searcher| searcher.context().device().ordinal);
-        ordinal.map_or(Device::Cpu, Device::Cuda)
-    }
-
-    /// Bytes of device memory that the index takes; 0 on the processor. [`Self::searcher`] knows them by part.
-    pub fn device_bytes(&self) -> u64 {
-        self.searcher.as_ref().map_or(0, |searcher| searcher.memory().total(jasper_cuda::Place::Device))
-    }
-
     /// What searches on a CUDA device.
     pub fn searcher(&self) -> Option<&jasper_cuda::Searcher<T>> {
-        self.searcher.as_ref()
+        self.seat.searcher()
     }
 
     /// Queues a search of queries that are in device memory; see [`jasper_cuda::Searcher::launch`].
@@ -153,45 +141,7 @@ impl<T: Element> DeviceIndex<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::OnDevice<'_, T>,
     ) -> Result<(), SearchError> {
-        let searcher = self.searcher.as_ref().ok_or_else(|| SearchError::device(DeviceError::OnProcessor))?;
+        let searcher = self.searcher().ok_or_else(|| SearchError::device(DeviceError::OnProcessor))?;
         searcher.launch(&self.index.graph, self.index.executor.pool(), stream, params, arrays)
-    }
-
-    fn on_any(index: Index<T>) -> Self {
-        let devices = jasper_cuda::Device::list().unwrap_or_default();
-        let searcher = devices.into_iter().find_map(|device| copy(&index, device.ordinal).ok());
-        Self { index, searcher }
-    }
-
-    fn on_cuda(index: Index<T>, ordinal: usize) -> Result<Self, DeviceError> {
-        let searcher = copy(&index, ordinal).map_err(|error| DeviceError::Cuda { ordinal, error })?;
-        Ok(Self { index, searcher: Some(searcher) })
-    }
-}
-
-#[cfg(feature = "cuda")]
-fn copy<T: Element>(index: &Index<T>, ordinal: usize) -> jasper_cuda::Result<jasper_cuda::Searcher<T>> {
-    let context = jasper_cuda::Context::open(ordinal)?;
-    index.executor.pool().install(|| jasper_cuda::Searcher::new(&context, &index.graph))
-}
-
-#[cfg(not(feature = "cuda"))]
-impl<T: Element> DeviceIndex<T> {
-    /// Where it is searched: [`Device::Cpu`], as this build has no CUDA.
-    pub fn device(&self) -> Device {
-        Device::Cpu
-    }
-
-    /// Bytes of device memory that the index takes: none.
-    pub fn device_bytes(&self) -> u64 {
-        0
-    }
-
-    fn on_any(index: Index<T>) -> Self {
-        Self::on_processor(index)
-    }
-
-    fn on_cuda(_: Index<T>, ordinal: usize) -> Result<Self, DeviceError> {
-        Err(DeviceError::NotBuilt(ordinal))
     }
 }

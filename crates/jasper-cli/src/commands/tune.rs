@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::tune::{Goal, HeldOut, TuneError};
-use jasper::{DeviceIndex, Element, IndexInfo, SearchError};
+use jasper::tune::{Goal, Queries, TuneError};
+use jasper::{Device, Element, IndexInfo, SearchError};
 use serde::Serialize;
 
 use crate::element::with_element;
-use crate::files::{read_queries, read_truth};
+use crate::files::{open_index, read_queries, read_truth};
 use crate::human;
 use crate::place::Place;
 use crate::screen::Screen;
@@ -19,8 +19,8 @@ use crate::tuned::{Tuned, table};
 /// Find the fastest search that reaches a recall, and keep it in the index file
 ///
 /// Half of the queries choose, the other half confirms. Without --queries they are rows of the index, a seeded sample,
-/// each searched for without itself: its true neighbours are found by looking at every other row. Real queries are
-/// often harder to answer than such rows, so give some if you have them.
+/// each searched for without itself: its true neighbours are found by looking at every other row, and while tuning goes
+/// on no edge leads away from it. That finds a beam width that is rather too wide; real queries find a better one.
 ///
 /// `jasper search` and `jasper eval` use what was found with --recall, and `jasper info` shows it.
 #[derive(Debug, clap::Args)]
@@ -42,8 +42,8 @@ pub struct Args {
     /// True neighbours of the queries: ibin or ivecs, as `jasper groundtruth` writes
     #[arg(long, value_name = "FILE", requires = "queries", alias = "groundtruth")]
     truth: Option<PathBuf>,
-    /// Rows of the index to tune with, where no queries are given
-    #[arg(long, value_name = "N", default_value_t = 2000, conflicts_with = "queries")]
+    /// Rows of the index to tune with, where no queries are given; a thirty-second of them at most
+    #[arg(long, value_name = "N", default_value_t = Queries::<u8>::SAMPLE, conflicts_with = "queries")]
     sample: usize,
     /// Seed of the sample
     #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "queries")]
@@ -83,33 +83,38 @@ impl Args {
     }
 
     fn tune<T: Element>(self, screen: Screen) -> Result<Report> {
-        let mut index = self.place.open::<T>(&self.index, screen)?;
-        let begun = Instant::now();
-        let held_out = self.held_out(&index, screen)?;
+        let Place { threads, device } = self.place;
+        let mut index = open_index::<T>(&self.index, threads, screen)?;
+        if device == Device::Cpu {
+            // As it will be searched.
+            index.sketch()?;
+        }
+        let given = match (&self.queries, &self.truth) {
+            (Some(queries), Some(truth)) => {
+                let queries = read_queries::<T>(queries, index.dimension())?;
+                let truth = read_truth(truth, queries.view().len(), self.k)?;
+                Some((queries, truth))
+            }
+            _ => None,
+        };
+        let queries = match &given {
+            Some((queries, truth)) => Queries::Given { queries: queries.view(), truth },
+            None => Queries::Sampled { count: self.sample, seed: self.seed },
+        };
         let goal = Goal { k: self.k, recall: self.recall };
-        let found = index.tune(goal, &held_out, &mut screen.progress())?;
+        let begun = Instant::now();
+        let report = index.tune(device, goal, queries, &mut screen.progress())?;
         let seconds = begun.elapsed().as_secs_f64();
-        let (index, output) = (index.into_index(), self.output.unwrap_or(self.index));
-        let state = index.graph().state();
+        let (state, output) = (index.graph().state(), self.output.unwrap_or(self.index));
         let saved = index.save_with(&output, &mut screen.progress())?;
         Ok(Report {
-            queries: held_out.len(),
-            sampled: self.queries.is_none(),
+            queries: report.queries,
+            sampled: given.is_none(),
             seconds,
-            tuned: found.iter().map(|search| Tuned::new(search, state)).collect(),
+            tuned: report.searches.iter().map(|search| Tuned::new(search, state)).collect(),
             bytes: saved.bytes,
             output,
         })
-    }
-
-    fn held_out<T: Element>(&self, index: &DeviceIndex<T>, screen: Screen) -> Result<HeldOut<T>> {
-        let (Some(queries), Some(truth)) = (&self.queries, &self.truth) else {
-            let progress = &mut screen.progress();
-            return Ok(HeldOut::sample(index.index(), self.sample, self.k, self.seed, progress)?);
-        };
-        let queries = read_queries::<T>(queries, index.index().dimension())?;
-        let truth = read_truth(truth, queries.view().len(), self.k)?;
-        Ok(HeldOut::new(queries.view(), &truth)?)
     }
 }
 

@@ -9,16 +9,14 @@ use super::TuneError;
 use crate::Index;
 
 /// Queries to tune a search with, and their true neighbours.
-#[derive(Clone, Debug)]
-pub struct HeldOut<T> {
-    chooses: Half<T>,
-    confirms: Half<T>,
+pub(super) struct HeldOut<T> {
+    pub(super) chooses: Half<T>,
+    pub(super) confirms: Half<T>,
     /// True neighbours known of each query.
     depth: usize,
 }
 
 /// Half of the queries.
-#[derive(Clone, Debug)]
 pub(super) struct Half<T> {
     dimension: usize,
     /// The queries, one behind the other.
@@ -29,19 +27,17 @@ pub(super) struct Half<T> {
 }
 
 /// The true neighbours of a query, nearest first.
-#[derive(Clone, Debug, Default)]
 struct Neighbors {
     keys: Vec<Key>,
     distances: Option<Vec<f32>>,
 }
 
+/// Of so many rows one may be held out: the graph must stay nearly what it is.
+const ROWS_A_SAMPLE: usize = 32;
+
 impl<T: Element> HeldOut<T> {
-    /// Queries of one's own, with their true neighbours, such as [`jasper_data::exact_knn`] finds: those in even places
-    /// choose, those in odd ones confirm. What the index is asked in earnest is best.
-    ///
-    /// # Errors
-    /// [`TuneError::Queries`] and [`TuneError::Truths`].
-    pub fn new(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self, TuneError> {
+    /// Queries with the truth about them: those in even places choose, those in odd ones confirm.
+    pub(super) fn given(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self, TuneError> {
         if truth.len() != queries.len() {
             return Err(TuneError::Truths { queries: queries.len(), truths: truth.len() });
         }
@@ -53,39 +49,30 @@ impl<T: Element> HeldOut<T> {
         Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k())
     }
 
-    /// A seeded sample of the index's own rows, `queries` of them or as many as there are, each searched for without
-    /// itself: its exact neighbours are found by looking at every row but it, and a search is asked for one answer more
-    /// and not credited with the row. Rows that are identical to others are not taken.
-    ///
-    /// Real queries may be harder to answer than rows of the index, which edges lead away from in all directions, and for
-    /// inner products they often are of another kind than the rows: prefer [`Self::new`] where there are some.
-    ///
-    /// Cost: a distance for each query and live vertex, on all threads.
-    ///
-    /// # Errors
-    /// [`TuneError::Queries`], [`TuneError::Exact`].
-    pub fn sample(
-        index: &Index<T>,
-        queries: usize,
+    /// Rows of the index, and what is true of them when they are not in it. Their vertices lead nowhere from now on: the
+    /// caller puts the edges back.
+    pub(super) fn sampled(
+        index: &mut Index<T>,
+        count: usize,
         k: usize,
         seed: u64,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Self, TuneError> {
-        let graph = index.graph();
-        let alone: Vec<(VectorId, Key)> = graph
-            .live_slots()
-            .filter_map(|slot| {
-                let mut keys = graph.keys_of(slot);
-                keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
-            })
-            .collect();
-        let order = synthetic::permutation(alone.len(), seed);
-        let sample: Vec<_> = order.into_iter().take(queries).map(|place| alone[place as usize]).collect();
+        let graph = &index.graph;
+        // Rows that stand for several keys are not taken, and not where searches begin: nothing would be found at all.
+        let alone = |slot: VectorId| {
+            let mut keys = graph.keys_of(slot).filter(|_| !graph.start_points().contains(&slot));
+            keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
+        };
+        let alone: Vec<(VectorId, Key)> = graph.live_slots().filter_map(alone).collect();
+        let order = synthetic::permutation(alone.len(), seed).into_iter();
+        let sample: Vec<_> =
+            order.take(count.min(graph.live() / ROWS_A_SAMPLE)).map(|place| alone[place as usize]).collect();
         let rows: Vec<T> = sample.iter().flat_map(|&(slot, _)| graph.vector(slot)).copied().collect();
         // Deeper than k, so that rows as far away as the k-th are seen.
         let depth = 2 * k;
-        let view = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
-        let nearest = index.executor.nearest(graph, view, depth + 1, progress)?;
+        let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
+        let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
         let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
             let others = nearest.into_iter().filter(|near| near.id() != own);
             let (keys, distances): (Vec<Key>, Vec<f32>) = others
@@ -95,56 +82,42 @@ impl<T: Element> HeldOut<T> {
             Neighbors { keys, distances: Some(distances) }
         });
         let own = sample.iter().map(|&(_, key)| Some(key));
-        Self::halve(view.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)), depth)
+        let held_out = Self::halve(
+            queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
+            depth,
+        )?;
+        sample.iter().for_each(|&(slot, _)| index.graph.set_neighbors(slot, &[]));
+        Ok(held_out)
     }
 
     fn halve<'a>(
         queries: impl Iterator<Item = (&'a [T], Neighbors, Option<Key>)>,
         depth: usize,
     ) -> Result<Self, TuneError> {
-        let mut halves = [Half::default(), Half::default()];
-        let mut count = 0;
-        for (row, truth, own) in queries {
-            halves[count % 2].push(row, truth, own);
-            count += 1;
+        let mut halves = [Half::new(), Half::new()];
+        for (i, (row, truth, own)) in queries.enumerate() {
+            halves[i % 2].push(row, truth, own);
         }
         let [chooses, confirms] = halves;
-        if count < 2 { Err(TuneError::Queries(count)) } else { Ok(Self { chooses, confirms, depth }) }
+        let held_out = Self { chooses, confirms, depth };
+        if held_out.len() < 2 { Err(TuneError::Queries(held_out.len())) } else { Ok(held_out) }
     }
 
     /// Queries there are, in both halves.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.chooses.truths.len() + self.confirms.truths.len()
     }
 
-    /// Whether there are none: never.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     pub(super) fn check_depth(&self, k: usize) -> Result<(), TuneError> {
-        if k == 0 {
-            return Err(SearchError::NoAnswers.into());
-        }
         if k > self.depth { Err(TuneError::Depth { k, depth: self.depth }) } else { Ok(()) }
-    }
-
-    pub(super) fn chooses(&self) -> &Half<T> {
-        &self.chooses
-    }
-
-    pub(super) fn confirms(&self) -> &Half<T> {
-        &self.confirms
-    }
-
-    /// So many queries one behind the other: those that choose, over and over.
-    pub(super) fn batch(&self, queries: usize) -> Vec<T> {
-        let Half { rows, dimension, .. } = &self.chooses;
-        rows.iter().copied().cycle().take(queries * dimension).collect()
     }
 }
 
 impl<T: Element> Half<T> {
+    fn new() -> Self {
+        Self { dimension: 0, rows: Vec::new(), truths: Vec::new(), own: None }
+    }
+
     fn push(&mut self, row: &[T], truth: Neighbors, own: Option<Key>) {
         self.dimension = row.len();
         self.rows.extend_from_slice(row);
@@ -154,6 +127,12 @@ impl<T: Element> Half<T> {
         }
     }
 
+    /// The queries over and over: a batch of so many, or all of them where they are more.
+    pub(super) fn at_least(&self, batch: usize) -> Vec<T> {
+        let count = batch.max(self.truths.len());
+        self.rows.iter().copied().cycle().take(count * self.dimension).collect()
+    }
+
     /// The mean recall@k of a search with a frontier of `beam_width`.
     pub(super) fn recall(
         &self,
@@ -161,24 +140,19 @@ impl<T: Element> Half<T> {
         beam_width: usize,
         search: impl FnOnce(MatrixView<'_, T>, SearchParams<'_>, &mut [Hit]) -> Result<SearchReport, SearchError>,
     ) -> Result<f64, TuneError> {
-        // The row itself is among its answers.
-        let asked = k + usize::from(self.own.is_some());
-        let params = SearchParams::new(asked).beam_width(beam_width.max(asked));
+        // A row of the index is met by its own search, and takes a place of the frontier and of the answers.
+        let itself = usize::from(self.own.is_some());
+        let params = SearchParams::new(k + itself).beam_width(beam_width + itself);
         let queries = MatrixView::new(&self.rows, self.dimension).expect("rows are pushed whole");
         let mut hits = params.places(queries.len())?;
         search(queries, params, &mut hits)?;
-        let recalls = hits.chunks_exact(asked).zip(&self.truths).enumerate().map(|(query, (hits, truth))| {
-            let own = self.own.as_ref().map(|own| own[query]);
-            let others = hits.iter().filter(|hit| **hit != Hit::NONE && Some(hit.key) != own);
-            let answers: Vec<Key> = others.map(|hit| hit.key).take(k).collect();
-            recall_at(k, &answers, Truth { ids: &truth.keys, distances: truth.distances.as_deref() })
-        });
+        let recalls =
+            hits.chunks_exact(params.k).zip(&self.truths).enumerate().map(|(query, (hits, truth))| {
+                let own = self.own.as_ref().map(|own| own[query]);
+                let others = hits.iter().filter(|hit| **hit != Hit::NONE && Some(hit.key) != own);
+                let answers: Vec<Key> = others.map(|hit| hit.key).take(k).collect();
+                recall_at(k, &answers, Truth { ids: &truth.keys, distances: truth.distances.as_deref() })
+            });
         Ok(recalls.sum::<f64>() / self.truths.len() as f64)
-    }
-}
-
-impl<T> Default for Half<T> {
-    fn default() -> Self {
-        Self { dimension: 0, rows: Vec::new(), truths: Vec::new(), own: None }
     }
 }

@@ -1,10 +1,10 @@
-//! Tuning an index, and what it keeps of it.
+//! What an index keeps of tuning, for searches to use.
 
-use jasper_build::{Hit, SearchError, SearchParams, SearchReport};
-use jasper_core::{Element, MatrixView, ProgressFn};
-use jasper_graph::{Graph, TunedLaunch, TunedSearch};
+use jasper_build::SearchParams;
+use jasper_core::Element;
+use jasper_graph::{TunedLaunch, TunedSearch};
 
-use super::{Goal, HeldOut, Subject, TuneError, tune};
+use super::Goal;
 use crate::{Device, DeviceIndex, Index, processor};
 
 /// Recalls are told apart to so much.
@@ -18,24 +18,6 @@ impl Goal {
 }
 
 impl<T: Element> Index<T> {
-    /// Finds the search that reaches `goal` on the processor: see [`crate::tune`]. It is kept, in the place of one found
-    /// for the same goal before, and given.
-    ///
-    /// Cost: some tens of searches of all held-out queries, and about a second of timing.
-    ///
-    /// # Errors
-    /// [`TuneError`].
-    pub fn tune(
-        &mut self,
-        goal: Goal,
-        held_out: &HeldOut<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Vec<TunedSearch>, TuneError> {
-        let found = tune(self, goal, held_out, progress)?;
-        found.iter().for_each(|search| self.graph.keep_tuned(search.clone()));
-        Ok(found)
-    }
-
     /// The search that was tuned for `goal`, or for the least recall above it, and for about so many queries a call; none
     /// if there is no such. What was tuned on another device is taken where there is nothing of this one.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
@@ -44,38 +26,10 @@ impl<T: Element> Index<T> {
 }
 
 impl<T: Element> DeviceIndex<T> {
-    /// [`Index::tune`] on the index's device: on a CUDA device also how the work of a query is shared out, for a batch of
-    /// each size.
-    ///
-    /// # Errors
-    /// [`TuneError`].
-    pub fn tune(
-        &mut self,
-        goal: Goal,
-        held_out: &HeldOut<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Vec<TunedSearch>, TuneError> {
-        let found = tune(self, goal, held_out, progress)?;
-        found.iter().for_each(|search| self.index.graph.keep_tuned(search.clone()));
-        Ok(found)
-    }
-
     /// [`Index::tuned`], for the index's device.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        lookup(self.index.graph.tuned(), &self.device_name(), self.is_on_gpu(), goal, queries)
-    }
-
-    /// Name of the processor or GPU that searches, such as `NVIDIA H200`.
-    pub fn device_name(&self) -> String {
-        #[cfg(feature = "cuda")]
-        if let Some(searcher) = self.searcher() {
-            return searcher.context().device().name.clone();
-        }
-        processor()
-    }
-
-    fn is_on_gpu(&self) -> bool {
-        self.device() != Device::Cpu
+        let is_gpu = self.device() != Device::Cpu;
+        lookup(self.index.graph.tuned(), &self.device_name(), is_gpu, goal, queries)
     }
 }
 
@@ -99,78 +53,6 @@ fn lookup(
         is_other(a).cmp(&is_other(b)).then(a.target.total_cmp(&b.target)).then(ratio(a).total_cmp(&ratio(b)))
     })?;
     Some(goal.params(best.beam_width, best.launch))
-}
-
-impl<T: Element> Subject<T> for Index<T> {
-    fn graph(&self) -> &Graph<T> {
-        &self.graph
-    }
-
-    fn device(&self) -> String {
-        processor()
-    }
-
-    fn widest(&self) -> usize {
-        usize::MAX
-    }
-
-    fn launches(&self) -> Vec<Option<TunedLaunch>> {
-        vec![None]
-    }
-
-    fn search(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        hits: &mut [Hit],
-    ) -> Result<SearchReport, SearchError> {
-        self.search_into(queries, params, hits)
-    }
-}
-
-/// Ways of a GPU that are worth a try: one warp a query or a team, with a filter of seen ids of several sizes.
-const WARPS: [u32; 2] = [1, 8];
-const EXPANSIONS: [u32; 3] = [1, 2, 4];
-const FILTER_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
-
-impl<T: Element> Subject<T> for DeviceIndex<T> {
-    fn graph(&self) -> &Graph<T> {
-        self.index.graph()
-    }
-
-    fn device(&self) -> String {
-        self.device_name()
-    }
-
-    fn widest(&self) -> usize {
-        #[cfg(feature = "cuda")]
-        if self.is_on_gpu() {
-            return jasper_cuda::MAX_BEAM_WIDTH as usize;
-        }
-        usize::MAX
-    }
-
-    fn launches(&self) -> Vec<Option<TunedLaunch>> {
-        if !self.is_on_gpu() {
-            return vec![None];
-        }
-        let ways = WARPS.into_iter().flat_map(|warps| FILTER_SLOTS.map(|filter_slots| (warps, filter_slots)));
-        let launch =
-            |expansions, (warps, filter_slots)| Some(TunedLaunch { warps, expansions, filter_slots });
-        EXPANSIONS
-            .into_iter()
-            .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)))
-            .collect()
-    }
-
-    fn search(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        hits: &mut [Hit],
-    ) -> Result<SearchReport, SearchError> {
-        self.search_into(queries, params, hits)
-    }
 }
 
 #[cfg(test)]

@@ -1,37 +1,37 @@
 //! Finding the search that reaches a recall, by measurement.
 //!
 //! ```
-//! use jasper::{Index, MatrixView, Metric, synthetic::Clusters};
-//! use jasper::tune::{Goal, HeldOut};
+//! use jasper::tune::{Goal, Queries};
+//! use jasper::{Device, Index, MatrixView, Metric, silent, synthetic::Clusters};
 //!
 //! let rows: Vec<f32> = Clusters::new(32, 7).rows(3000, 0);
 //! let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 32)?)?;
 //! let goal = Goal { k: 10, recall: 0.95 };
-//! let held_out = HeldOut::sample(&index, 200, goal.k, 1, &mut jasper::silent)?;
-//! index.tune(goal, &held_out, &mut jasper::silent)?;
+//! index.tune(Device::Auto, goal, Queries::sampled(), &mut silent)?;
 //! let hits = index.search(&rows[..32], index.tuned(goal, 1).unwrap())?;
 //! assert_eq!(hits.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Half of the held-out queries choose: the least beam width whose recall is what was asked for, and on a GPU, for
-//! batches of each of three sizes, the way to share a query's work out that answers most of them a second. The other
-//! half confirms: where it finds less, the beam is widened until both halves find enough, and the recall that is told is
-//! that of the other half. What was found is kept with the graph, and saved with it.
+//! Half of the queries choose: the least beam width whose recall is what was asked for, and on a GPU, for batches of each
+//! of three sizes, the way to share a query's work out that answers most of them a second. The other half confirms: where
+//! it finds less, the beam is widened until both halves find enough, and the recall that is told is that of the other
+//! half. What was found is kept with the graph, and saved with it.
 
 mod held_out;
 mod kept;
+mod search;
 mod width;
 
-use std::time::{Duration, Instant};
+use jasper_build::{ExactError, SearchError};
+use jasper_core::{Cancelled, Element, MatrixView, ProgressFn};
+use jasper_data::GroundTruth;
+use jasper_graph::TunedSearch;
 
-use jasper_build::{ExactError, Hit, SearchError, SearchParams, SearchReport};
-use jasper_core::{Cancelled, Element, MatrixView, Progress, ProgressFn, Stage};
-use jasper_graph::{Graph, TunedLaunch, TunedSearch};
-
-use held_out::Half;
-pub use held_out::HeldOut;
-use width::least_width;
+use crate::seat::Seat;
+use crate::{Device, DeviceError, Index};
+use held_out::HeldOut;
+use search::Subject;
 
 /// What a search is tuned for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +42,49 @@ pub struct Goal {
     pub recall: f64,
 }
 
+/// What a search is tuned with.
+#[derive(Clone, Copy, Debug)]
+pub enum Queries<'a, T> {
+    /// Queries that are no rows of the index, and their true neighbours, such as [`exact_knn`](crate::data::exact_knn)
+    /// finds. What the index will be asked in earnest is best.
+    Given {
+        /// The queries.
+        queries: MatrixView<'a, T>,
+        /// Their true neighbours, at least k of each, by key.
+        truth: &'a GroundTruth,
+    },
+    /// A sample of the index's own rows, each searched for without itself: its exact neighbours are found by looking at
+    /// every other row; its vertex is no answer, and has no edges while tuning goes on.
+    ///
+    /// Such rows are a little harder to answer than new ones, so that the beam width found is rather too wide. For inner
+    /// products real queries often are of another kind than rows: give some.
+    Sampled {
+        /// Rows to take; a thirty-second of the index at most.
+        count: usize,
+        /// Seed of the choice.
+        seed: u64,
+    },
+}
+
+impl<T> Queries<'_, T> {
+    /// Rows to take, unless somebody says: a recall of 0.95 is then known to 0.002 or so, by half of them.
+    pub const SAMPLE: usize = 2000;
+
+    /// A sample of the usual size.
+    pub const fn sampled() -> Self {
+        Self::Sampled { count: Self::SAMPLE, seed: 1 }
+    }
+}
+
+/// What tuning found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TuneReport {
+    /// The fastest search that reaches the goal, for each of [`BATCHES`].
+    pub searches: Vec<TunedSearch>,
+    /// Queries it was tuned with.
+    pub queries: usize,
+}
+
 /// Tuning found nothing to keep; the index is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -49,9 +92,10 @@ pub enum TuneError {
     /// No recall is that.
     #[error("recall ({0}) must be above 0 and at most 1; 0.95 suits most uses")]
     Recall(f64),
-    /// Too little to hold out.
+    /// Too little to tune with.
     #[error(
-        "there are {0} queries to tune with, and 2 are needed: one chooses, one confirms; give more of them"
+        "there are {0} queries to tune with, and 2 are needed: one chooses, one confirms; a sample is a thirty-second of \
+         the rows at most, so give queries of your own"
     )]
     Queries(usize),
     /// The truth is that of other queries.
@@ -87,6 +131,9 @@ pub enum TuneError {
         /// The widest beam.
         beam_width: usize,
     },
+    /// The device cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// A search was refused.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -100,150 +147,53 @@ pub enum TuneError {
 
 /// Queries of a call: one that somebody waits for, a few, and as many as keep any device busy.
 pub const BATCHES: [usize; 3] = [1, 100, 10_000];
-/// The widest beam tried, where the device takes it.
-const WIDEST: usize = 4096;
-/// A rate is measured for so long, by one call at least.
-const TIMED: Duration = Duration::from_millis(200);
 
-/// What is tuned: a graph, and where it is searched.
-pub(crate) trait Subject<T: Element> {
-    fn graph(&self) -> &Graph<T>;
-
-    /// Name of the processor or GPU.
-    fn device(&self) -> String;
-
-    /// The widest beam it takes.
-    fn widest(&self) -> usize;
-
-    /// The ways to share work out that are worth a try. Of those that expand as much in one step all find the same.
-    fn launches(&self) -> Vec<Option<TunedLaunch>>;
-
-    fn search(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        hits: &mut [Hit],
-    ) -> Result<SearchReport, SearchError>;
-}
-
-/// The fastest search that reaches the goal, for each of [`BATCHES`].
-pub(crate) fn tune<T: Element>(
-    subject: &impl Subject<T>,
-    goal: Goal,
-    held_out: &HeldOut<T>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<Vec<TunedSearch>, TuneError> {
-    if !(goal.recall > 0.0 && goal.recall <= 1.0) {
-        return Err(TuneError::Recall(goal.recall));
+impl<T: Element> Index<T> {
+    /// Finds the searches that reach `goal` on a device: see [`crate::tune`]. They are kept, in the place of those found
+    /// for the same goal and device before, and given. On a CUDA device the index is copied there, and leaves it again.
+    ///
+    /// Cost: some tens of searches of all queries, and a second of timing, or some twenty on a GPU; for a sample also a
+    /// distance between each of its rows and every other one.
+    ///
+    /// # Errors
+    /// [`TuneError`].
+    pub fn tune(
+        &mut self,
+        device: Device,
+        goal: Goal,
+        queries: Queries<'_, T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<TuneReport, TuneError> {
+        if goal.k == 0 {
+            return Err(SearchError::NoAnswers.into());
+        }
+        if !(goal.recall > 0.0 && goal.recall <= 1.0) {
+            return Err(TuneError::Recall(goal.recall));
+        }
+        self.graph.begin();
+        let found = self.hold_out_and_tune(device, goal, queries, progress);
+        // Rows that were held out lead on again.
+        self.graph.rollback();
+        let report = found?;
+        report.searches.iter().for_each(|search| self.graph.keep_tuned(search.clone()));
+        Ok(report)
     }
-    held_out.check_depth(goal.k)?;
-    let launches = subject.launches();
-    let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
-    let total = groups.len() + launches.len() * BATCHES.len();
-    let mut done = 0;
-    let mut step = |progress: &mut ProgressFn<'_>| {
-        let news = Progress { stage: Stage::Tuning, done, total };
-        done += 1;
-        news.report(progress)
-    };
-    let state = subject.graph().state();
-    let mut fastest: [Option<TunedSearch>; BATCHES.len()] = [const { None }; BATCHES.len()];
-    let mut unreached = None;
-    for group in groups {
-        step(progress)?;
-        let (beam_width, recall) = match reach(subject, goal, held_out, group[0]) {
-            Ok(reached) => reached,
-            // More expansions at once may still reach it.
-            Err(error @ TuneError::Unreached { .. }) => {
-                unreached = Some(error);
-                continue;
-            }
-            Err(error) => return Err(error),
+
+    fn hold_out_and_tune(
+        &mut self,
+        device: Device,
+        goal: Goal,
+        queries: Queries<'_, T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<TuneReport, TuneError> {
+        let state = self.graph.state();
+        let held_out = match queries {
+            Queries::Given { queries, truth } => HeldOut::given(queries, truth)?,
+            Queries::Sampled { count, seed } => HeldOut::sampled(self, count, goal.k, seed, progress)?,
         };
-        for (fastest, batch) in fastest.iter_mut().zip(BATCHES) {
-            let queries = held_out.batch(batch);
-            for &launch in group {
-                step(progress)?;
-                let queries =
-                    MatrixView::new(&queries, subject.graph().dimension()).expect("whole rows were copied");
-                let queries_per_second = rate(subject, queries, goal.params(beam_width, launch))?;
-                if fastest.as_ref().is_some_and(|other| other.queries_per_second >= queries_per_second) {
-                    continue;
-                }
-                *fastest = Some(TunedSearch {
-                    device: subject.device(),
-                    k: goal.k,
-                    target: goal.recall,
-                    batch,
-                    beam_width,
-                    launch,
-                    recall,
-                    queries_per_second,
-                    state,
-                });
-            }
-        }
+        held_out.check_depth(goal.k)?;
+        let subject = Subject { index: self, seat: Seat::take(self, device)?, state };
+        let searches = subject.tune(goal, &held_out, progress)?;
+        Ok(TuneReport { searches, queries: held_out.len() })
     }
-    let found: Vec<TunedSearch> = fastest.into_iter().flatten().collect();
-    match unreached {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
-    }
-}
-
-fn expansions(launch: &Option<TunedLaunch>) -> Option<u32> {
-    launch.map(|launch| launch.expansions)
-}
-
-/// The least beam width whose recall both halves confirm, and that of the half which did not choose it.
-fn reach<T: Element>(
-    subject: &impl Subject<T>,
-    goal: Goal,
-    held_out: &HeldOut<T>,
-    launch: Option<TunedLaunch>,
-) -> Result<(usize, f64), TuneError> {
-    let vertices = subject.graph().live() + subject.graph().hidden();
-    let widest = subject.widest().min(WIDEST).min(vertices).max(goal.k + 1);
-    let mut best: f64 = 0.0;
-    let mut reaches = |half: &Half<T>, width: usize| {
-        let found = half.recall(goal.k, width, |queries, params, hits| {
-            subject.search(queries, SearchParams { launch, ..params }, hits)
-        })?;
-        best = best.max(found);
-        Ok::<_, TuneError>(found)
-    };
-    let (chooses, confirms) = (held_out.chooses(), held_out.confirms());
-    let mut first = goal.k;
-    while let Some(width) =
-        least_width(first, widest, |width| Ok::<_, TuneError>(reaches(chooses, width)? >= goal.recall))?
-    {
-        let confirmed = reaches(confirms, width)?;
-        if confirmed >= goal.recall {
-            return Ok((width, confirmed));
-        }
-        if width == widest {
-            break;
-        }
-        first = width + 1 + width / 32;
-    }
-    Err(TuneError::Unreached { k: goal.k, recall: goal.recall, found: best, beam_width: widest })
-}
-
-/// Queries answered a second in calls of all `queries`: by the median call.
-fn rate<T: Element>(
-    subject: &impl Subject<T>,
-    queries: MatrixView<'_, T>,
-    params: SearchParams<'_>,
-) -> Result<f64, TuneError> {
-    let mut hits = params.places(queries.len())?;
-    subject.search(queries, params, &mut hits)?;
-    let begun = Instant::now();
-    let mut seconds = Vec::new();
-    while begun.elapsed() < TIMED {
-        let call = Instant::now();
-        subject.search(queries, params, &mut hits)?;
-        seconds.push(call.elapsed().as_secs_f64());
-    }
-    seconds.sort_unstable_by(f64::total_cmp);
-    Ok(queries.len() as f64 / seconds[seconds.len() / 2])
 }

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use jasper::tune::{BATCHES, Goal, HeldOut, TuneError};
+use jasper::tune::{BATCHES, Goal, Queries, TuneError};
 use jasper::{
-    Element, Index, MatrixView, Metric, SearchError, Stage, TunedSearch, silent, synthetic::Clusters,
+    Device, Element, ExactError, Index, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
+    silent, synthetic::Clusters,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
@@ -17,12 +18,22 @@ fn index<T: Element>(rows: usize, metric: Metric) -> Index<T> {
     builder.build(&MatrixView::new(&rows, DIMENSION).unwrap()).unwrap()
 }
 
-fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, held_out: &HeldOut<T>) -> TunedSearch {
-    let found = index.tune(goal, held_out, &mut silent).unwrap();
+fn sampled<T>(count: usize) -> Queries<'static, T> {
+    Queries::Sampled { count, seed: 1 }
+}
+
+fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: Queries<'_, T>) -> TunedSearch {
+    let found = index.tune(Device::Cpu, goal, queries, &mut silent).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
     assert!(found.iter().all(|search| search.beam_width == found[0].beam_width));
     found.into_iter().next().unwrap()
+}
+
+/// The edges of every vertex.
+fn edges<T: Element>(index: &Index<T>) -> Vec<Vec<u32>> {
+    let graph = index.graph();
+    graph.vertices().map(|slot| graph.neighbors(slot).iter().map(|id| id.get()).collect()).collect()
 }
 
 /// Queries that are no rows of the index, and their true neighbours.
@@ -37,32 +48,32 @@ fn asked<T: Element>(metric: Metric, rows: usize, k: usize) -> (Vec<T>, GroundTr
 
 fn reaches_every_goal<T: Element>(metric: Metric) {
     let mut index = index::<T>(4000, metric);
-    let (queries, truth) = asked::<T>(metric, 4000, 20);
-    let queries = MatrixView::new(&queries, DIMENSION).unwrap();
-    let given = HeldOut::new(queries, &truth).unwrap();
-    let sampled = HeldOut::sample(&index, 300, 10, 1, &mut silent).unwrap();
-    let widths = [(0.5, &sampled), (0.9, &given), (0.99, &given)].map(|(recall, held_out)| {
-        let goal = Goal { k: 10, recall };
-        let search = tuned(&mut index, goal, held_out);
+    let (rows, truth) = asked::<T>(metric, 4000, 20);
+    let queries = MatrixView::new(&rows, DIMENSION).unwrap();
+    let given = Queries::Given { queries, truth: &truth };
+    let before = edges(&index);
+    let goal = |recall| Goal { k: 10, recall };
+    let widths = [0.5, 0.9, 0.99].map(|recall| {
+        let search = tuned(&mut index, goal(recall), given);
         assert!(search.recall >= recall && (search.k, search.target) == (10, recall), "{search:?}");
-        let params = index.tuned(goal, 1).unwrap();
+        let params = index.tuned(goal(recall), 1).unwrap();
         assert_eq!((params.k, params.beam_width), (10, search.beam_width));
         search.beam_width
     });
     assert!(widths.is_sorted() && widths[2] > widths[0], "{} {metric}: {widths:?}", T::KIND);
-    // Three goals of three batches, each once.
-    tuned(&mut index, Goal { k: 10, recall: 0.9 }, &sampled);
-    assert_eq!(index.graph().tuned().len(), 9);
-    tuned(&mut index, Goal { k: 10, recall: 0.9 }, &given);
-    // What was found on some queries holds on all of them.
-    let goal = Goal { k: 10, recall: 0.9 };
-    let hits = index.search_batch(queries, index.tuned(goal, queries.len()).unwrap()).unwrap();
+    // What was found on half of the queries holds on all of them.
+    let hits = index.search_batch(queries, index.tuned(goal(0.9), queries.len()).unwrap()).unwrap();
     let recall = hits.chunks_exact(10).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
         jasper::recall::recall_at(10, &keys, truth.truth(query))
     });
     let recall = recall.sum::<f64>() / queries.len() as f64;
     assert!((0.85..0.99).contains(&recall), "{} {metric}: {recall}", T::KIND);
+    // Rows of the index that lead nowhere are no easier to answer.
+    let sampled = tuned(&mut index, goal(0.9), sampled(500)).beam_width;
+    assert!(sampled >= widths[1] && sampled < 3 * widths[1], "{} {metric}: {sampled}, {widths:?}", T::KIND);
+    assert_eq!(edges(&index), before, "what was held out is back");
+    assert_eq!(index.graph().tuned().len(), 9, "three goals of three batches, each once");
 }
 
 #[test]
@@ -75,8 +86,7 @@ fn every_goal_is_reached() {
 fn what_was_tuned_is_saved_and_outlives_changes() {
     let mut index = index::<f32>(1500, Metric::L2);
     let goal = Goal { k: 5, recall: 0.9 };
-    let held_out = HeldOut::sample(&index, 100, 5, 1, &mut silent).unwrap();
-    let search = tuned(&mut index, goal, &held_out);
+    let search = tuned(&mut index, goal, sampled(100));
     assert_eq!(search.state, index.graph().state());
     index.delete(&[3]).unwrap();
     index.consolidate().unwrap();
@@ -90,62 +100,65 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
 }
 
-/// A row finds itself at once: a search that is credited with it would reach anything.
-#[test]
-fn a_sampled_row_is_no_answer_to_itself() {
-    let mut index = index::<f32>(3000, Metric::L2);
-    let held_out = HeldOut::sample(&index, 400, 1, 3, &mut silent).unwrap();
-    let width = tuned(&mut index, Goal { k: 1, recall: 0.999 }, &held_out).beam_width;
-    assert!(width > 2, "{width}");
-}
-
 #[test]
 fn rows_that_are_many_times_there_are_answers_many_times() {
-    let rows: Vec<f32> = Clusters::new(DIMENSION, 5).rows(200, 0);
-    // The first hundred are there three times each.
-    let many: Vec<f32> = [&rows[..], &rows[..100 * DIMENSION], &rows[..100 * DIMENSION]].concat();
+    let rows: Vec<f32> = Clusters::new(DIMENSION, 5).rows(4000, 0);
+    // Half of them are there three times each.
+    let half = &rows[..2000 * DIMENSION];
+    let many: Vec<f32> = [&rows[..], half, half].concat();
     let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
-    let held_out = HeldOut::sample(&index, 1000, 10, 1, &mut silent).unwrap();
-    assert_eq!(held_out.len(), 100, "rows with one key");
-    assert_eq!(tuned(&mut index, Goal { k: 10, recall: 1.0 }, &held_out).recall, 1.0);
+    let report =
+        index.tune(Device::Cpu, Goal { k: 10, recall: 0.999 }, sampled(10_000), &mut silent).unwrap();
+    assert_eq!(report.queries, 4000 / 32);
+    assert!(report.searches[0].recall >= 0.999);
 }
 
 #[test]
 fn what_cannot_be_tuned_is_told() {
     let mut index = index::<f32>(2000, Metric::L2);
-    let (queries, truth) = asked::<f32>(Metric::L2, 2000, 10);
-    let view = |rows| MatrixView::new(&queries[..rows * DIMENSION], DIMENSION).unwrap();
-    let short = HeldOut::new(view(299), &truth).unwrap_err();
+    let (rows, truth) = asked::<f32>(Metric::L2, 2000, 10);
+    let given = |count: usize, truth| Queries::Given {
+        queries: MatrixView::new(&rows[..count * DIMENSION], DIMENSION).unwrap(),
+        truth,
+    };
+    let before = edges(&index);
+    let mut refused =
+        |k, recall, queries| index.tune(Device::Cpu, Goal { k, recall }, queries, &mut silent).unwrap_err();
+    let short = refused(10, 0.9, given(299, &truth));
     assert!(matches!(short, TuneError::Truths { queries: 299, truths: 300 }), "{short}");
-    let one = HeldOut::new(view(1), &GroundTruth::new(1, vec![0], None).unwrap()).unwrap_err();
+    let alone = GroundTruth::new(1, vec![0], None).unwrap();
+    let one = refused(1, 0.9, given(1, &alone));
     assert!(matches!(one, TuneError::Queries(1)), "{one}");
-
-    let held_out = HeldOut::new(view(300), &truth).unwrap();
-    let before = index.graph().tuned().to_vec();
-    let mut refused = |k, recall| index.tune(Goal { k, recall }, &held_out, &mut silent).unwrap_err();
     for recall in [0.0, -1.0, 1.5, f64::NAN] {
-        assert!(matches!(refused(10, recall), TuneError::Recall(_)));
+        assert!(matches!(refused(10, recall, given(300, &truth)), TuneError::Recall(_)));
     }
-    assert!(matches!(refused(0, 0.9), TuneError::Search(SearchError::NoAnswers)));
-    assert!(matches!(refused(11, 0.9), TuneError::Depth { k: 11, depth: 10 }));
+    assert!(matches!(refused(0, 0.9, sampled(100)), TuneError::Search(SearchError::NoAnswers)));
+    assert!(matches!(refused(11, 0.9, given(300, &truth)), TuneError::Depth { k: 11, depth: 10 }));
     // Neighbours that no search can find.
     let wrong = GroundTruth::new(1, (0..300).map(|query| 1_000_000 + query).collect(), None).unwrap();
-    let wrong = HeldOut::new(view(300), &wrong).unwrap();
-    let error = index.tune(Goal { k: 1, recall: 0.9 }, &wrong, &mut silent).unwrap_err();
-    assert!(
-        error.to_string().starts_with("recall@1 is 0.0000 at beam_width 2000, the widest tried"),
-        "{error}"
-    );
+    let error = refused(1, 0.9, given(300, &wrong)).to_string();
+    assert!(error.starts_with("recall@1 is 0.0000 at beam_width 2000, the widest tried"), "{error}");
+    let far = index.tune(Device::Cuda(999), Goal { k: 1, recall: 0.9 }, sampled(100), &mut silent);
+    assert!(matches!(far, Err(TuneError::Device(_))));
 
-    let stopped = index.tune(Goal { k: 10, recall: 0.9 }, &held_out, &mut |news| {
-        assert_eq!((news.stage, news.total), (Stage::Tuning, 4));
-        if news.done < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    assert!(matches!(stopped, Err(TuneError::Cancelled(_))), "{stopped:?}");
-    assert_eq!(index.graph().tuned(), before, "nothing is kept of what failed");
+    for stage in [Stage::Scanning, Stage::Tuning] {
+        let mut stop = |news: Progress| match news.stage == stage {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let stopped = index.tune(Device::Cpu, Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
+        let expected = match stopped {
+            Err(TuneError::Exact(ExactError::Cancelled(at)) | TuneError::Cancelled(at)) => at.stage,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(expected, stage);
+    }
+    assert!(index.graph().tuned().is_empty(), "nothing is kept of what failed");
+    assert_eq!(edges(&index), before, "what was held out is back");
 
-    let empty = Index::<f32>::builder(Metric::L2);
-    let empty = empty.build(&MatrixView::new(&queries[..DIMENSION], DIMENSION).unwrap()).unwrap();
-    let error = HeldOut::sample(&empty, 100, 10, 1, &mut silent).unwrap_err();
+    let mut few = Index::builder(Metric::L2)
+        .build(&MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
+        .unwrap();
+    let error = few.tune(Device::Cpu, Goal { k: 1, recall: 0.9 }, sampled(100), &mut silent).unwrap_err();
     assert!(matches!(error, TuneError::Queries(1)), "{error}");
 }

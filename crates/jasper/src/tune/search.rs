@@ -1,0 +1,162 @@
+//! The searches that are tried: beam widths for their recall, launches for their speed.
+
+use std::time::{Duration, Instant};
+
+use jasper_build::SearchParams;
+use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
+use jasper_graph::{TunedLaunch, TunedSearch};
+
+use super::held_out::{Half, HeldOut};
+use super::width::least_width;
+use super::{BATCHES, Goal, TuneError};
+use crate::seat::Seat;
+use crate::{Device, Index};
+
+/// The widest beam tried, where the device takes it.
+const WIDEST: usize = 4096;
+/// A rate is measured for so long, by one call at least.
+const TIMED: Duration = Duration::from_millis(200);
+/// Ways of a GPU to share work out that are worth a try: one warp a query or a team, with a filter of seen ids of several
+/// sizes.
+const WARPS: [u32; 2] = [1, 8];
+const EXPANSIONS: [u32; 3] = [1, 2, 4];
+const FILTER_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
+
+/// What is tuned, and where it is searched.
+pub(super) struct Subject<'a, T: Element> {
+    pub(super) index: &'a Index<T>,
+    pub(super) seat: Seat<T>,
+    /// The index's state when no row is held out.
+    pub(super) state: u32,
+}
+
+impl<T: Element> Subject<'_, T> {
+    /// The fastest search that reaches the goal, for each of [`BATCHES`].
+    pub(super) fn tune(
+        &self,
+        goal: Goal,
+        held_out: &HeldOut<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<TunedSearch>, TuneError> {
+        let launches = self.launches();
+        // What expands as much in one step finds the same.
+        let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
+        let total = groups.len() + launches.len() * BATCHES.len();
+        let mut done = 0;
+        let mut step = || {
+            done += 1;
+            Progress { stage: Stage::Tuning, done: done - 1, total }.report(progress)
+        };
+        let mut fastest: [Option<TunedSearch>; BATCHES.len()] = [const { None }; BATCHES.len()];
+        let mut unreached = None;
+        for group in groups {
+            step()?;
+            let (beam_width, recall) = match self.reach(goal, held_out, group[0]) {
+                Ok(reached) => reached,
+                // More expansions at once may still reach it.
+                Err(error @ TuneError::Unreached { .. }) => {
+                    unreached = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for (fastest, batch) in fastest.iter_mut().zip(BATCHES) {
+                let queries = held_out.chooses.at_least(batch);
+                for &launch in group {
+                    step()?;
+                    let queries_per_second = self.rate(&queries, batch, goal.params(beam_width, launch))?;
+                    if fastest.as_ref().is_some_and(|other| other.queries_per_second >= queries_per_second) {
+                        continue;
+                    }
+                    *fastest = Some(TunedSearch {
+                        device: self.seat.name(),
+                        k: goal.k,
+                        target: goal.recall,
+                        batch,
+                        beam_width,
+                        launch,
+                        recall,
+                        queries_per_second,
+                        state: self.state,
+                    });
+                }
+            }
+        }
+        let found: Vec<TunedSearch> = fastest.into_iter().flatten().collect();
+        match unreached {
+            Some(error) if found.is_empty() => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    /// The ways to share work out that are tried, those that expand as much in one step beside each other.
+    fn launches(&self) -> Vec<Option<TunedLaunch>> {
+        if self.seat.device() == Device::Cpu {
+            return vec![None];
+        }
+        let ways = WARPS.into_iter().flat_map(|warps| FILTER_SLOTS.map(|filter_slots| (warps, filter_slots)));
+        let launch =
+            |expansions, (warps, filter_slots)| Some(TunedLaunch { warps, expansions, filter_slots });
+        let all = EXPANSIONS
+            .into_iter()
+            .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)));
+        all.collect()
+    }
+
+    /// The least beam width whose recall both halves find, and that of the half which did not choose it.
+    fn reach(
+        &self,
+        goal: Goal,
+        held_out: &HeldOut<T>,
+        launch: Option<TunedLaunch>,
+    ) -> Result<(usize, f64), TuneError> {
+        let vertices = self.index.graph.live() + self.index.graph.hidden();
+        // A row of the index takes a place of its own.
+        let widest = (self.seat.widest() - 1).min(WIDEST).min(vertices).max(goal.k);
+        let mut best: f64 = 0.0;
+        let mut recall = |half: &Half<T>, width: usize| {
+            let found = half.recall(goal.k, width, |queries, params, hits| {
+                self.seat.search_into(self.index, queries, SearchParams { launch, ..params }, hits)
+            })?;
+            best = best.max(found);
+            Ok::<_, TuneError>(found)
+        };
+        let mut first = goal.k;
+        while let Some(width) = least_width(first, widest, |width| {
+            Ok::<_, TuneError>(recall(&held_out.chooses, width)? >= goal.recall)
+        })? {
+            let confirmed = recall(&held_out.confirms, width)?;
+            if confirmed >= goal.recall {
+                return Ok((width, confirmed));
+            }
+            if width == widest {
+                break;
+            }
+            first = width + 1 + width / 32;
+        }
+        Err(TuneError::Unreached { k: goal.k, recall: goal.recall, found: best, beam_width: widest })
+    }
+
+    /// Queries answered a second in calls of `batch`, each of others of the `queries`: by the median call.
+    fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64, TuneError> {
+        let queries = MatrixView::new(queries, self.index.dimension()).expect("queries are whole rows");
+        let mut hits = params.places(batch)?;
+        let mut call = |turn: usize| {
+            let first = turn * batch % (queries.len() - batch + 1);
+            let begun = Instant::now();
+            self.seat.search_into(self.index, queries.slice(first..first + batch), params, &mut hits)?;
+            Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
+        };
+        call(0)?;
+        let (begun, mut seconds) = (Instant::now(), Vec::new());
+        while begun.elapsed() < TIMED {
+            seconds.push(call(seconds.len() + 1)?);
+        }
+        seconds.sort_unstable_by(f64::total_cmp);
+        Ok(batch as f64 / seconds[seconds.len() / 2])
+    }
+}
+
+fn expansions(launch: &Option<TunedLaunch>) -> Option<u32> {
+    launch.map(|launch| launch.expansions)
+}
