@@ -54,23 +54,32 @@ impl Report<'_> {
             row += &format!(" {cell:>16}");
         }
         let best = points.iter().map(|point| point.recall).fold(0.0, f64::max);
-        row + &format!("   {best:.4}")
+        let step = steepest(&self.by_one_warp())
+            .map_or(String::new(), |(width, factor)| format!("{factor:.2} at {width}"));
+        row + &format!("  {best:.4}  {step}")
     }
 
     /// What stands over the rows.
     pub fn header() -> String {
         let recalls: String = RECALLS.iter().map(|recall| format!(" {recall:>16}")).collect();
         format!(
-            "{:<11} {:<4} {:<5}{recalls}   best recall\n{:>38}",
-            "set", "", "", "million queries/s (x best peer)"
+            "million queries/s (x best peer) at recalls; the most recall; the steepest step over its width\n\
+             {:<11} {:<4} {:<5}{recalls}  {:<6}  steepest",
+            "set", "", "", "most"
         )
+    }
+
+    /// The points of one warp a query, by rising width.
+    fn by_one_warp(&self) -> Vec<Point> {
+        let mut points: Vec<Point> =
+            self.points.iter().filter(|point| point.setting.launch == SOLO).copied().collect();
+        points.sort_by_key(|point| point.setting.beam_width);
+        points
     }
 
     /// How fast each width is by one warp a query, and the width that costs most over the one before.
     fn widths(&self) -> Option<Value> {
-        let by_one_warp = |point: &&Point| point.setting.launch == SOLO;
-        let mut points: Vec<Point> = self.points.iter().filter(by_one_warp).copied().collect();
-        points.sort_by_key(|point| point.setting.beam_width);
+        let points = self.by_one_warp();
         let widest = *points.last()?;
         let (width, factor) = steepest(&points)?;
         let points: Vec<Value> = points.iter().map(|point| self.width(point)).collect();
@@ -162,7 +171,10 @@ mod tests {
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(
             cells,
-            ["sift-1m", "u8", "@10", ">20.000", "(3.19)", "12.599", "(3.71)", "-", "-", "0.9600"]
+            [
+                "sift-1m", "u8", "@10", ">20.000", "(3.19)", "12.599", "(3.71)", "-", "-", "0.9600", "0.62",
+                "at", "32"
+            ]
         );
         assert!(report(&[]).lines(&Peers::read().unwrap()).is_empty());
     }
