@@ -81,8 +81,11 @@ pub fn link_batch<T: Element, L: Linker<T>>(
     Ok((links, work))
 }
 
-/// Links `order` batch by batch, each as large as `size` says of the number of vertices linked before it. Gives the
-/// vertices that were not linked because their row is that of another, (the vertex, the other), and what it cost.
+/// Vertices that were not linked because their row is that of another: (the vertex, the other).
+pub type Identical = Vec<(VectorId, VectorId)>;
+
+/// Links `order` batch by batch, each as large as `size` says of the number of vertices linked before it. Gives
+/// the vertices that were not linked, and what it cost.
 ///
 /// # Errors
 /// [`LinkError::Cancelled`] between batches; what was published stays, and the caller rolls it back.
@@ -93,8 +96,8 @@ pub fn link_all<T: Element, L: Linker<T>>(
     widen: impl Fn(&L::Graph, L::Candidates) -> L::Candidates,
     size: impl Fn(usize) -> usize,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Vec<(VectorId, VectorId)>, Work), LinkError<L::Error>> {
-    let (mut identical, mut work) = (Vec::new(), Work::default());
+) -> Result<(Identical, Work), LinkError<L::Error>> {
+    let (mut identical, mut work) = (Identical::new(), Work::default());
     let mut done = 0;
     while done < order.len() {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
