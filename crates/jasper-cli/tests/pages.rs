@@ -1,4 +1,4 @@
-//! The commands of the README and of the quick start run as they stand there.
+//! The commands of the README and of the book run as they stand there.
 #![cfg(unix)]
 
 mod common;
@@ -31,6 +31,14 @@ fn run(page: &str, sandbox: &Sandbox) {
 #[test]
 fn the_readme_is_true() {
     run("README.md", &Sandbox::with_index());
+}
+
+#[test]
+fn the_pages_on_tuning_and_on_a_gpu_are_true() {
+    let sandbox = Sandbox::with_index();
+    run("docs/src/gpu.md", &sandbox);
+    std::fs::remove_file(sandbox.path("crates")).unwrap();
+    run("docs/src/tuning.md", &sandbox);
 }
 
 #[test]
