@@ -32,36 +32,62 @@ pub(super) trait Frontier: Sized {
     /// Whole warp.
     unsafe fn offer(&mut self, key: u64);
 
+    /// As [`Self::offer`], of keys that rise from lane to lane.
+    ///
+    /// # Safety
+    /// Whole warp.
+    #[inline(always)]
+    unsafe fn offer_sorted(&mut self, key: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.offer(key) }
+    }
+
+    /// The nearest entry that is not visited, which is marked, if it is `wanted`; else [`NO_KEY`], also if there is none.
+    ///
+    /// # Safety
+    /// Whole warp.
+    unsafe fn pick_if(&mut self, wanted: impl FnMut(u64) -> bool) -> u64;
+
     /// The nearest entry that is not visited, which is marked; [`NO_KEY`] if there is none.
     ///
     /// # Safety
     /// Whole warp.
-    unsafe fn pick(&mut self) -> u64;
+    #[inline(always)]
+    unsafe fn pick(&mut self) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.pick_if(|_| true) }
+    }
 
-    /// The nearest entries that are not visited, one a lane in the first `count` lanes, without a mark; [`NO_KEY`]
-    /// behind the last.
+    /// Writes the nearest entries that are not visited to `count` places, at most one a lane, without a mark; [`NO_KEY`]
+    /// behind the last. All lanes see them.
+    ///
+    /// # Safety
+    /// Whole warp, which alone uses the places.
+    unsafe fn unvisited(&mut self, count: u32, places: Shared<u64>);
+
+    /// Takes in what waits, for [`Self::entry`].
     ///
     /// # Safety
     /// Whole warp.
-    unsafe fn unvisited(&mut self, count: u32) -> u64;
+    unsafe fn settle(&mut self);
 
-    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. [`Self::unvisited`] must have been
-    /// called since the last offer: it takes in what waits.
+    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. [`Self::settle`] or
+    /// [`Self::unvisited`] must have been called since the last offer.
     ///
     /// # Safety
     /// Whole warp.
     unsafe fn entry(&self, index: u32) -> u64;
 }
 
-/// The keys of the lanes in rising order: a bitonic sort.
+/// The keys of the lanes in rising order: a bitonic sort of the first `len`, behind which all have [`NO_KEY`].
 ///
 /// # Safety
 /// Whole warp.
 #[inline(always)]
-pub(super) unsafe fn sorted(mut key: u64) -> u64 {
+pub(super) unsafe fn sorted(mut key: u64, len: u32) -> u64 {
     let lane = warp::lane_id();
     let mut run = 2;
-    while run <= WARP {
+    while run < 2 * len {
         let mut stride = run / 2;
         while stride > 0 {
             // SAFETY: the whole warp comes here.
@@ -73,6 +99,22 @@ pub(super) unsafe fn sorted(mut key: u64) -> u64 {
         run *= 2;
     }
     key
+}
+
+/// Writes [`NO_KEY`] behind the first `found` of `count` places; all lanes see what any wrote there.
+///
+/// # Safety
+/// Whole warp, which alone uses the places.
+#[inline(always)]
+pub(super) unsafe fn fill_up(found: u32, count: u32, places: Shared<u64>) {
+    let place = found + warp::lane_id();
+    // SAFETY: place < count; the whole warp comes here.
+    unsafe {
+        if place < count {
+            places.add(place).store(NO_KEY);
+        }
+        warp::sync_warp(warp::FULL_MASK);
+    }
 }
 
 /// The lanes below this one.

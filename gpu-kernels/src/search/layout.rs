@@ -31,9 +31,11 @@ pub(super) struct Layout {
     pub(super) list: u32,
     /// Teams of several warps: `[expansions][links_stride]` keys of neighbours.
     pub(super) keys: u32,
+    /// Teams of several warps: a key for each expansion, and one more.
+    pub(super) wanted: u32,
     /// `[expansions][links_stride]` ids of neighbours.
     pub(super) ids: u32,
-    /// Teams of several warps: for each expansion the vertex, then how many neighbours, then which are new.
+    /// Teams of several warps: three words for each expansion, and one more.
     pub(super) control: u32,
     /// `[filter_slots]`
     pub(super) filter: u32,
@@ -49,10 +51,11 @@ impl Layout {
         let query = 0;
         let list = query + if needs.query { args.graph.row_bytes } else { 0 };
         let keys = list + if needs.list { (args.beam_width + WAITING) * KEY } else { 0 };
-        let ids = keys + if needs.team { neighbors * KEY } else { 0 };
+        let wanted = keys + if needs.team { neighbors * KEY } else { 0 };
+        let ids = wanted + if needs.team { (args.expansions + 1) * KEY } else { 0 };
         let control = ids + neighbors * ID;
-        let filter = control + if needs.team { (2 * args.expansions + 1) * ID } else { 0 };
+        let filter = control + if needs.team { (3 * args.expansions + 1) * ID } else { 0 };
         let end = (filter + args.filter_slots * ID).next_multiple_of(16);
-        Self { query, list, keys, ids, control, filter, end }
+        Self { query, list, keys, wanted, ids, control, filter, end }
     }
 }

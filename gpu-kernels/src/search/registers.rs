@@ -7,11 +7,14 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_same, lanes_below, sorted};
+use super::frontier::{Frontier, NO_KEY, WARP, fill_up, is_same, lanes_below, sorted};
+use crate::neighbor::UNVISITED;
 
 /// Keys that are inserted one by one; more are sorted and merged. Measured: search-kernel-study.md section 4 (5% at
 /// 64 entries, 33% at 128).
 const FEW: u32 = 6;
+/// The same of sorted keys, of which a merge alone costs about four insertions.
+const FEW_SORTED: u32 = 3;
 
 /// A frontier of up to 32 `K` entries.
 pub(super) struct Registers<const K: usize> {
@@ -41,7 +44,7 @@ impl<const K: usize> Frontier for Registers<K> {
             }
             if near.count_ones() > FEW {
                 let known = self.holds_own(key) | is_brought_before(key);
-                self.merge(sorted(if known || key >= self.bound { NO_KEY } else { key }));
+                self.merge(sorted(if known || key >= self.bound { NO_KEY } else { key }, WARP));
             } else {
                 while near != 0 {
                     let one = warp::warp_shuffle_idx(warp::FULL_MASK, key, near.trailing_zeros(), WARP).0;
@@ -55,16 +58,44 @@ impl<const K: usize> Frontier for Registers<K> {
         }
     }
 
+    /// Merges as if no key were an entry. Where the result has one twice, it may have lost another, and is dropped.
     #[inline(always)]
-    unsafe fn pick(&mut self) -> u64 {
+    unsafe fn offer_sorted(&mut self, key: u64) {
+        // SAFETY: the whole warp comes here; conditions are the same in all lanes.
+        unsafe {
+            let near = warp::warp_vote_ballot(warp::FULL_MASK, key < self.bound).count_ones();
+            if near > FEW_SORTED {
+                let before = self.keys;
+                self.merge(if key < self.bound { key } else { NO_KEY });
+                if !self.has_copies() {
+                    self.bound = self.at(self.width - 1);
+                    return;
+                }
+                self.keys = before;
+            }
+            self.offer(key);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pick_if(&mut self, mut wanted: impl FnMut(u64) -> bool) -> u64 {
         // SAFETY: the whole warp comes here.
         unsafe {
-            let (own, lanes) = self.first_unvisited(|_| true);
+            let mut own = NO_KEY;
+            for r in (0..K).rev() {
+                if self.is_unvisited(r) {
+                    own = self.keys[r];
+                }
+            }
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, own != NO_KEY);
             if lanes == 0 {
                 return NO_KEY;
             }
             let nearest = lanes.trailing_zeros();
             let picked = warp::warp_shuffle_idx(warp::FULL_MASK, own, nearest, WARP).0;
+            if !wanted(picked) {
+                return NO_KEY;
+            }
             for r in 0..K {
                 // No other key is the same.
                 self.keys[r] &= !u64::from(self.keys[r] == picked);
@@ -74,24 +105,29 @@ impl<const K: usize> Frontier for Registers<K> {
     }
 
     #[inline(always)]
-    unsafe fn unvisited(&mut self, count: u32) -> u64 {
-        let mut answer = NO_KEY;
-        let mut last = 0;
-        for place in 0..count {
-            // SAFETY: the whole warp comes here.
-            unsafe {
-                let (own, lanes) = self.first_unvisited(|key| key > last);
-                if lanes == 0 {
-                    break;
+    unsafe fn unvisited(&mut self, count: u32, places: Shared<u64>) {
+        // SAFETY: the whole warp comes here; places below their number.
+        unsafe {
+            let (mut all, mut before) = (0, 0);
+            for r in 0..K {
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, self.is_unvisited(r));
+                all += lanes.count_ones();
+                before += (lanes & lanes_below()).count_ones();
+            }
+            for r in 0..K {
+                if self.is_unvisited(r) {
+                    if before < count {
+                        places.add(before).store(self.keys[r]);
+                    }
+                    before += 1;
                 }
-                last = warp::warp_shuffle_idx(warp::FULL_MASK, own, lanes.trailing_zeros(), WARP).0;
             }
-            if warp::lane_id() == place {
-                answer = last;
-            }
+            fill_up(all, count, places);
         }
-        answer
     }
+
+    #[inline(always)]
+    unsafe fn settle(&mut self) {}
 
     #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {
@@ -115,18 +151,24 @@ impl<const K: usize> Registers<K> {
         warp::lane_id() * K as u32 + r as u32
     }
 
-    /// The first unvisited key of this lane of which `wanted` is true, and the lanes that have one.
+    /// Whether a register of this lane is an entry that is not visited.
     #[inline(always)]
-    unsafe fn first_unvisited(&self, wanted: impl Fn(u64) -> bool) -> (u64, u32) {
-        let mut own = NO_KEY;
-        for r in (0..K).rev() {
-            let key = self.keys[r];
-            if key & 1 != 0 && Self::place(r) < self.width && wanted(key) {
-                own = key;
-            }
-        }
+    fn is_unvisited(&self, r: usize) -> bool {
+        self.keys[r] & UNVISITED != 0 && Self::place(r) < self.width
+    }
+
+    /// Whether a vertex comes twice.
+    #[inline(always)]
+    unsafe fn has_copies(&self) -> bool {
         // SAFETY: the whole warp comes here.
-        (own, unsafe { warp::warp_vote_ballot(warp::FULL_MASK, own != NO_KEY) })
+        let (before, _) = unsafe { warp::warp_shuffle_up(warp::FULL_MASK, self.keys[K - 1], 1, WARP) };
+        let mut found = false;
+        for r in 0..K {
+            let before = if r == 0 { before } else { self.keys[r.wrapping_sub(1)] };
+            found |= is_same(self.keys[r], before) && before != NO_KEY && Self::place(r) != 0;
+        }
+        // SAFETY: as above.
+        unsafe { warp::warp_vote_any(warp::FULL_MASK, found) }
     }
 
     /// Entry `i`, the same in all lanes. By masks: a chain of selects becomes an array in memory.

@@ -50,7 +50,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
             }
             work.distances += met.score(&scorer, &mut frontier);
         }
-        frontier.unvisited(0);
+        frontier.settle();
         answers::write(&args, query, &frontier, work);
     }
 }

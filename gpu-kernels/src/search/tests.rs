@@ -12,14 +12,18 @@ use super::frontier::{Frontier, NO_KEY, WARP};
 use super::registers::Registers;
 use super::wide::Wide;
 
-/// Bytes of shared memory, enough for every frontier.
-const SHARED: u32 = 16 << 10;
+/// Keys that fit into shared memory before the places of the unvisited: enough for every frontier.
+const FRONTIER: u32 = 2 << 10;
 
 /// What is asked of a frontier.
 enum Step {
     /// A key of each lane.
     Offer(Vec<u64>),
+    /// The same, of keys that rise.
+    OfferSorted(Vec<u64>),
     Pick,
+    /// A pick of what is not wanted.
+    Refuse,
     /// So many of the nearest that are not visited.
     Unvisited(u32),
 }
@@ -36,7 +40,7 @@ impl Model {
         let mut answers = Answers::new();
         for step in steps {
             match step {
-                Step::Offer(keys) => {
+                Step::Offer(keys) | Step::OfferSorted(keys) => {
                     for key in keys.iter().filter(|key| **key != NO_KEY) {
                         self.0.entry(*key).or_default();
                     }
@@ -48,6 +52,7 @@ impl Model {
                         *key
                     }));
                 }
+                Step::Refuse => {}
                 Step::Unvisited(count) => {
                     let nearest = self.0.iter().take(width as usize).filter(|entry| !*entry.1);
                     let nearest = nearest.map(|(key, _)| *key).chain(std::iter::repeat(NO_KEY));
@@ -68,36 +73,34 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
     // SAFETY: one whole warp with memory of its own, and conditions that are the same in all lanes.
     let run = || unsafe {
         let lane = warp::lane_id();
-        let mut frontier = F::new(width, shared::dynamic_shared_mem());
-        let mut is_settled = true;
+        let memory = shared::dynamic_shared_mem::<u64>();
+        let mut frontier = F::new(width, memory);
+        let mut places = memory.add(FRONTIER);
         for step in steps {
             match step {
-                Step::Offer(keys) => {
-                    frontier.offer(keys[lane as usize]);
-                    is_settled = false;
-                }
+                Step::Offer(keys) => frontier.offer(keys[lane as usize]),
+                Step::OfferSorted(keys) => frontier.offer_sorted(keys[lane as usize]),
+                Step::Refuse => assert_eq!(frontier.pick_if(|_| false), NO_KEY),
                 Step::Pick => {
                     let key = frontier.pick();
-                    is_settled |= key == NO_KEY;
                     if lane == 0 {
                         answer(key);
                     }
                 }
                 Step::Unvisited(count) => {
-                    let key = frontier.unvisited(*count);
-                    is_settled = true;
+                    frontier.unvisited(*count, places);
                     for place in 0..*count {
-                        let (key, _) = warp::warp_shuffle_idx(warp::FULL_MASK, key, place, WARP);
+                        let key = places.add(place).load();
                         if lane == 0 {
                             answer(key);
                         }
                     }
+                    // Those of the next are elsewhere: lanes may still read these.
+                    places = places.add(WARP);
                 }
             }
         }
-        if !is_settled {
-            frontier.unvisited(0);
-        }
+        frontier.settle();
         for place in 0..width {
             let key = frontier.entry(place);
             if lane == 0 && key != NO_KEY {
@@ -105,7 +108,9 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
             }
         }
     };
-    Emulator::new(seed).launch("frontier", (1, 1), WARP, SHARED, run).unwrap();
+    let looks = steps.iter().filter(|step| matches!(step, Step::Unvisited(_))).count() as u32;
+    let shared = (FRONTIER + looks * WARP) * size_of::<u64>() as u32;
+    Emulator::new(seed).launch("frontier", (1, 1), WARP, shared, run).unwrap();
     answers.into_inner().unwrap()
 }
 
@@ -121,11 +126,18 @@ fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> 
                 let id = rng.random_range(nearest / 2..vertices);
                 if rng.random_range(0..fill) == 0 { key(id) } else { NO_KEY }
             };
-            all.push(Step::Offer((0..WARP).map(lane).collect()));
+            let mut keys: Vec<u64> = (0..WARP).map(lane).collect();
+            if rng.random() {
+                all.push(Step::Offer(keys));
+            } else {
+                keys.sort_unstable();
+                all.push(Step::OfferSorted(keys));
+            }
         }
-        all.extend((0..rng.random_range(0..4)).map(|_| Step::Pick));
-        if rng.random_range(0..20) == 0 {
-            all.push(Step::Unvisited(rng.random_range(0..5)));
+        let picks = rng.random_range(0..4);
+        all.extend((0..picks).map(|_| if rng.random() { Step::Pick } else { Step::Refuse }));
+        if rng.random_range(0..10) == 0 {
+            all.push(Step::Unvisited(rng.random_range(0..=WARP)));
         }
     }
     // Until nothing is left to pick.

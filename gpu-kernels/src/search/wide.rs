@@ -15,7 +15,7 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_same, lanes_below, sorted};
+use super::frontier::{Frontier, NO_KEY, WARP, fill_up, is_same, lanes_below, sorted};
 use super::layout::WAITING;
 use crate::neighbor::UNVISITED;
 
@@ -71,7 +71,7 @@ impl Frontier for Wide {
     }
 
     #[inline(always)]
-    unsafe fn pick(&mut self) -> u64 {
+    unsafe fn pick_if(&mut self, mut wanted: impl FnMut(u64) -> bool) -> u64 {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; a lane marks what it alone reads.
         unsafe {
             loop {
@@ -82,34 +82,54 @@ impl Frontier for Wide {
                 let is_certain = place + self.visited < self.width && listed.min(buffered) != NO_KEY;
                 if self.waiting > 0 && !is_certain {
                     self.merge();
-                } else if listed <= buffered {
-                    self.visit_first(listed);
-                    return listed;
-                } else if self.visit_waiting(own, buffered) {
-                    return buffered;
+                    continue;
+                }
+                let nearest = listed.min(buffered);
+                let is_listed = listed <= buffered;
+                let is_first =
+                    is_listed || !warp::warp_vote_any(warp::FULL_MASK, own == nearest & !UNVISITED);
+                if nearest == NO_KEY || is_first && !wanted(nearest) {
+                    return NO_KEY;
+                }
+                if is_listed {
+                    self.visit_first();
+                } else {
+                    self.visit_waiting(own, buffered);
+                    self.visited += u32::from(is_first);
+                }
+                if is_first {
+                    return nearest;
                 }
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn unvisited(&mut self, count: u32) -> u64 {
-        let mut answer = NO_KEY;
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes.
+    unsafe fn unvisited(&mut self, count: u32, places: Shared<u64>) {
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places below their number.
         unsafe {
-            if self.waiting > 0 {
-                self.merge();
-            }
-            let mut from = self.cursor;
-            for lane in 0..count {
-                let (place, key) = self.first_unvisited(from);
-                if warp::lane_id() == lane {
-                    answer = key;
+            self.settle();
+            let mut found = 0;
+            let mut chunk = self.cursor / WARP * WARP;
+            while found < count && chunk < self.len {
+                let (key, lanes) = self.unvisited_of(chunk, self.cursor);
+                let place = found + (lanes & lanes_below()).count_ones();
+                if lanes >> warp::lane_id() & 1 != 0 && place < count {
+                    places.add(place).store(key);
                 }
-                from = place + 1;
+                found += lanes.count_ones();
+                chunk += WARP;
             }
+            fill_up(found, count, places);
         }
-        answer
+    }
+
+    #[inline(always)]
+    unsafe fn settle(&mut self) {
+        if self.waiting > 0 {
+            // SAFETY: the whole warp comes here, and something waits.
+            unsafe { self.merge() };
+        }
     }
 
     #[inline(always)]
@@ -166,14 +186,11 @@ impl Wide {
     /// Whole warp.
     #[inline(always)]
     unsafe fn first_unvisited(&self, from: u32) -> (u32, u64) {
-        let lane = warp::lane_id();
         let mut chunk = from / WARP * WARP;
         while chunk < self.len {
-            let place = chunk + lane;
-            // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, but for merges, which all have seen.
+            // SAFETY: the whole warp comes here.
             unsafe {
-                let key = self.entry(place);
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, place >= from && key & UNVISITED != 0);
+                let (key, lanes) = self.unvisited_of(chunk, from);
                 if lanes != 0 {
                     let first = lanes.trailing_zeros();
                     return (chunk + first, warp::warp_shuffle_idx(warp::FULL_MASK, key, first, WARP).0);
@@ -184,38 +201,47 @@ impl Wide {
         (self.len, NO_KEY)
     }
 
-    /// Marks the first unvisited entry, if there is one.
+    /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not visited, but for those
+    /// before `from`.
+    ///
+    /// # Safety
+    /// Whole warp.
+    #[inline(always)]
+    unsafe fn unvisited_of(&self, chunk: u32, from: u32) -> (u64, u32) {
+        let place = chunk + warp::lane_id();
+        // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, but for merges, which all have seen.
+        unsafe {
+            let key = self.entry(place);
+            (key, warp::warp_vote_ballot(warp::FULL_MASK, place >= from && key & UNVISITED != 0))
+        }
+    }
+
+    /// Marks the first unvisited entry.
     ///
     /// # Safety
     /// Whole warp; the cursor is at the entry.
     #[inline(always)]
-    unsafe fn visit_first(&mut self, key: u64) {
-        // SAFETY: the whole warp comes here; where there is a key, cursor < len.
+    unsafe fn visit_first(&mut self) {
+        // SAFETY: the whole warp comes here; cursor < len.
         unsafe {
-            if key != NO_KEY {
-                if warp::lane_id() == self.cursor % WARP {
-                    self.list.add(self.cursor).store(key & !UNVISITED);
-                }
-                self.cursor += 1;
-                warp::sync_warp(warp::FULL_MASK);
+            if warp::lane_id() == self.cursor % WARP {
+                let entry = self.list.add(self.cursor);
+                entry.store(entry.load() & !UNVISITED);
             }
+            self.cursor += 1;
+            warp::sync_warp(warp::FULL_MASK);
         }
     }
 
-    /// Marks every copy of `key` that waits, given those of all lanes, and says whether it had none that was marked.
+    /// Marks every copy of `key` that waits.
     ///
     /// # Safety
     /// Whole warp; `own` is that of [`Self::waiting_key`].
     #[inline(always)]
-    unsafe fn visit_waiting(&mut self, own: u64, key: u64) -> bool {
-        // SAFETY: the whole warp comes here; a lane writes where it has read, which no other does before a merge.
-        unsafe {
-            if own == key {
-                self.buffer.add(warp::lane_id()).store(key & !UNVISITED);
-            }
-            let is_first = !warp::warp_vote_any(warp::FULL_MASK, own == key & !UNVISITED);
-            self.visited += u32::from(is_first);
-            is_first
+    unsafe fn visit_waiting(&self, own: u64, key: u64) {
+        if own == key {
+            // SAFETY: a lane writes where it has read, which no other does before a merge.
+            unsafe { self.buffer.add(warp::lane_id()).store(key & !UNVISITED) };
         }
     }
 
@@ -230,7 +256,7 @@ impl Wide {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; places are below the width. Entries
         // come from at most 32 places before, which are written after a sync.
         unsafe {
-            let own = sorted(self.waiting_key());
+            let own = sorted(self.waiting_key(), WARP);
             let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP);
             let is_new = own != NO_KEY && (lane == 0 || !is_same(own, before));
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
