@@ -43,6 +43,8 @@ pub struct Found {
     pub distances: f64,
 }
 
+/// Launches that are timed together, so that one begins where another ends.
+const TOGETHER: usize = 100;
 /// Rounds of a measurement, and how long they may take together: a launch that takes long varies little.
 const ROUNDS: usize = 5;
 const TIMED: f64 = 0.4;
@@ -132,6 +134,27 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
 }
 
 impl<T: Element> Card<'_, T> {
+    /// What `kernel` takes on `queries` queries, without the way to the device and back: launches after each other, each
+    /// of the next ones.
+    pub fn time_alone(
+        &self,
+        kernel: &impl SearchKernel,
+        setting: Setting,
+        queries: usize,
+    ) -> Result<Duration> {
+        let mut batch = self.batch(setting, queries)?;
+        let (first, len) = (batch.args.queries, queries * batch.args.graph.row_bytes as usize);
+        let all = self.queries.len() / (queries * self.graph.row_len());
+        let work = || {
+            for launch in 0..TOGETHER {
+                batch.args.queries = first.from(launch % all * len);
+                self.launch(kernel, &batch)?;
+            }
+            Ok::<(), anyhow::Error>(())
+        };
+        Ok(median_time(self.stream, ROUNDS, || Ok(()), work)? / TOGETHER as u32)
+    }
+
     /// Times `kernel` on the first `queries` queries of `set`.
     pub fn measure(
         &self,

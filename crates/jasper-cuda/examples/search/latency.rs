@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use jasper_build::{Hit, SearchParams};
-use jasper_core::{Element, MatrixView};
+use jasper_core::{Element, MatrixView, VectorId};
 use jasper_cuda::Searcher;
 use jasper_data::{ThreadPool, ThreadPoolBuilder};
 use jasper_graph::{Graph, TunedLaunch};
@@ -41,37 +41,60 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
     let queries = set.queries::<T>()?;
     let card = Card::new(&bench.stream, graph, queries.view(), CHOSEN_BY)?;
     let searcher = Searcher::new(bench.stream.context(), graph)?;
+    let next_to_nothing = first_vertex(graph)?;
+    let of_nothing = Searcher::new(bench.stream.context(), &next_to_nothing)?;
     let pool = ThreadPoolBuilder::new().build()?;
     let mut rows = Vec::new();
     for launch in launches() {
         if bench.clock.is_over() {
             break;
         }
+        let setting = |beam_width| Setting { k: K, beam_width, launch };
         let recall = |beam_width| {
-            let setting = Setting { k: K, beam_width, launch };
+            let setting = setting(beam_width);
             let found = card.ask(&card.kernel(setting), setting, CHOSEN_BY)?;
             Ok::<f64, anyhow::Error>(set.recall(K as usize, &found.keys))
         };
         let Some((beam_width, recall)) = least_width(recall)? else { continue };
         let params = SearchParams::new(K as usize).beam_width(beam_width as usize).launch(launch);
+        let least = SearchParams::new(1).beam_width(1).launch(launch);
         let mut cells = String::new();
         for queries_a_call in CALLS {
             let times = time(&searcher, graph, &pool, queries.view(), params, queries_a_call)?;
+            let fixed = share(
+                &time(&of_nothing, &next_to_nothing, &pool, queries.view(), least, queries_a_call)?,
+                0.5,
+            );
+            let setting = setting(beam_width);
+            let kernel = card.time_alone(&card.kernel(setting), setting, queries_a_call)?.as_secs_f64() * 1e6;
             let mut line = json!({
                 "what": "latency", "set": set.name, "element": T::KIND.name(), "queries": queries_a_call, "k": K,
                 "beam_width": beam_width, "recall": rounded(recall, 5), "median_us": rounded(share(&times, 0.5), 2),
                 "p99_us": rounded(share(&times, 0.99), 2), "calls": times.len(),
+                "kernel_us": rounded(kernel, 2), "fixed_us": rounded(fixed, 2),
                 "peer_us": peers.latency(&set.name, queries_a_call),
             });
             merge(&mut line, launch_line(launch));
             println!("{line}");
-            cells += &format!(" {:>8.1} {:>8.1}", share(&times, 0.5), share(&times, 0.99));
+            let (median, late) = (share(&times, 0.5), share(&times, 0.99));
+            cells += &format!(" {median:>8.1} {late:>8.1} {kernel:>8.1} {fixed:>8.1}");
         }
         let name = format!("{} {}", set.name, T::KIND);
         let team = format!("{} warps, {} a step", launch.warps, launch.expansions);
         rows.push(format!("{name:<16} {team:<18} {beam_width:>5} {recall:.4}{cells}"));
     }
     Ok(rows)
+}
+
+/// A graph of the first vertex alone, whose searches are as short as any: what calls take whatever they search.
+fn first_vertex<T: Element>(graph: &Graph<T>) -> Result<Graph<T>> {
+    let mut first = Graph::new(graph.metric(), graph.dimension(), *graph.params())?;
+    let mut row = Vec::new();
+    let squared_norm = first.prepare(0, graph.vector(VectorId::new(0)), &mut row)?;
+    let slot = first.add_row(&row, squared_norm)?;
+    first.assign_key(0, slot)?;
+    first.set_start_points(vec![slot]);
+    Ok(first)
 }
 
 /// Microseconds of calls of `count` queries each, rising; each call asks the next ones.
@@ -129,7 +152,10 @@ fn least_width<E>(mut recall: impl FnMut(u32) -> Result<f64, E>) -> Result<Optio
 
 /// What stands over the rows.
 pub fn header() -> String {
-    let calls: String = CALLS.iter().map(|count| format!(" {count:>8} {:>8}", "p99")).collect();
+    let calls: String = CALLS
+        .iter()
+        .map(|count| format!(" {count:>8} {:>8} {:>8} {:>8}", "p99", "kernel", "fixed"))
+        .collect();
     format!("{:<16} {:<18} {:>5} recall{calls}   microseconds by queries a call", "set", "team", "width")
 }
 
