@@ -274,16 +274,15 @@ fn cuda_is_refused_with_a_way_out() {
         let texts: Vec<&str> = missing.iter().map(String::as_str).collect();
         all_fail(&sandbox, 1, &[(line, &[&["device cuda:0 cannot be used"], &texts[..]].concat())]);
     };
-    let mut missing = missing_for_cuda();
+    let missing = missing_for_cuda();
     if !missing.is_empty() {
         let set = "--base base.fbin --queries query.fbin --metric l2";
         refused(&format!("groundtruth {set} --device cuda --output x"), &missing);
-    } else {
-        missing.push("has no CUDA executor; use cpu or auto".into());
+        refused("build --base base.fbin --metric l2 --device cuda --output x", &missing);
+        refused("search vectors.jasper --queries query.fbin --device cuda:0", &missing);
+        refused("eval vectors.jasper --queries query.fbin --truth gt.ibin --device cuda", &missing);
+        refused("tune vectors.jasper --device cuda", &missing);
     }
-    refused("build --base base.fbin --metric l2 --device cuda --output x", &missing);
-    refused("search vectors.jasper --queries query.fbin --device cuda:0", &missing);
-    refused("eval vectors.jasper --queries query.fbin --truth gt.ibin --device cuda", &missing);
     let far = "search vectors.jasper --queries query.fbin --device cuda:999";
     all_fail(&sandbox, 1, &[(far, &["device cuda:999 cannot be used"])]);
 }

@@ -106,6 +106,44 @@ fn a_profile_tells_what_queries_take() {
     assert!(error.contains("--roofline needs a GPU"), "{error}");
 }
 
+#[cfg(feature = "cuda")]
+#[test]
+fn a_device_is_searched_tuned_and_profiled() {
+    if !common::has_gpu("searches on a device") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<u8>("base.u8bin", 5000, 0);
+    sandbox.vectors::<u8>("query.u8bin", 300, 1);
+    let set = ["--base", "base.u8bin", "--metric", "l2", "--output"];
+    sandbox.ok(&[&["build"], &set[..], &["vectors.jasper"]].concat());
+    sandbox.ok(&[&["groundtruth"], &set[..], &["gt.ibin", "--queries", "query.u8bin", "-k", "20"]].concat());
+    let search = ["search", "vectors.jasper", "--queries", "query.u8bin", "--output", "x.ibin", "--device"];
+    let found =
+        |device| (sandbox.one(&[&search[..], &[device]].concat())["device"].clone(), sandbox.read("x.ibin"));
+    let (device, answers) = found("cuda");
+    assert_eq!(device, "cuda:0");
+    assert!(answers == found("cpu").1, "the answers are those of the processor");
+
+    let given = ["--queries", "query.u8bin", "--truth", "gt.ibin", "--device", "cuda"];
+    let tuned = sandbox.one(&[&["tune", "vectors.jasper", "--recall", "0.9"], &given[..]].concat());
+    for search in tuned["tuned"].as_array().unwrap() {
+        assert!(
+            search["launch"]["warps"].as_u64() > Some(0) && search["recall"].as_f64() >= Some(0.9),
+            "{search}"
+        );
+    }
+    let eval = ["eval", "vectors.jasper", "--recall", "0.9", "--profile", "--roofline", "x.svg"];
+    let lines = sandbox.ok(&[&eval[..], &given].concat());
+    assert!(lines[0]["resident_queries_per_second"].as_f64() > lines[0]["queries_per_second"].as_f64());
+    assert!(lines[1]["copy_bytes_per_second"].as_f64() > Some(1e10), "{}", lines[1]);
+    assert!(sandbox.read("x.svg").starts_with(b"<svg"));
+    let wide = ["eval", "vectors.jasper", "--beam-widths", "2000"];
+    assert!(
+        sandbox.fails(2, &[&wide[..], &given].concat()).contains("beam_width (2000) must be at most 1024")
+    );
+}
+
 #[test]
 fn what_cannot_be_tuned_leaves_the_file() {
     let sandbox = Sandbox::with_index();

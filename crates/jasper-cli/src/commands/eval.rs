@@ -84,10 +84,12 @@ impl Args {
             anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
         }
         let searches = self.searches(&index, queries.len())?;
-        screen.say(Point::header(self.k))?;
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for &params in &searches {
             let (point, profile) = self.measure(&index, queries, &truth, params)?;
+            if points.is_empty() {
+                screen.say(Point::header(self.k))?;
+            }
             screen.report(&point)?;
             profiles.extend(profile.map(|profile| (point.beam_width, profile)));
             points.push(point);

@@ -103,6 +103,17 @@ impl Sandbox {
     }
 }
 
+/// Whether there is a CUDA device; if not, that `what` is skipped is told, or is a failure where a device is required.
+#[cfg(feature = "cuda")]
+pub fn has_gpu(what: &str) -> bool {
+    use std::io::Write;
+    let Err(error) = jasper::cuda::Device::get(0) else { return true };
+    assert!(std::env::var_os("JASPER_REQUIRE_GPU").is_none(), "{error}");
+    // Past the capture of the test runner.
+    let _ = writeln!(std::io::stderr(), "skipped {what}: there is no device");
+    false
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
