@@ -21,31 +21,33 @@ impl<T: Element> Index<T> {
     /// The search that was tuned for `goal`, or for the least recall above it, and for about so many queries a call; none
     /// if there is no such. What was tuned on another device is taken where there is nothing of this one.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        lookup(self.graph.tuned(), &processor(), false, goal, queries)
+        // A processor expands one vertex at once: what several need may not be enough.
+        let takes = |search: &TunedSearch| search.launch.is_none_or(|launch| launch.expansions == 1);
+        lookup(self.graph.tuned(), &processor(), takes, goal, queries)
     }
 }
 
 impl<T: Element> DeviceIndex<T> {
     /// [`Index::tuned`], for the index's device.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        let is_gpu = self.device() != Device::Cpu;
-        lookup(self.index.graph.tuned(), &self.device_name(), is_gpu, goal, queries)
+        if self.device() == Device::Cpu {
+            return self.index.tuned(goal, queries);
+        }
+        let takes = |search: &TunedSearch| search.beam_width <= self.seat.widest();
+        lookup(self.index.graph.tuned(), &self.device_name(), takes, goal, queries)
     }
 }
 
-/// [`Index::tuned`], on a device of this name: a GPU or not.
+/// [`Index::tuned`], on a device of this name that takes some searches.
 fn lookup(
     tuned: &[TunedSearch],
     device: &str,
-    is_gpu: bool,
+    takes: impl Fn(&TunedSearch) -> bool,
     goal: Goal,
     queries: usize,
 ) -> Option<SearchParams<'static>> {
-    let serves = |search: &&TunedSearch| {
-        // A processor expands one vertex at once: what several need may not be enough.
-        let expands_as_much = is_gpu || search.launch.is_none_or(|launch| launch.expansions == 1);
-        search.k == goal.k && search.target >= goal.recall - SAME && expands_as_much
-    };
+    let serves =
+        |search: &&TunedSearch| search.k == goal.k && search.target >= goal.recall - SAME && takes(search);
     // How many times as large the one batch is as the other.
     let ratio = |search: &TunedSearch| (search.batch as f64 / queries.max(1) as f64).ln().abs();
     let best = tuned.iter().filter(serves).min_by(|a, b| {
@@ -83,28 +85,22 @@ mod tests {
             search("cpu", 0.95, 10_000, 48, 0),
             search("cpu", 0.99, 10_000, 99, 0),
         ];
-        let width = |device, is_gpu, recall, queries| {
+        let width = |device, recall, queries| {
             let goal = Goal { k: 10, recall };
-            lookup(&kept, device, is_gpu, goal, queries).map(|params| params.beam_width)
+            lookup(&kept, device, |_| true, goal, queries).map(|params| params.beam_width)
         };
         assert_eq!(
-            [1, 90, 110, 1 << 30].map(|queries| width("gpu", true, 0.9, queries)),
+            [1, 90, 110, 1 << 30].map(|queries| width("gpu", 0.9, queries)),
             [20, 20, 24, 24].map(Some)
         );
-        assert_eq!(
-            [0.85, 0.9, 0.93, 0.95].map(|recall| width("gpu", true, recall, 1)),
-            [20, 20, 40, 40].map(Some)
-        );
-        assert_eq!(width("gpu", true, 0.97, 1), Some(99), "another device's is better than none");
-        assert_eq!(width("cpu", false, 0.9, 1), Some(48));
-        assert_eq!(
-            width("cpu 2", false, 0.9, 1),
-            Some(24),
-            "four expansions at once are not for a processor"
-        );
-        assert_eq!(width("cpu", false, 0.995, 1), None);
-        assert!(lookup(&kept, "cpu", false, Goal { k: 11, recall: 0.9 }, 1).is_none());
-        let launch = lookup(&kept, "gpu", true, Goal { k: 10, recall: 0.9 }, 1).unwrap().launch;
-        assert_eq!(launch, kept[0].launch);
+        assert_eq!([0.85, 0.9, 0.93, 0.95].map(|recall| width("gpu", recall, 1)), [20, 20, 40, 40].map(Some));
+        assert_eq!(width("gpu", 0.97, 1), Some(99), "another device's is better than none");
+        assert_eq!(width("cpu", 0.9, 1), Some(48));
+        assert_eq!(width("cpu", 0.995, 1), None);
+        let goal = Goal { k: 10, recall: 0.9 };
+        assert!(lookup(&kept, "cpu", |_| true, Goal { k: 11, ..goal }, 1).is_none());
+        assert_eq!(lookup(&kept, "gpu", |_| true, goal, 1).unwrap().launch, kept[0].launch);
+        let few = |search: &TunedSearch| search.launch.is_some_and(|launch| launch.expansions == 1);
+        assert_eq!(lookup(&kept, "other", few, goal, 1).unwrap().beam_width, 24, "what the device takes");
     }
 }

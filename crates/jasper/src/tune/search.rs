@@ -38,7 +38,7 @@ impl<T: Element> Subject<'_, T> {
         held_out: &HeldOut<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>, TuneError> {
-        let launches = self.launches();
+        let launches = if self.seat.device() == Device::Cpu { vec![None] } else { launches() };
         // What expands as much in one step finds the same.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
         let total = groups.len() + launches.len() * BATCHES.len();
@@ -87,20 +87,6 @@ impl<T: Element> Subject<'_, T> {
             Some(error) if found.is_empty() => Err(error),
             _ => Ok(found),
         }
-    }
-
-    /// The ways to share work out that are tried, those that expand as much in one step beside each other.
-    fn launches(&self) -> Vec<Option<TunedLaunch>> {
-        if self.seat.device() == Device::Cpu {
-            return vec![None];
-        }
-        let ways = WARPS.into_iter().flat_map(|warps| FILTER_SLOTS.map(|filter_slots| (warps, filter_slots)));
-        let launch =
-            |expansions, (warps, filter_slots)| Some(TunedLaunch { warps, expansions, filter_slots });
-        let all = EXPANSIONS
-            .into_iter()
-            .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)));
-        all.collect()
     }
 
     /// The least beam width whose recall both halves find, and that of the half which did not choose it.
@@ -157,6 +143,33 @@ impl<T: Element> Subject<'_, T> {
     }
 }
 
+/// The ways of a GPU to share work out that are tried, those that expand as much in one step beside each other.
+fn launches() -> Vec<Option<TunedLaunch>> {
+    let ways = WARPS.into_iter().flat_map(|warps| FILTER_SLOTS.map(|filter_slots| (warps, filter_slots)));
+    let launch = |expansions, (warps, filter_slots)| Some(TunedLaunch { warps, expansions, filter_slots });
+    EXPANSIONS
+        .into_iter()
+        .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)))
+        .collect()
+}
+
 fn expansions(launch: &Option<TunedLaunch>) -> Option<u32> {
     launch.map(|launch| launch.expansions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A group is searched for its recall once, by its first.
+    #[test]
+    fn what_expands_as_much_is_one_group() {
+        let launches = launches();
+        let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
+        assert_eq!(
+            groups.iter().map(|group| expansions(&group[0])).collect::<Vec<_>>(),
+            EXPANSIONS.map(Some)
+        );
+        assert!(groups.iter().all(|group| group.len() == WARPS.len() * FILTER_SLOTS.len()));
+    }
 }
