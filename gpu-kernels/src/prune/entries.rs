@@ -65,19 +65,19 @@ macro_rules! entries {
 }
 
 entries! {
-    F32 SquaredL2 0 4: link_f32_l2 merge_f32_l2;
+    F32 SquaredL2 0 5: link_f32_l2 merge_f32_l2;
     F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2;
-    U8 SquaredL2 0 4: link_u8_l2 merge_u8_l2;
-    I8 SquaredL2 0 4: link_i8_l2 merge_i8_l2;
-    U8 Dot 0 4: link_u8_dot merge_u8_dot;
-    I8 Dot 0 4: link_i8_dot merge_i8_dot;
-    U8 SquaredL2 128 4: link_u8_l2_b128 merge_u8_l2_b128;
+    U8 SquaredL2 0 5: link_u8_l2 merge_u8_l2;
+    I8 SquaredL2 0 5: link_i8_l2 merge_i8_l2;
+    U8 Dot 0 5: link_u8_dot merge_u8_dot;
+    I8 Dot 0 5: link_i8_dot merge_i8_dot;
+    U8 SquaredL2 128 6: link_u8_l2_b128 merge_u8_l2_b128;
     F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192;
-    F16 SquaredL2 1920 4: link_f16_l2_b1920 merge_f16_l2_b1920;
-    F16 SquaredL2 3072 4: link_f16_l2_b3072 merge_f16_l2_b3072;
+    F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920;
+    F16 SquaredL2 3072 6: link_f16_l2_b3072 merge_f16_l2_b3072;
     F32 SquaredL2 384 4: link_f32_l2_b384 merge_f32_l2_b384;
     F32 SquaredL2 512 4: link_f32_l2_b512 merge_f32_l2_b512;
     F32 SquaredL2 800 4: link_f32_l2_b800 merge_f32_l2_b800;
-    F32 SquaredL2 3840 2: link_f32_l2_b3840 merge_f32_l2_b3840;
+    F32 SquaredL2 3840 3: link_f32_l2_b3840 merge_f32_l2_b3840;
     F32 SquaredL2 6144 3: link_f32_l2_b6144 merge_f32_l2_b6144;
 }

@@ -78,23 +78,15 @@ pub(super) unsafe fn keep<S: Space>(
     // SAFETY: places are below `count`, and each warp has room for its share of the capacity; every branch goes by what
     // is the same in all threads, or in all lanes of a warp where only that has to be.
     unsafe {
-        let mut others = Left::new(memory.others.add(warp * (memory.capacity / warps)));
-        let mut settled = Left::new(memory.settled.add(warp * args.max_degree));
-        let mut first = warp;
-        while first < count {
-            let place = first + warp::lane_id() * warps;
-            let there = place < count;
-            let is_settled = there && keys.add(place).load() & neighbor::UNVISITED == 0;
-            others.push(place, there && !is_settled);
-            settled.push(place, is_settled);
-            first += warp::WARP_SIZE * warps;
-        }
+        let (others, settled) =
+            (memory.others.add(warp * (memory.capacity / warps)), memory.settled.add(warp * args.max_degree));
+        let mut left = Left::share((keys, count), (warp, warps), others, settled);
         loop {
             warp::sync_warp(warp::FULL_MASK);
             // A warp that is a round ahead writes to the other half.
             let heads = memory.heads.add(kept % 2 * warps);
             if warp::lane_id() == 0 {
-                heads.add(warp).store(others.head().min(settled.head()));
+                heads.add(warp).store(left.head());
             }
             thread::sync_threads();
             let mut next = NO_HEAD;
@@ -110,16 +102,9 @@ pub(super) unsafe fn keep<S: Space>(
             if kept == args.max_degree {
                 break;
             }
-            others.skip(next);
-            settled.skip(next);
-            let id = neighbor::id(key);
-            let near = space.near(id);
-            scored += others.len();
-            others.drop_led_to(space, keys, (id, &near), args.alpha);
-            if key & neighbor::UNVISITED != 0 {
-                scored += settled.len();
-                settled.drop_led_to(space, keys, (id, &near), args.alpha);
-            }
+            left.skip(next);
+            let near = space.near(neighbor::id(key));
+            scored += left.drop_led_to(space, keys, (key, &near), args.alpha);
         }
         if warp::lane_id() == 0 && scored > 0 {
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));

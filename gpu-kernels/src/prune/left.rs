@@ -5,87 +5,46 @@ use cuda_std::prelude::*;
 use super::space::Space;
 use crate::neighbor;
 
-/// Head of a list that has none.
+/// Head of what is left where nothing is.
 pub(super) const NO_HEAD: u32 = u32::MAX;
 
-/// Places of candidates among the sorted keys, rising. One warp has it.
-pub(super) struct Left {
+/// Places of candidates among the sorted keys, rising.
+struct List {
     places: Shared<u16>,
     begin: u32,
     end: u32,
 }
 
-impl Left {
-    /// None yet; `places` has room for as many as will be pushed.
-    #[inline(always)]
-    pub(super) fn new(places: Shared<u16>) -> Self {
-        Self { places, begin: 0, end: 0 }
-    }
+/// What one warp has left: those that an earlier prune has kept beside each other are *settled*, and apart.
+pub(super) struct Left {
+    others: List,
+    settled: List,
+}
 
-    /// Adds the place of each lane where `wanted`, in the order of lanes.
-    ///
-    /// # Safety
-    /// Whole warp; there is room.
+impl List {
     #[inline(always)]
-    pub(super) unsafe fn push(&mut self, place: u32, wanted: bool) {
-        // SAFETY: the whole warp comes here; a place of this list, which no other lane writes.
-        unsafe { self.end = self.store(self.end, place, wanted) };
+    fn len(&self) -> u32 {
+        self.end - self.begin
     }
 
     /// The first; [`NO_HEAD`] if there is none.
     ///
     /// # Safety
-    /// A barrier of the warp has passed since anything was pushed or dropped.
+    /// A barrier of the warp has passed since the list was changed.
     #[inline(always)]
-    pub(super) unsafe fn head(&self) -> u32 {
+    unsafe fn head(&self) -> u32 {
         // SAFETY: within the list.
         if self.begin < self.end { unsafe { self.places.add(self.begin).load() }.into() } else { NO_HEAD }
     }
 
-    /// Takes the first away, if it is `place`.
+    /// The place at `index`, behind the first.
     ///
     /// # Safety
-    /// As for [`Self::head`].
+    /// As for [`Self::head`]; there is one.
     #[inline(always)]
-    pub(super) unsafe fn skip(&mut self, place: u32) {
-        // SAFETY: the caller's promise.
-        self.begin += u32::from(unsafe { self.head() } == place);
-    }
-
-    /// How many there are.
-    #[inline(always)]
-    pub(super) fn len(&self) -> u32 {
-        self.end - self.begin
-    }
-
-    /// Drops those that `kept` leads towards.
-    ///
-    /// # Safety
-    /// Whole warp. The keys are those that places are of; `kept`, the vertex of `near`, is one of the space.
-    #[inline(always)]
-    pub(super) unsafe fn drop_led_to<S: Space>(
-        &mut self,
-        space: &S,
-        keys: Shared<u64>,
-        (kept, near): (u32, &S::Near),
-        alpha: f32,
-    ) {
-        let (mut from, mut to) = (self.begin, self.begin);
-        while from < self.end {
-            let index = from + S::place();
-            let there = S::place() < S::TOGETHER && index < self.end;
-            // SAFETY: within the list; each place is that of a key, and keys name vertices.
-            unsafe {
-                let place = if there { self.places.add(index).load().into() } else { 0 };
-                let key = if there { keys.add(place).load() } else { neighbor::key(0.0, kept) };
-                let between = space.distance(near, neighbor::id(key));
-                let led_to = alpha * between <= neighbor::distance(key);
-                warp::sync_warp(warp::FULL_MASK);
-                to = self.store(to, place, there && !led_to);
-            }
-            from += S::TOGETHER;
-        }
-        self.end = to;
+    unsafe fn place(&self, index: u32) -> u32 {
+        // SAFETY: within the list.
+        unsafe { self.places.add(self.begin + index).load() }.into()
     }
 
     /// Stores the places that are `wanted` from `to` on; returns the end.
@@ -103,5 +62,102 @@ impl Left {
             }
             to + lanes.count_ones()
         }
+    }
+}
+
+impl Left {
+    /// The share of a warp of the first `count` keys: every so many-th of them, from `warp` of `warps` on. Whole warp.
+    ///
+    /// # Safety
+    /// A barrier has passed since the keys were written; `others` and `settled` have room for the share.
+    #[inline(always)]
+    pub(super) unsafe fn share(
+        (keys, count): (Shared<u64>, u32),
+        (warp, warps): (u32, u32),
+        others: Shared<u16>,
+        settled: Shared<u16>,
+    ) -> Self {
+        let list = |places| List { places, begin: 0, end: 0 };
+        let (mut others, mut settled) = (list(others), list(settled));
+        let mut first = warp;
+        while first < count {
+            let place = first + warp::lane_id() * warps;
+            let there = place < count;
+            // SAFETY: places are below `count`.
+            unsafe {
+                let is_settled = there && keys.add(place).load() & neighbor::UNVISITED == 0;
+                others.end = others.store(others.end, place, there && !is_settled);
+                settled.end = settled.store(settled.end, place, is_settled);
+            }
+            first += warp::WARP_SIZE * warps;
+        }
+        Self { others, settled }
+    }
+
+    /// The first of all; [`NO_HEAD`] if there is none.
+    ///
+    /// # Safety
+    /// A barrier of the warp has passed since anything was dropped.
+    #[inline(always)]
+    pub(super) unsafe fn head(&self) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.others.head().min(self.settled.head()) }
+    }
+
+    /// Takes the first away, if it is `place`.
+    ///
+    /// # Safety
+    /// As for [`Self::head`].
+    #[inline(always)]
+    pub(super) unsafe fn skip(&mut self, place: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.others.begin += u32::from(self.others.head() == place);
+            self.settled.begin += u32::from(self.settled.head() == place);
+        }
+    }
+
+    /// Drops those that `kept` leads towards, but that two settled ones do not drop each other; returns how many were
+    /// compared.
+    ///
+    /// # Safety
+    /// Whole warp. The keys are those that places are of; `kept` is the key of `near`, which is of the space.
+    #[inline(always)]
+    pub(super) unsafe fn drop_led_to<S: Space>(
+        &mut self,
+        space: &S,
+        keys: Shared<u64>,
+        (kept, near): (u64, &S::Near),
+        alpha: f32,
+    ) -> u32 {
+        let others = self.others.len();
+        let compared = others + if kept & neighbor::UNVISITED != 0 { self.settled.len() } else { 0 };
+        let (mut others_end, mut settled_end) = (self.others.begin, self.settled.begin);
+        let mut first = 0;
+        while first < compared {
+            let index = first + S::place();
+            let there = S::place() < S::TOGETHER && index < compared;
+            let is_other = index < others;
+            // SAFETY: within the lists; each place is that of a key, and keys name vertices.
+            unsafe {
+                let mut place = 0;
+                if there {
+                    place =
+                        if is_other { self.others.place(index) } else { self.settled.place(index - others) };
+                }
+                let key = if there { keys.add(place).load() } else { kept };
+                let between = space.distance(near, neighbor::id(key));
+                let stays = there && !(alpha * between <= neighbor::distance(key));
+                warp::sync_warp(warp::FULL_MASK);
+                others_end = self.others.store(others_end, place, stays && is_other);
+                settled_end = self.settled.store(settled_end, place, stays && !is_other);
+            }
+            first += S::TOGETHER;
+        }
+        self.others.end = others_end;
+        if compared > others {
+            self.settled.end = settled_end;
+        }
+        compared
     }
 }

@@ -12,8 +12,11 @@ use crate::{Kernel, Launch};
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
-/// Warps of a block: they share the rows of a round, and what is left soon is little for more.
-const WARPS: u32 = 4;
+/// Warps of a block, which share the rows of a round. Of short rows, two warps score all that is left after some rounds
+/// at once, and more blocks hide more barriers; long rows take a warp several trips to memory each.
+const fn warps(row_bytes: u32) -> u32 {
+    if row_bytes <= 512 { 2 } else { 4 }
+}
 
 /// Rows that have kernels of their own: see [`crate::search`].
 const SPECIALIZED: [(ElementKind, u32); 9] = [
@@ -60,10 +63,11 @@ impl Rows {
         assert_eq!(row_bytes, self.row_bytes.unwrap_or(row_bytes), "{self:?}");
         assert!(stride.is_multiple_of(WARP), "links_stride ({stride}) must be a multiple of {WARP}");
         assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
-        let capacity = capacity.max(WARPS);
+        let warps = warps(row_bytes);
+        assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
         assert!(capacity <= 1 << 16, "{capacity} candidates are more than the 65536 of a block");
-        let shared = Layout::new(capacity, *max_degree, stride, WARPS).end;
-        Launch::linear(lists, WARPS * WARP).with_shared(shared)
+        let shared = Layout::new(capacity, *max_degree, stride, warps).end;
+        Launch::linear(lists, warps * WARP).with_shared(shared)
     }
 }
 
