@@ -7,7 +7,7 @@ use super::SearchArgs;
 use super::layout::Needs;
 use super::registers::Registers;
 use super::score::Exact;
-use super::shape::shape;
+use super::shape::{Shape, shape};
 use super::wide::Wide;
 use super::{solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
@@ -56,14 +56,15 @@ macro_rules! entry {
         /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: SearchArgs) {
+            const SHAPE: Shape = if $threads > 32 { shape($bytes).of_team() } else { shape($bytes) };
             type Scorer = Exact<
                 $element,
                 $term,
                 Chunked,
-                { shape($bytes).width },
+                { SHAPE.width },
                 { $bytes / 16 },
-                { shape($bytes).steps },
-                { shape($bytes).rows },
+                { SHAPE.steps },
+                { SHAPE.rows },
             >;
             let needs = Needs { query: !Scorer::KEEPS_QUERY, list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.

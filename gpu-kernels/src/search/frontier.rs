@@ -79,15 +79,15 @@ pub(super) trait Frontier: Sized {
     unsafe fn entry(&self, index: u32) -> u64;
 }
 
-/// The keys of the lanes in rising order: a bitonic sort of the first `len`, behind which all have [`NO_KEY`].
+/// The keys of the lanes in rising order: a bitonic sort.
 ///
 /// # Safety
 /// Whole warp.
 #[inline(always)]
-pub(super) unsafe fn sorted(mut key: u64, len: u32) -> u64 {
+pub(super) unsafe fn sorted(mut key: u64) -> u64 {
     let lane = warp::lane_id();
     let mut run = 2;
-    while run < 2 * len {
+    while run <= WARP {
         let mut stride = run / 2;
         while stride > 0 {
             // SAFETY: the whole warp comes here.

@@ -44,7 +44,7 @@ impl<const K: usize> Frontier for Registers<K> {
             }
             if near.count_ones() > FEW {
                 let known = self.holds_own(key) | is_brought_before(key);
-                self.merge(sorted(if known || key >= self.bound { NO_KEY } else { key }, WARP));
+                self.merge(sorted(if known || key >= self.bound { NO_KEY } else { key }));
             } else {
                 while near != 0 {
                     let one = warp::warp_shuffle_idx(warp::FULL_MASK, key, near.trailing_zeros(), WARP).0;

@@ -35,7 +35,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
         let scorer = S::new(&args, query, part(layout.query), thread, threads);
         let filter = Filter::new(part(layout.filter).cast(), args.filter_slots, thread, threads);
         let ahead = Ahead {
-            places: args.expansions,
+            places: args.expansions.min(threads / WARP),
             stride: args.graph.links_stride,
             ids: part(layout.ids).cast(),
             keys: part(layout.keys).cast(),
@@ -111,13 +111,4 @@ unsafe fn append<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> 
 unsafe fn key_at(keys: Shared<u64>, at: u32, len: u32) -> u64 {
     // SAFETY: at < len.
     if at < len { unsafe { keys.add(at).load() } } else { NO_KEY }
-}
-
-/// The place of the bit of `bits` before which `n` others are set. There is one.
-#[inline(always)]
-fn nth_bit(mut bits: u32, n: u32) -> u32 {
-    for _ in 0..n {
-        bits &= bits - 1;
-    }
-    bits.trailing_zeros()
 }

@@ -256,7 +256,7 @@ impl Wide {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; places are below the width. Entries
         // come from at most 32 places before, which are written after a sync.
         unsafe {
-            let own = sorted(self.waiting_key(), WARP);
+            let own = sorted(self.waiting_key());
             let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP);
             let is_new = own != NO_KEY && (lane == 0 || !is_same(own, before));
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);

@@ -4,10 +4,10 @@ use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
 use super::super::filter::Filter;
-use super::super::frontier::{NO_KEY, WARP, sorted};
+use super::super::frontier::{NO_KEY, WARP};
 use super::super::score::Scorer;
 use super::super::solo::start;
-use super::{append, key_at, nth_bit};
+use super::{append, key_at};
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -153,30 +153,44 @@ impl Ahead {
         }
     }
 
-    /// Scores what the chosen places hold: as many warps a place as there are for each.
+    /// Scores what the chosen places hold: in parts of one place each, no more than there are warps, all of as many rows
+    /// but for the last of a place. So many groups of rows that are scored together make a part as the least power of
+    /// two allows.
     ///
     /// # Safety
     /// All warps; a barrier has passed since the places were filled.
     #[inline(always)]
     pub(super) unsafe fn score<S: Scorer>(&self, scorer: &S) {
-        // SAFETY: ids of vertices; each part of a place is one warp's.
+        let lane = warp::lane_id();
+        // SAFETY: the whole warp comes here; ids of vertices, and each part of a place is one warp's. There are as many
+        // warps as places, so that parts as large as these will do.
         unsafe {
-            let chosen = self.chosen();
-            let parts = (self.warps / chosen.count_ones()).max(1);
-            let mut task = self.warp;
-            while task < chosen.count_ones() * parts {
-                let place = nth_bit(chosen, task / parts);
-                let met = self.met(place).load();
-                // Whole groups of rows that are scored together.
-                let share = met.div_ceil(parts).next_multiple_of(S::TOGETHER);
-                let mut from = task % parts * share;
-                let to = met.min(from + share);
-                while from < to {
-                    let key = scorer.keys(self.ids_of(place).add(from), WARP.min(to - from));
-                    append(self.keys_of(place).add(from), key, key != NO_KEY);
-                    from += WARP;
-                }
-                task += self.warps;
+            // Lane `p`: of place `p`.
+            let met = if self.chosen() >> lane & 1 != 0 { self.met(lane).load() } else { 0 };
+            let groups = met.div_ceil(S::TOGETHER);
+            let (mut share, mut parts) = (1, groups);
+            while warp::warp_reduce_add(warp::FULL_MASK, parts) > self.warps {
+                share *= 2;
+                parts = parts.div_ceil(2);
+            }
+            let mut before = 0;
+            for other in 0..self.places {
+                let (parts, _) = warp::warp_shuffle_idx(warp::FULL_MASK, parts, other, WARP);
+                before += if other < lane { parts } else { 0 };
+            }
+            let own = warp::warp_vote_ballot(warp::FULL_MASK, self.warp.wrapping_sub(before) < parts);
+            if own == 0 {
+                return;
+            }
+            let place = own.trailing_zeros();
+            let part = self.warp - warp::warp_shuffle_idx(warp::FULL_MASK, before, place, WARP).0;
+            let rows = share * S::TOGETHER;
+            let mut from = part * rows;
+            let to = warp::warp_shuffle_idx(warp::FULL_MASK, met, place, WARP).0.min(from + rows);
+            while from < to {
+                let key = scorer.keys(self.ids_of(place).add(from), WARP.min(to - from));
+                append(self.keys_of(place).add(from), key, key != NO_KEY);
+                from += WARP;
             }
         }
     }
@@ -208,16 +222,19 @@ impl Ahead {
             warp::sync_warp(warp::FULL_MASK);
             first = 0;
             while first < near {
-                let key = sorted(key_at(keys, first + lane, near), WARP.min(near - first));
-                if first + lane < near {
-                    keys.add(first + lane).store(key);
-                    if lane < LIKELY {
-                        let links = args.graph.links.from(id(key) as usize * self.stride as usize);
-                        let mut line = 0;
-                        while line < self.stride {
-                            global::prefetch_l2(links.at(line as usize));
-                            line += LINKS_A_LINE;
-                        }
+                let (run, len) = (keys.add(first), WARP.min(near - first));
+                let key = key_at(run, lane, len);
+                let rank = rank(key, len);
+                warp::sync_warp(warp::FULL_MASK);
+                if lane < len {
+                    run.add(rank).store(key);
+                }
+                if lane < len && rank < LIKELY {
+                    let links = args.graph.links.from(id(key) as usize * self.stride as usize);
+                    let mut line = 0;
+                    while line < self.stride {
+                        global::prefetch_l2(links.at(line as usize));
+                        line += LINKS_A_LINE;
                     }
                 }
                 first += WARP;
@@ -251,4 +268,26 @@ impl Ahead {
             key_at(keys, lane, len)
         }
     }
+}
+
+/// Keys that are compared with one after the other without a look whether there are more.
+const COMPARED: u32 = 8;
+
+/// How many of the first `len` keys of lanes are below that of this lane, of equal ones those of lanes before. Unlike the
+/// steps of a sort, comparisons do not wait for each other.
+///
+/// # Safety
+/// Whole warp; behind `len` all lanes have [`NO_KEY`].
+#[inline(always)]
+unsafe fn rank(key: u64, len: u32) -> u32 {
+    let (mut rank, mut first) = (0, 0);
+    while first < len {
+        for i in 0..COMPARED {
+            // SAFETY: the whole warp comes here; first + i < 32, a multiple of what is compared.
+            let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, key, first + i, WARP) };
+            rank += u32::from(other < key + u64::from(first + i < warp::lane_id()));
+        }
+        first += COMPARED;
+    }
+    rank
 }

@@ -6,7 +6,7 @@ use super::super::SearchArgs;
 use super::super::answers::{self, Work};
 use super::super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
 use super::ahead::Ahead;
-use super::{key_at, nth_bit};
+use super::key_at;
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -141,3 +141,12 @@ impl<F: Frontier> Leader<F> {
 
 /// The place of a vertex that has none.
 const NO_PLACE: u32 = 0_u32.trailing_zeros();
+
+/// The place of the bit of `bits` before which `n` others are set. There is one.
+#[inline(always)]
+fn nth_bit(mut bits: u32, n: u32) -> u32 {
+    for _ in 0..n {
+        bits &= bits - 1;
+    }
+    bits.trailing_zeros()
+}
