@@ -12,6 +12,8 @@ mod insert_and_delete;
 mod reopen;
 #[path = "../examples/06_shared.rs"]
 mod shared;
+#[path = "../examples/07_tune_and_device.rs"]
+mod tune_and_device;
 
 macro_rules! runs {
     ($($example:ident)*) => {
@@ -24,4 +26,4 @@ macro_rules! runs {
     };
 }
 
-runs!(build_and_search reopen insert_and_delete filter inner_product shared);
+runs!(build_and_search reopen insert_and_delete filter inner_product shared tune_and_device);

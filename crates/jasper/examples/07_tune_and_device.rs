@@ -1,0 +1,34 @@
+//! The search that reaches a recall, on the fastest device there is.
+
+use std::error::Error;
+
+use jasper::tune::{Goal, Queries};
+use jasper::{Device, Index, MatrixView, Metric, silent, synthetic::Clusters};
+
+#[doc(hidden)]
+pub fn main() -> Result<(), Box<dyn Error>> {
+    let set = Clusters::new(24, 6);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(4_000, 0), set.rows(100, 1));
+    let mut index = Index::builder(Metric::L2).max_degree(16).build(&MatrixView::new(&rows, 24)?)?;
+
+    // With rows of its own, each searched for without itself; queries of the kind that will come are better.
+    let goal = Goal { k: 10, recall: 0.95 };
+    let report = index.tune(Device::Auto, goal, Queries::sampled(), &mut silent)?;
+    for search in &report.searches {
+        let rate = search.queries_per_second;
+        println!("{}: {rate:.0} queries a second in calls of {}", search.device, search.batch);
+        assert!(search.recall >= goal.recall);
+    }
+
+    // What was found is saved with the index, and used by whoever asks for it.
+    let folder = std::env::temp_dir();
+    let path = folder.join(format!("tuned-{}.jasper", std::process::id()));
+    index.save(&path)?;
+    let index = Index::<f32>::open(&path)?.to_device(Device::Auto)?;
+    std::fs::remove_file(&path)?;
+    let params = index.tuned(goal, 100).ok_or("this goal was tuned above")?;
+    let hits = index.search_batch(MatrixView::new(&queries, 24)?, params)?;
+    println!("on {}, beam width {}: {} answers", index.device(), params.beam_width, hits.len());
+    assert_eq!(hits.len(), 100 * 10);
+    Ok(())
+}
