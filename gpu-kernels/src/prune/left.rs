@@ -147,7 +147,8 @@ impl Left {
                 }
                 let key = if there { keys.add(place).load() } else { kept };
                 let between = space.distance(near, neighbor::id(key));
-                let stays = there && !(alpha * between <= neighbor::distance(key));
+                let led_to = alpha * between <= neighbor::distance(key);
+                let stays = there && !led_to;
                 warp::sync_warp(warp::FULL_MASK);
                 others_end = self.others.store(others_end, place, stays && is_other);
                 settled_end = self.settled.store(settled_end, place, stays && !is_other);

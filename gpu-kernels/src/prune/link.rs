@@ -4,14 +4,11 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep};
 use super::layout::link_capacity;
-use super::sort::sort;
+use super::sort::{NO_CANDIDATE, sort};
 use super::space::Space;
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
 use crate::graph::NO_ROW;
 use crate::neighbor;
-
-/// Behind all candidates.
-const NO_CANDIDATE: u64 = u64::MAX;
 
 /// Prunes one list; one block a list.
 ///

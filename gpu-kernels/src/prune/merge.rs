@@ -4,14 +4,11 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep, warp_number, warps};
 use super::layout::merge_capacity;
-use super::sort::sort;
+use super::sort::{NO_CANDIDATE, sort};
 use super::space::Space;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::graph::NO_ROW;
 use crate::neighbor;
-
-/// Behind all candidates.
-const NO_CANDIDATE: u64 = u64::MAX;
 
 /// Appends the new edges of one target while there is room, else prunes old and new; one block a target.
 ///

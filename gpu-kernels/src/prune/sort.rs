@@ -2,6 +2,9 @@
 
 use cuda_std::prelude::*;
 
+/// The key of no candidate: behind all others.
+pub(super) const NO_CANDIDATE: u64 = u64::MAX;
+
 /// Sorts `len` keys, a power of two, bitonically. Whole block; a barrier behind it, if there is more than one key.
 ///
 /// # Safety

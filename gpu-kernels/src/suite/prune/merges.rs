@@ -1,0 +1,97 @@
+//! New edges in the rows of their targets.
+
+use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
+use rand::RngExt;
+
+use super::vertices::Vertices;
+use super::{ROW_BYTES, for_all_vertices};
+use crate::graph::NO_ROW;
+use crate::prune::{Merge, MergeArgs};
+use crate::{Buffer, Stream};
+
+/// New edges merged into rows that have room, that overflow, that know some of them, by more edges than count.
+///
+/// # Panics
+/// If anything is not as the twin has it, or the stream fails.
+pub fn merges_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(merges_agree(stream, seed));
+}
+
+fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    let mut rng = synthetic::rng(seed);
+    let mut vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
+    let targets: Vec<u32> = (0..8).collect();
+    let mut edges: Vec<(u32, Neighbor)> = Vec::new();
+    for &target in &targets {
+        let mut old = vertices.some(&mut rng, vertices.max_degree);
+        old.retain(|&id| id != target);
+        let settled = rng.random_range(0..=old.len());
+        old[..settled].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
+        vertices.links[target as usize * vertices.links_stride..][..old.len()].copy_from_slice(&old);
+        let sources = vertices.some(&mut rng, if target % 2 == 0 { 4 } else { vertices.len() });
+        let sources = sources.into_iter().filter(|&source| source != target);
+        edges.extend(sources.map(|source| (target, vertices.neighbor(target, source))));
+    }
+    edges.sort_unstable();
+    let groups: Vec<&[(u32, Neighbor)]> = edges.chunk_by(|a, b| a.0 == b.0).collect();
+    let mut distances = 0;
+    let expected: Vec<(u32, Vec<u32>)> = groups
+        .iter()
+        .map(|group| {
+            let target = group[0].0;
+            let row = &vertices.links[target as usize * vertices.links_stride..][..vertices.links_stride];
+            let old: Vec<u32> = row.iter().copied().take_while(|&id| id != NO_ROW).collect();
+            let new = group.iter().map(|edge| edge.1).filter(|source| !old.contains(&source.id().get()));
+            let new: Vec<Neighbor> = new.collect();
+            if old.len() + new.len() <= vertices.max_degree {
+                let new = new.iter().map(|source| source.id().get());
+                return (target, old.into_iter().chain(new).collect());
+            }
+            let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
+            let rising = old.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
+            let settled = rising.min(old.len());
+            old[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+            distances += old.len() as u64;
+            let (kept, some) = vertices.prune(new.into_iter().chain(old).collect());
+            distances += some;
+            (target, kept.iter().map(|neighbor| neighbor.id().get()).collect())
+        })
+        .collect();
+
+    // A group of edges that lead nowhere closes the list.
+    let mut begins: Vec<u32> = groups
+        .iter()
+        .scan(0, |begin, group| Some(std::mem::replace(begin, *begin + group.len() as u32)))
+        .collect();
+    begins.extend([edges.len() as u32, edges.len() as u32 + 2]);
+    let keys = edges.iter().map(|(target, source)| u64::from(*target) << 32 | source.to_bits() >> 32);
+    let keys = stream.upload(&keys.chain([u64::MAX; 2]).collect::<Vec<_>>()).unwrap();
+    let sources = edges.iter().map(|(_, source)| source.id().get());
+    let sources = stream.upload(&sources.chain([0; 2]).collect::<Vec<_>>()).unwrap();
+    let begins = stream.upload(&begins).unwrap();
+    let mut device = vertices.upload(stream);
+    let targets = groups.len() + 1;
+    let mut changed = stream.allocate(targets).unwrap();
+    let mut ids = stream.allocate(targets * vertices.links_stride).unwrap();
+    stream.fill(&mut ids, 0).unwrap();
+    let args = MergeArgs {
+        prune: vertices.args(&mut device),
+        keys: keys.input(),
+        sources: sources.input(),
+        begins: begins.input(),
+        vertices: changed.output(),
+        ids: ids.output(),
+        targets: targets as u32,
+    };
+    // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
+    unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };
+
+    let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
+    let (changed, ids) = (stream.download(&changed).unwrap(), stream.download(&ids).unwrap());
+    let rows = ids.chunks(vertices.links_stride);
+    for ((found, row), (target, ids)) in changed.iter().zip(rows).zip(expected) {
+        assert_eq!((*found, row), (target, &*vertices.padded(ids)), "{what}");
+    }
+    assert_eq!(changed[targets - 1], NO_ROW, "{what}");
+    assert_eq!(stream.download(&device.counters).unwrap(), [0, 0, distances, 0], "{what}");
+}

@@ -1,0 +1,26 @@
+//! Prunes against the rule as the paper writes it, on lists and one vertex after the other.
+
+mod links;
+mod merges;
+mod vertices;
+
+pub use links::links_agree_with_the_twin;
+pub use merges::merges_agree_with_the_twin;
+
+/// Bytes of rows: those of kernels of their own, longer ones than a warp reads at once, and others.
+const ROW_BYTES: [usize; 6] = [16, 80, 128, 192, 512, 1920];
+
+/// Calls `test` with vertices of every element, metric and length.
+macro_rules! for_all_vertices {
+    ($test:ident($stream:expr, $seed:expr)) => {
+        for metric in Metric::ALL {
+            for row_bytes in ROW_BYTES {
+                $test::<f32>($stream, $seed, metric, row_bytes);
+                $test::<f16>($stream, $seed, metric, row_bytes);
+                $test::<u8>($stream, $seed, metric, row_bytes);
+                $test::<i8>($stream, $seed, metric, row_bytes);
+            }
+        }
+    };
+}
+use for_all_vertices;

@@ -1,0 +1,170 @@
+//! Vertices to prune, and what becomes of them by the definition.
+
+use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
+
+use crate::distances::{Distances, Loads, Measure, TileWidth};
+use crate::graph::{Form, GraphArgs, NO_ROW};
+use crate::prune::{COUNTERS, PruneArgs};
+use crate::search::shape::shape;
+use crate::suite::{twin, vectors};
+use crate::{Buffer, In, Stream};
+
+/// Vertices, each with its row of links.
+pub(super) struct Vertices<T> {
+    pub(super) form: Form,
+    stride: usize,
+    rows: Vec<T>,
+    squared_norms: Vec<f32>,
+    pub(super) links_stride: usize,
+    pub(super) links: Vec<u32>,
+    pub(super) max_degree: usize,
+    alpha: f32,
+    pub(super) max_candidates: usize,
+}
+
+/// The arrays of [`Vertices`] on a device.
+pub(super) struct OnDevice<S: Stream, T: Element> {
+    rows: S::Buffer<T>,
+    squared_norms: S::Buffer<f32>,
+    pub(super) links: S::Buffer<u32>,
+    pub(super) counters: S::Buffer<u64>,
+}
+
+impl<T: Element> Vertices<T> {
+    /// Some vertices, of which a few have the same row, without links.
+    pub(super) fn new(rng: &mut impl Rng, metric: Metric, row_bytes: usize) -> Self {
+        let len = rng.random_range(20..70);
+        let stride = row_bytes / size_of::<T>();
+        let dimension = stride - rng.random_range(0..16 / size_of::<T>());
+        assert_eq!(padded_len::<T>(dimension), stride);
+        let mut rows = vectors::<T>(rng, len, dimension, 16.0);
+        rows.copy_within(..stride, 9 * stride);
+        rows.chunks_mut(stride).for_each(|row| row[0] = T::from_f32(row[0].to_f32() + 1.0));
+        let squared_norms = rows
+            .chunks(stride)
+            .map(|row| row.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>() as f32);
+        let max_degree = rng.random_range(1..12);
+        Self {
+            form: match (metric, T::EXACT) {
+                (Metric::L2, _) => Form::Plain,
+                (Metric::InnerProduct, _) => Form::Augmented,
+                (Metric::Cosine, false) => Form::Half,
+                (Metric::Cosine, true) => Form::Angle,
+            },
+            stride,
+            squared_norms: squared_norms.collect(),
+            rows,
+            links_stride: 32,
+            links: vec![NO_ROW; len * 32],
+            max_degree,
+            alpha: [1.0, 1.2][rng.random_range(0..2)],
+            max_candidates: rng.random_range(max_degree..40),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.squared_norms.len()
+    }
+
+    pub(super) fn row(&self, id: u32) -> &[T] {
+        &self.rows[id as usize * self.stride..][..self.stride]
+    }
+
+    /// The distance of two vertices, to the bit.
+    fn distance(&self, a: u32, b: u32) -> f32 {
+        let measure = if self.form == Form::Angle { Measure::Dot } else { Measure::SquaredL2 };
+        let lanes = shape((self.stride * size_of::<T>()) as u32).width;
+        let width =
+            TileWidth::ALL.into_iter().find(|width| width.lanes() == lanes).expect("a width of tiles");
+        let sum =
+            twin::distance(Distances::new(T::KIND, measure, Loads::Chunked, width), self.row(a), self.row(b));
+        let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
+        let extra = |norm: f32| (self.largest_squared_norm() - norm).max(0.0).sqrt();
+        match self.form {
+            Form::Plain => sum,
+            Form::Half => 0.5 * sum,
+            Form::Negated => -sum,
+            Form::Angle => 1.0 - sum / (one * other).sqrt(),
+            Form::Augmented => sum + (extra(one) - extra(other)).powi(2),
+        }
+    }
+
+    fn largest_squared_norm(&self) -> f32 {
+        self.squared_norms.iter().copied().fold(0.0, f32::max)
+    }
+
+    pub(super) fn neighbor(&self, of: u32, id: u32) -> Neighbor {
+        Neighbor::new(self.distance(of, id), VectorId::new(id))
+    }
+
+    /// Up to `most` distinct vertices, in any order.
+    pub(super) fn some(&self, rng: &mut impl Rng, most: usize) -> Vec<u32> {
+        let mut ids: Vec<u32> = (0..self.len() as u32).collect();
+        ids.shuffle(rng);
+        ids.truncate(rng.random_range(0..=most));
+        ids
+    }
+
+    /// Keep the first candidate, drop every other that it leads towards, and so on with those that are left; two that
+    /// were visited do not drop each other. Gives what is kept, and the distances that took.
+    pub(super) fn prune(&self, mut left: Vec<Neighbor>) -> (Vec<Neighbor>, u64) {
+        left.sort_unstable();
+        left.truncate(self.max_candidates);
+        let (mut kept, mut distances) = (Vec::new(), 0);
+        while !left.is_empty() {
+            let first = left.remove(0);
+            kept.push(first);
+            if kept.len() == self.max_degree {
+                break;
+            }
+            left.retain(|other| {
+                let settled = !first.is_unvisited() && !other.is_unvisited();
+                distances += u64::from(!settled);
+                settled || self.alpha * self.distance(first.id().get(), other.id().get()) > other.distance()
+            });
+        }
+        (kept, distances)
+    }
+
+    pub(super) fn upload<S: Stream>(&self, stream: &S) -> OnDevice<S, T> {
+        OnDevice {
+            rows: stream.upload(&self.rows).unwrap(),
+            squared_norms: stream.upload(&self.squared_norms).unwrap(),
+            links: stream.upload(&self.links).unwrap(),
+            counters: stream.upload(&[0; COUNTERS]).unwrap(),
+        }
+    }
+
+    pub(super) fn row_bytes(&self) -> u32 {
+        (self.stride * size_of::<T>()) as u32
+    }
+
+    pub(super) fn args<S: Stream>(&self, device: &mut OnDevice<S, T>) -> PruneArgs {
+        PruneArgs {
+            graph: GraphArgs {
+                rows: device.rows.input().cast(),
+                links: device.links.input(),
+                squared_norms: device.squared_norms.input(),
+                keys: In::NOWHERE,
+                starts: device.links.input(),
+                starts_len: 0,
+                row_bytes: self.row_bytes(),
+                links_stride: self.links_stride as u32,
+                largest_squared_norm: self.largest_squared_norm(),
+            },
+            form: self.form,
+            alpha: self.alpha,
+            max_degree: self.max_degree as u32,
+            max_candidates: self.max_candidates as u32,
+            counters: device.counters.output(),
+        }
+    }
+
+    /// A row as it is stored: filled up.
+    pub(super) fn padded(&self, mut ids: Vec<u32>) -> Vec<u32> {
+        ids.resize(self.links_stride, NO_ROW);
+        ids
+    }
+}
