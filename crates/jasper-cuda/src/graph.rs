@@ -153,7 +153,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Of the device.
-    pub(crate) fn read_links(
+    pub fn read_links(
         &self,
         stream: &S,
         pool: &ThreadPool,

@@ -8,7 +8,8 @@ use crate::{Context, Device};
 /// While it lives, memory that was given back stays with this process. Otherwise each wait for the device returns it to
 /// the driver, and work that allocates between waits pays for its memory anew, a millisecond or two for each hundred
 /// megabytes.
-pub(crate) struct KeptMemory {
+#[derive(Debug)]
+pub struct KeptMemory {
     context: Context,
     pool: CUmemoryPool,
 }
@@ -18,7 +19,7 @@ impl KeptMemory {
     ///
     /// # Errors
     /// What the driver says.
-    pub(crate) fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context) -> Result<Self> {
         let device = Device::raw(context.device().ordinal)?;
         let mut pool = std::ptr::null_mut();
         // SAFETY: `pool` is writable, and the device came from the driver.

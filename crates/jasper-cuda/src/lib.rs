@@ -31,7 +31,7 @@
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
 //! | [`link_on_device`], [`DeviceLinker`] | graphs built in device memory |
-//! | [`MemoryPlan`] | what a job takes, before it is begun |
+//! | [`MemoryPlan`], [`KeptMemory`] | what a job takes, before it is begun; what stays between its allocations |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
 //!
@@ -68,6 +68,7 @@ pub use event::Event;
 pub use gpu_kernels::search::MAX_BEAM_WIDTH;
 pub use graph::DeviceGraph;
 pub use jasper_driver::{Attempt, LoadError};
+pub use kept::KeptMemory;
 pub use knn::{KnnError, exact_knn};
 pub use measure::{copy_bandwidth, median_time};
 pub use module::Module;

@@ -1,0 +1,114 @@
+//! Where the time of a build on the GPU at hand goes, step by step: one line of JSON a set.
+//!
+//! ```sh
+//! cargo run --release -p jasper-cuda --example build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
+//! ```
+//!
+//! Each set is built twice: as ever, and with a wait behind each step of each batch, which tells the steps apart and
+//! costs some time itself.
+
+mod timed;
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use jasper_build::{
+    BuildReport, CpuExecutor, Exclusive, InsertError, Linker, Work, bulk_build_by, link_growing,
+};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
+use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Stream, link_on_device};
+use jasper_data::VectorFile;
+use jasper_graph::Graph;
+use serde_json::{Value, json};
+
+use timed::Timed;
+
+fn main() -> Result<()> {
+    let context = Context::open(0)?;
+    for set in std::env::args().skip(1) {
+        let (path, metric) = set.split_once(':').unwrap_or((&set, "l2"));
+        let rows = VectorFile::open(Path::new(path)).with_context(|| path.to_owned())?;
+        let metric = metric.parse()?;
+        println!(
+            "{}",
+            match rows.element() {
+                ElementKind::F32 => measure::<f32>(&context, path, &rows, metric)?,
+                ElementKind::F16 => measure::<f16>(&context, path, &rows, metric)?,
+                ElementKind::U8 => measure::<u8>(&context, path, &rows, metric)?,
+                ElementKind::I8 => measure::<i8>(&context, path, &rows, metric)?,
+            }
+        );
+    }
+    Ok(())
+}
+
+/// What is measured of one set.
+fn measure<T: Element>(context: &Context, set: &str, rows: &VectorFile, metric: Metric) -> Result<Value> {
+    let cpu = CpuExecutor::new(0)?;
+    let (mut before, mut linking) = (0.0, 0.0);
+    let begun = Instant::now();
+    let (graph, report) = build::<T>(&cpu, rows, metric, |graph, order, progress| {
+        before = begun.elapsed().as_secs_f64();
+        let work = link_on_device(context, cpu.pool(), graph, order, progress)?;
+        linking = begun.elapsed().as_secs_f64() - before;
+        Ok(work)
+    })?;
+    let all = begun.elapsed().as_secs_f64();
+    let degrees: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+    drop(graph);
+
+    let mut steps = Value::Null;
+    build::<T>(&cpu, rows, metric, |graph, order, progress| {
+        let (work, spent) = link_timed(context, &cpu, graph, order, progress)?;
+        steps = spent;
+        Ok(work)
+    })?;
+    let (vertices, Work { hops, distances, prune_distances }) = (rows.len() as f64, report.work);
+    Ok(json!({
+        "set": set, "element": T::KIND.name(), "metric": metric.name(), "rows": rows.len(),
+        "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
+        "seconds_before_linking": before, "seconds_linking": linking, "seconds_after": all - before - linking,
+        "mean_degree": degrees as f64 / vertices, "repaired": report.repaired,
+        "hops": hops, "distances": distances, "prune_distances": prune_distances,
+        "steps_with_waits": steps,
+    }))
+}
+
+/// A build that `link` links.
+fn build<T: Element>(
+    cpu: &CpuExecutor,
+    rows: &VectorFile,
+    metric: Metric,
+    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<Work, InsertError>,
+) -> Result<(Graph<T>, BuildReport), InsertError> {
+    bulk_build_by(cpu, link, rows, None, metric, BuildParams::default(), &mut silent)
+}
+
+/// What [`link_on_device`] does, and the seconds of each part.
+fn link_timed<T: Element>(
+    context: &Context,
+    cpu: &CpuExecutor,
+    graph: &mut Graph<T>,
+    order: &[VectorId],
+    progress: &mut ProgressFn<'_>,
+) -> Result<(Work, Value), InsertError> {
+    let stream = Stream::new(context).map_err(InsertError::device)?;
+    let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
+    let linker = Timed::new(DeviceLinker::new(stream.clone(), graph));
+    let begun = Instant::now();
+    let mut copy = cpu.pool().install(|| DeviceGraph::upload(&stream, graph)).map_err(InsertError::device)?;
+    stream.synchronize().map_err(InsertError::device)?;
+    let uploading = begun.elapsed().as_secs_f64();
+    let work = link_growing(&linker, &mut Exclusive(&mut copy), order, graph.params(), progress)?;
+    let begun = Instant::now();
+    copy.read_links(&stream, cpu.pool(), graph).map_err(InsertError::device)?;
+    let reading = begun.elapsed().as_secs_f64();
+    let mut steps = linker.spent();
+    steps["upload"] = uploading.into();
+    steps["read_links"] = reading.into();
+    Ok((work, steps))
+}
+
+/// The graph that a linker works on.
+type GraphOf<T> = <DeviceLinker<T> as Linker<T>>::Graph;

@@ -1,0 +1,77 @@
+//! A linker that waits behind each step, and remembers how long it took.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use jasper_build::{Linker, Work};
+use jasper_core::{Element, VectorId};
+use jasper_cuda::{DeviceLinker, Error};
+use serde_json::Value;
+
+use crate::GraphOf;
+
+/// A [`DeviceLinker`] by the clock.
+pub struct Timed<T> {
+    linker: DeviceLinker<T>,
+    spent: RefCell<BTreeMap<&'static str, f64>>,
+}
+
+impl<T: Element> Timed<T> {
+    /// Nothing is spent yet.
+    pub fn new(linker: DeviceLinker<T>) -> Self {
+        Self { linker, spent: RefCell::default() }
+    }
+
+    /// Seconds by step.
+    pub fn spent(&self) -> Value {
+        self.spent.borrow().iter().map(|(&step, &seconds)| (step.to_owned(), Value::from(seconds))).collect()
+    }
+
+    fn time<R>(&self, step: &'static str, work: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        let begun = Instant::now();
+        let result = work()?;
+        self.linker.stream().synchronize()?;
+        *self.spent.borrow_mut().entry(step).or_default() += begun.elapsed().as_secs_f64();
+        Ok(result)
+    }
+}
+
+impl<T: Element> Linker<T> for Timed<T> {
+    type Graph = GraphOf<T>;
+    type Error = Error;
+    type Candidates = <DeviceLinker<T> as Linker<T>>::Candidates;
+    type Links = <DeviceLinker<T> as Linker<T>>::Links;
+    type BackEdges = <DeviceLinker<T> as Linker<T>>::BackEdges;
+    type Updates = <DeviceLinker<T> as Linker<T>>::Updates;
+
+    const SEARCHED_AT_ONCE: usize = <DeviceLinker<T> as Linker<T>>::SEARCHED_AT_ONCE;
+
+    fn search(&self, graph: &GraphOf<T>, batch: &[VectorId]) -> Result<Self::Candidates, Error> {
+        self.time("search", || self.linker.search(graph, batch))
+    }
+
+    fn prune(&self, graph: &GraphOf<T>, candidates: Self::Candidates) -> Result<Self::Links, Error> {
+        self.time("prune", || self.linker.prune(graph, candidates))
+    }
+
+    fn publish_links(&self, graph: &mut GraphOf<T>, links: &Self::Links) -> Result<(), Error> {
+        self.time("publish_links", || self.linker.publish_links(graph, links))
+    }
+
+    fn turn_around(&self, links: &Self::Links) -> Result<Self::BackEdges, Error> {
+        self.time("turn_around", || self.linker.turn_around(links))
+    }
+
+    fn merge(
+        &self,
+        graph: &GraphOf<T>,
+        back_edges: &mut Self::BackEdges,
+    ) -> Result<Option<Self::Updates>, Error> {
+        self.time("merge", || self.linker.merge(graph, back_edges))
+    }
+
+    fn publish(&self, graph: &mut GraphOf<T>, updates: Self::Updates) -> Result<Work, Error> {
+        self.time("publish", || self.linker.publish(graph, updates))
+    }
+}
