@@ -3,8 +3,6 @@
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
-
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_KEY, WARP, fill_up, is_same, lanes_below, sorted};
