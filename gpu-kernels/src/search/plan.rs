@@ -101,6 +101,12 @@ impl Search {
         Self { element, measure, row_bytes: known.then_some(row_bytes), list, warps }
     }
 
+    /// The kernel whose frontier is in shared memory, whatever the beam width: to compare with.
+    #[must_use]
+    pub const fn in_shared_memory(self) -> Self {
+        Self { list: List::Wide, ..self }
+    }
+
     /// Every kernel of the family.
     pub fn all() -> impl Iterator<Item = Self> {
         let any = ElementKind::ALL

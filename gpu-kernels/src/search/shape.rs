@@ -24,7 +24,7 @@ impl Shape {
 /// whole rounds of up to 15 loads (search-kernel-study.md section 3.2).
 pub(crate) const fn shape(row_bytes: u32) -> Shape {
     let (width, steps, rows) = match row_bytes {
-        128 => (4, 2, 4),
+        128 => (8, 1, 8),
         192 => (4, 3, 4),
         256 => (8, 2, 4),
         384 => (8, 3, 4),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper_core::ElementKind;
+use jasper_core::{BuildParams, ElementKind};
 use jasper_cuda::{Context, Stream, copy_bandwidth};
 use serde_json::json;
 
@@ -29,6 +29,8 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Where graphs are built.
     pub builder: Builder,
+    /// How graphs are built.
+    pub params: BuildParams,
     /// Elements to measure; all that a set can be held in, if none.
     pub elements: Vec<ElementKind>,
     /// Seconds after which nothing new is begun.

@@ -29,7 +29,7 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use jasper_core::{Element, ElementKind, f16};
+use jasper_core::{BuildParams, Element, ElementKind, f16};
 use jasper_graph::Graph;
 
 use bench::{Bench, Builder, Options};
@@ -44,6 +44,7 @@ usage: search PART.. [OPTION..] SET..
   --cache FOLDER     keep index files here, and take those that are here already
   --build cpu|cuda   where graphs are built; cpu, if not given
   --elements f16,..  measure only these; sets of f32 are measured as f16 and f32
+  --alpha ALPHA      build graphs with this slack, and not the usual one
   --budget SECONDS   begin nothing new after so long; 600, if not given";
 
 /// Parts of the program.
@@ -132,7 +133,7 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
 
 fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
     let device = (bench.options.builder == Builder::Cuda).then(|| bench.stream.context());
-    set.graph(bench.options.cache.as_deref(), |set| set.build(device, &bench.clock))
+    set.graph(bench.options.cache.as_deref(), |set| set.build(device, bench.options.params, &bench.clock))
 }
 
 fn run_all<T: Element>(
@@ -160,6 +161,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         data: PathBuf::from("."),
         cache: None,
         builder: Builder::Cpu,
+        params: BuildParams::default(),
         elements: Vec::new(),
         budget: 600.0,
     };
@@ -171,6 +173,14 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--build" => {
                 let name = value()?;
                 options.builder = Builder::of(&name).with_context(|| format!("no such builder: {name}"))?;
+            }
+            "--alpha" => {
+                let alpha = value()?.parse().context("--alpha takes a number")?;
+                options.params = BuildParams::builder().alpha(alpha).build()?;
+            }
+            "--build-beam" => {
+                let width = value()?.parse().context("--build-beam takes a number")?;
+                options.params = BuildParams::builder().alpha(options.params.alpha()).build_beam_width(width).build()?;
             }
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
             "--elements" => options.elements = elements(&value()?)?,

@@ -35,6 +35,8 @@ enum Kind {
     Library,
     /// The library's for the widest beam that variants take, so that the two differ in one thing.
     BesideVariants,
+    /// The library's, but for the frontier: in shared memory at every beam width.
+    InSharedMemory,
     /// One that differs.
     Variant(Variant),
 }
@@ -46,7 +48,7 @@ impl Row {
 
     /// Whether its kernel takes a beam.
     fn takes(&self, beam_width: u32) -> bool {
-        matches!(self.kernel, Kind::Library) || beam_width <= Variant::MOST_ENTRIES
+        matches!(self.kernel, Kind::Library | Kind::InSharedMemory) || beam_width <= Variant::MOST_ENTRIES
     }
 }
 
@@ -60,7 +62,9 @@ fn of_launches() -> Vec<Row> {
     let expansions = [1, 2, 4].map(|expansions| {
         Row::new("expansions a step", expansions, TunedLaunch { expansions, ..SOLO }, Kind::Library)
     });
-    filters.into_iter().chain(expansions).collect()
+    let frontiers = [("registers", Kind::Library), ("shared memory", Kind::InSharedMemory)]
+        .map(|(name, kernel)| Row::new("frontier", name, SOLO, kernel));
+    filters.into_iter().chain(expansions).chain(frontiers).collect()
 }
 
 /// The tables of rows that there are variants for: blocks, loads and tiles; then each choice of the kernel undone alone.
@@ -118,6 +122,9 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
             let widest = Setting { beam_width: Variant::MOST_ENTRIES, ..setting };
             let point = match &row.kernel {
                 Kind::Library => card.measure(&card.kernel(setting), set, setting, QUERIES)?,
+                Kind::InSharedMemory => {
+                    card.measure(&card.kernel(setting).in_shared_memory(), set, setting, QUERIES)?
+                }
                 Kind::BesideVariants => card.measure(&card.kernel(widest), set, setting, QUERIES)?,
                 Kind::Variant(variant) => card.measure(variant, set, setting, QUERIES)?,
             };

@@ -89,10 +89,15 @@ impl Set {
 
     /// Builds the graph, on all processors or, if there is one, on a device; until time is over. Prints how long that
     /// took.
-    pub fn build<T: Element>(&self, device: Option<&Context>, clock: &Clock) -> Result<Graph<T>> {
+    pub fn build<T: Element>(
+        &self,
+        device: Option<&Context>,
+        params: BuildParams,
+        clock: &Clock,
+    ) -> Result<Graph<T>> {
         let executor = CpuExecutor::new(0)?;
         let begun = Instant::now();
-        let (base, metric, params) = (&self.base, self.metric(), BuildParams::default());
+        let (base, metric) = (&self.base, self.metric());
         let mut progress =
             |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         let (graph, report) = match device {
