@@ -71,7 +71,7 @@ entries! {
     I8 SquaredL2 0 5: link_i8_l2 merge_i8_l2;
     U8 Dot 0 5: link_u8_dot merge_u8_dot;
     I8 Dot 0 5: link_i8_dot merge_i8_dot;
-    U8 SquaredL2 128 6: link_u8_l2_b128 merge_u8_l2_b128;
+    U8 SquaredL2 128 5: link_u8_l2_b128 merge_u8_l2_b128;
     F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192;
     F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920;
     F16 SquaredL2 3072 6: link_f16_l2_b3072 merge_f16_l2_b3072;
