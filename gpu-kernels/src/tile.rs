@@ -26,6 +26,12 @@ pub(crate) trait Read<E: Coordinates>: 'static {
     /// `p` leads to a unit in global memory that nobody writes meanwhile.
     unsafe fn row(p: *const u8) -> Self::Unit;
 
+    /// A unit of a query, which other rows need as well.
+    ///
+    /// # Safety
+    /// As for [`Self::row`].
+    unsafe fn query(p: *const u8) -> Self::Unit;
+
     /// A unit of a query that was copied to shared memory.
     ///
     /// # Safety
@@ -61,6 +67,12 @@ impl<E: Coordinates> Read<E> for Tiled {
     }
 
     #[inline(always)]
+    unsafe fn query(p: *const u8) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { <Self as Read<E>>::row(p) }
+    }
+
+    #[inline(always)]
     unsafe fn shared(at: Shared<u8>) -> u32 {
         // SAFETY: the caller's promise.
         unsafe {
@@ -89,6 +101,12 @@ macro_rules! chunks {
             unsafe fn row(p: *const u8) -> [u32; 4] {
                 // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, and so do their chunks.
                 unsafe { $load(p.cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn query(p: *const u8) -> [u32; 4] {
+                // SAFETY: the caller's promise; queries lie like rows.
+                unsafe { global::load_readonly(p.cast()) }
             }
 
             #[inline(always)]
@@ -147,12 +165,6 @@ where
     #[inline(always)]
     pub(crate) fn lane() -> u32 {
         warp::lane_id() % WIDTH
-    }
-
-    /// The number of this lane's tile in the warp.
-    #[inline(always)]
-    pub(crate) fn number() -> u32 {
-        warp::lane_id() / WIDTH
     }
 
     /// Where this lane's unit of a step begins. In the last steps it may be another lane's, which [`Self::keep`] drops.

@@ -153,12 +153,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Of the device.
-    pub fn read_links(
-        &self,
-        stream: &S,
-        pool: &ThreadPool,
-        graph: &mut Graph<T>,
-    ) -> Result<(), S::Error> {
+    pub fn read_links(&self, stream: &S, pool: &ThreadPool, graph: &mut Graph<T>) -> Result<(), S::Error> {
         let (links, stride, max_degree) =
             (stream.download(&self.links)?, self.links_stride, graph.params().max_degree());
         let mut links = &*links;

@@ -160,7 +160,7 @@ fn queries_on_the_device_are_searched_there() {
     for deleted in [0, 2000] {
         (0..deleted).for_each(|key| both.graph.delete_key(key).unwrap());
         both = Both::of(&context, both.cpu, both.graph);
-        let (half, few) = (|key: Key| key % 2 == 0, |key: Key| key % 500 == 0);
+        let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
         let team = TunedLaunch { warps: 8, expansions: 1, filter_slots: 512 };
         let filtered = [&half as &(dyn Fn(Key) -> bool + Sync), &few]

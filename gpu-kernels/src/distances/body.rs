@@ -8,6 +8,7 @@ use cuda_std::prelude::*;
 
 use super::{BLOCK, DistanceArgs, IDS_A_WARP, NO_ROW, WARP};
 use crate::coordinates::{Coordinates, Term};
+use crate::tile::{Read, Tile};
 
 /// Loads that a lane has in flight.
 const LOADS_IN_FLIGHT: usize = 8;
@@ -33,91 +34,6 @@ pub(super) const fn steps_in_flight(units: u32, width: u32) -> usize {
 pub(super) const fn rows_in_flight(units: u32, width: u32) -> usize {
     let rows = LOADS_IN_FLIGHT / steps_in_flight(units, width);
     if rows < width as usize { rows } else { width as usize }
-}
-
-/// How a row is cut into *units*, each one load of one lane.
-pub(super) trait Read<E: Coordinates> {
-    /// Bytes of a unit.
-    const BYTES: u32;
-    /// A unit in registers.
-    type Unit: Copy;
-    /// One that adds nothing.
-    const ZERO: Self::Unit;
-
-    /// A unit of a row, which will not be needed again soon.
-    ///
-    /// # Safety
-    /// `p` leads to a unit in global memory that nobody writes meanwhile.
-    unsafe fn row(p: *const u8) -> Self::Unit;
-
-    /// A unit of a query, which other rows need as well.
-    ///
-    /// # Safety
-    /// As for [`Self::row`].
-    unsafe fn query(p: *const u8) -> Self::Unit;
-
-    /// `sum` and what a unit of the query and one of a row add to it.
-    fn add<T: Term>(sum: E::Sum, query: Self::Unit, row: Self::Unit) -> E::Sum;
-}
-
-/// One coordinate a unit.
-pub(super) struct Tiled;
-/// Sixteen bytes a unit.
-pub(super) struct Chunked;
-
-impl<E: Coordinates> Read<E> for Tiled {
-    const BYTES: u32 = E::BYTES;
-    type Unit = u32;
-    const ZERO: u32 = 0;
-
-    #[inline(always)]
-    unsafe fn row(p: *const u8) -> u32 {
-        // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, so units lie at multiples of their size.
-        unsafe {
-            match E::BYTES {
-                4 => global::load_readonly(p.cast::<u32>()),
-                2 => global::load_readonly(p.cast::<u16>()).into(),
-                _ => global::load_readonly(p).into(),
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn query(p: *const u8) -> u32 {
-        // SAFETY: the caller's promise.
-        unsafe { <Self as Read<E>>::row(p) }
-    }
-
-    #[inline(always)]
-    fn add<T: Term>(sum: E::Sum, query: u32, row: u32) -> E::Sum {
-        T::add::<E>(sum, query, row)
-    }
-}
-
-impl<E: Coordinates> Read<E> for Chunked {
-    const BYTES: u32 = 16;
-    type Unit = [u32; 4];
-    const ZERO: [u32; 4] = [0; 4];
-
-    #[inline(always)]
-    unsafe fn row(p: *const u8) -> [u32; 4] {
-        // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, and so do their chunks.
-        unsafe { global::load_streaming(p.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn query(p: *const u8) -> [u32; 4] {
-        // SAFETY: the caller's promise; queries lie like rows.
-        unsafe { global::load_readonly(p.cast()) }
-    }
-
-    #[inline(always)]
-    fn add<T: Term>(mut sum: E::Sum, query: [u32; 4], row: [u32; 4]) -> E::Sum {
-        for word in 0..4 {
-            sum = T::add::<E>(sum, query[word], row[word]);
-        }
-        sum
-    }
 }
 
 /// Up to [`IDS_A_WARP`] ids of one query: where they lie in `ids` and `distances`.
@@ -174,29 +90,20 @@ pub(super) unsafe fn distances<
     args: DistanceArgs,
 ) {
     let Some(piece) = Piece::of_this_warp(&args) else { return };
-    let units = if UNITS == 0 { args.row_bytes / R::BYTES } else { UNITS };
-    let row_bytes = (units * R::BYTES) as usize;
-    // A short row of known length is one round of steps: its query stays in registers.
-    let one_round = UNITS != 0 && UNITS.div_ceil(WIDTH) as usize == STEPS;
-    let lane = warp::lane_id() % WIDTH;
-    let tile = warp::lane_id() / WIDTH;
-    // Unit of this lane in a step, and whether the row has it: the last steps may end behind it.
-    let unit = |step: u32| step * WIDTH + lane;
-    let inside = |step: u32| UNITS.is_multiple_of(WIDTH) && UNITS != 0 || unit(step) < units;
-    let offset = |step: u32| (unit(step).min(units - 1) * R::BYTES) as usize;
-    let keep = |value, step| if inside(step) { value } else { R::ZERO };
+    let tile = Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::new(args.row_bytes);
+    let (lane, number) = (warp::lane_id() % WIDTH, warp::lane_id() / WIDTH);
 
     // SAFETY: ids name rows, steps stay within a row, results lie beside the ids; every collective is reached by the
     // whole warp, whose piece and loops have the same bounds in every lane.
     unsafe {
         let query = |step: u32| {
-            let p = args.queries.at(piece.query as usize * row_bytes + offset(step));
-            keep(R::query(p), step)
+            let at = piece.query as usize * tile.row_bytes() + tile.offset(step) as usize;
+            tile.keep(R::query(args.queries.at(at)), step)
         };
-        let mut wanted = [R::ZERO; STEPS];
-        if one_round {
+        let mut kept = [R::ZERO; STEPS];
+        if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
             for s in 0..STEPS {
-                wanted[s] = query(s as u32);
+                kept[s] = query(s as u32);
             }
         }
         let batch = WARP / WIDTH * ROWS as u32;
@@ -207,42 +114,27 @@ pub(super) unsafe fn distances<
             let ids = next;
             next = piece.id(&args, first + batch + warp::lane_id());
             let mut id = [NO_ROW; ROWS];
-            let mut row = [args.rows.at(0); ROWS];
+            let mut row = [args.rows; ROWS];
             for r in 0..ROWS {
-                id[r] = warp::warp_shuffle_idx(warp::FULL_MASK, ids, tile * ROWS as u32 + r as u32, WARP).0;
+                id[r] = warp::warp_shuffle_idx(warp::FULL_MASK, ids, number * ROWS as u32 + r as u32, WARP).0;
                 let place = if id[r] == NO_ROW { 0 } else { id[r] as usize };
-                row[r] = args.rows.at(place * row_bytes);
+                row[r] = args.rows.from(place * tile.row_bytes());
             }
-            let mut sum = [E::ZERO; ROWS];
-            let mut step = 0;
-            while step * WIDTH < units {
-                let mut read = [[R::ZERO; STEPS]; ROWS];
-                for r in 0..ROWS {
-                    for s in 0..STEPS {
-                        read[r][s] = R::row(row[r].wrapping_add(offset(step + s as u32)));
-                    }
+            let sums = tile.sums(row, |step| {
+                if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND {
+                    kept[step as usize]
+                } else {
+                    query(step)
                 }
-                if !one_round {
-                    for s in 0..STEPS {
-                        wanted[s] = query(step + s as u32);
-                    }
-                }
-                for r in 0..ROWS {
-                    for s in 0..STEPS {
-                        sum[r] = R::add::<T>(sum[r], wanted[s], keep(read[r][s], step + s as u32));
-                    }
-                }
-                step += STEPS as u32;
-            }
+            });
             // Lane r of a tile writes the result of its row r.
             let mut result = f32::INFINITY;
             for r in 0..ROWS {
-                let total = E::to_f32(warp::warp_sum(warp::FULL_MASK, sum[r], WIDTH));
                 if lane == r as u32 && id[r] != NO_ROW {
-                    result = total;
+                    result = E::to_f32(sums[r]);
                 }
             }
-            let place = first + tile * ROWS as u32 + lane;
+            let place = first + number * ROWS as u32 + lane;
             if lane < ROWS as u32 && place < piece.len {
                 global::store(args.distances.at(piece.begin + place as usize), result);
             }

@@ -3,8 +3,10 @@
 use cuda_std::prelude::*;
 
 use super::DistanceArgs;
-use super::body::{Chunked, Read, Tiled, distances, rows_in_flight, steps_in_flight};
+use super::body::{distances, rows_in_flight, steps_in_flight};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+// Rows are read once, and leave the first-level cache to others.
+use crate::tile::{Read, Streamed as Chunked, Tiled};
 
 macro_rules! entries {
     ($($element:ident $term:ident $loads:ident $bytes:literal: $($name:ident $width:literal),*;)*) => {

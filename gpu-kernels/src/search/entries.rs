@@ -93,7 +93,7 @@ entries! {
     U8 SquaredL2 128: search_u8_l2_b128_r1 32, search_u8_l2_b128_r2 24, search_u8_l2_b128_r4 20,
         search_u8_l2_b128_wide 20, search_u8_l2_b128_r4_t8, search_u8_l2_b128_wide_t8;
     F16 SquaredL2 192: search_f16_l2_b192_r1 20, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
-        search_f16_l2_b192_wide 20, search_f16_l2_b192_r4_t8, search_f16_l2_b192_wide_t8;
+        search_f16_l2_b192_wide 16, search_f16_l2_b192_r4_t8, search_f16_l2_b192_wide_t8;
     F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16,
         search_f16_l2_b1920_wide 20, search_f16_l2_b1920_r4_t8, search_f16_l2_b1920_wide_t8;
     F16 SquaredL2 3072: search_f16_l2_b3072_r1 16, search_f16_l2_b3072_r2 16, search_f16_l2_b3072_r4 16,

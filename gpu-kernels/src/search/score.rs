@@ -78,7 +78,7 @@ where
         unsafe {
             if Self::KEEPS_QUERY {
                 for s in 0..STEPS {
-                    own[s] = tile.keep(R::row(query.at(tile.offset(s as u32) as usize)), s as u32);
+                    own[s] = tile.keep(R::query(query.at(tile.offset(s as u32) as usize)), s as u32);
                 }
             } else {
                 let mut at = thread * 16;

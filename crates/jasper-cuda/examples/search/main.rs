@@ -180,7 +180,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             }
             "--build-beam" => {
                 let width = value()?.parse().context("--build-beam takes a number")?;
-                options.params = BuildParams::builder().alpha(options.params.alpha()).build_beam_width(width).build()?;
+                options.params =
+                    BuildParams::builder().alpha(options.params.alpha()).build_beam_width(width).build()?;
             }
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
             "--elements" => options.elements = elements(&value()?)?,

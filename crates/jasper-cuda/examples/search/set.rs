@@ -179,11 +179,14 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let build = |set: &Set| set.build::<f32>(None, &Clock::new(60.0));
+        let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), &Clock::new(60.0));
         let built = set.graph(Some(&cache), build).unwrap();
         let opened = set.graph::<f32>(Some(&cache), |_| bail!("there is a file")).unwrap();
         assert_eq!((built.live(), opened.live(), opened.params().max_degree()), (1000, 1000, 64));
-        assert!(set.build::<f32>(None, &Clock::new(0.0)).is_err(), "a build stops when time is over");
+        assert!(
+            set.build::<f32>(None, BuildParams::default(), &Clock::new(0.0)).is_err(),
+            "a build stops when time is over"
+        );
         assert!(Set::open(folder.path(), "none-1k").is_err());
     }
 
@@ -191,7 +194,7 @@ mod tests {
     fn another_element_keeps_the_edges() {
         let folder = files();
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
-        let graph = set.build::<f32>(None, &Clock::new(60.0)).unwrap();
+        let graph = set.build::<f32>(None, BuildParams::default(), &Clock::new(60.0)).unwrap();
         let halves = converted::<f16>(&graph).unwrap();
         assert!(halves.check_structure().is_sound());
         assert_eq!(halves.start_points(), graph.start_points());
