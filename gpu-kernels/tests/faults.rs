@@ -24,7 +24,7 @@ fn a_row_behind_the_last_is_told_with_its_place() {
     let kernel = Distances::new(ElementKind::U8, Measure::SquaredL2, Loads::Chunked, TileWidth::Four);
     // SAFETY: one id names no row, which the emulator finds before it reads there.
     let fault = unsafe { stream.launch(&kernel, args) }.unwrap_err().to_string();
-    for part in ["distances_u8_l2_chunked_w4", "distances/body.rs", "[u8; 128]", "out of bounds"] {
+    for part in ["distances_u8_l2_chunked_w4", "src/tile.rs", "[u8; 128]", "out of bounds"] {
         assert!(fault.contains(part), "{fault}");
     }
 }
