@@ -180,7 +180,8 @@ impl<'a> IndexBuilder<'a> {
         Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?) })
     }
 
-    /// What a build of `rows` vectors of `dimension` coordinates will take, before it is begun.
+    /// What a build of `rows` vectors of `dimension` coordinates will take of host memory, before it is begun. What
+    /// a CUDA device has no room for is refused when the build comes to it, with numbers.
     ///
     /// # Errors
     /// [`BuildError`] for parameters out of bounds.

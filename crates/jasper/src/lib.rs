@@ -62,7 +62,7 @@
 //! | --- | --- |
 //! | [`Index`], [`IndexBuilder`] | building, searching, changing, saving |
 //! | [`SharedIndex`] | the same from many threads |
-//! | [`DeviceIndex`], [`Device`] | searching on a GPU |
+//! | [`DeviceIndex`], [`Device`] | searching on a GPU; [`IndexBuilder::device`] builds there |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryEstimate`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
@@ -71,8 +71,9 @@
 //!
 //! # Features
 //!
-//! `cuda` (off by default) searches on CUDA devices, and brings in the module `cuda`. Nothing of CUDA is needed to build
-//! it, or to start a program that has it.
+//! `cuda` (off by default) builds and searches on CUDA devices, and brings in the module `cuda`. Nothing of CUDA is
+//! needed to compile it, or to start a program that has it; but set `DOCS_RS=1` when compiling, or build scripts of
+//! dependencies look for a toolkit.
 //!
 //! Rust 1.95 or later. All public types are `Send` and `Sync`.
 
