@@ -41,7 +41,7 @@ pub struct Args {
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Where to build: auto, cpu, cuda or cuda:N
+    /// Where to build: auto, cpu, cuda or cuda:N; auto is the cpu, whose graph is the same on every machine
     #[arg(long, default_value_t = Device::Auto)]
     device: Device,
     /// A key for each row: text of one number a line, or npy of u64; the row numbers if not given
@@ -64,6 +64,7 @@ struct Report {
     alpha: f32,
     seed: u64,
     threads: usize,
+    /// Where it was built: cpu or cuda:N.
     device: String,
     mean_degree: f64,
     /// Rows that share the vertex of an identical one.
@@ -129,7 +130,11 @@ impl Args {
             alpha: index.params().alpha(),
             seed: index.params().seed(),
             threads: machine::threads(self.threads),
-            device: self.device.to_string(),
+            device: match self.device {
+                Device::Auto => Device::Cpu,
+                device => device,
+            }
+            .to_string(),
             mean_degree: index.stats().mean_degree,
             identical: report.identical,
             repaired: report.repaired,
@@ -149,12 +154,14 @@ impl Args {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dimension, element, metric, threads, mean_degree, identical, .. } = self;
+        let Self { dimension, element, metric, mean_degree, identical, .. } = self;
+        let is_cpu = self.device == Device::Cpu.to_string();
+        let place = if is_cpu { format!("{} threads", self.threads) } else { self.device.clone() };
         let (points, seconds) = (human::count(self.points), human::seconds(self.seconds));
         let rate = human::rate(self.vectors_per_second);
         writeln!(
             f,
-            "built    {points} vectors of {dimension} {element}, {metric}, in {seconds} on {threads} threads: {rate} a second"
+            "built    {points} vectors of {dimension} {element}, {metric}, in {seconds} on {place}: {rate} a second"
         )?;
         writeln!(
             f,
