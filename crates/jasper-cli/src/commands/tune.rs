@@ -85,8 +85,8 @@ impl Args {
     fn tune<T: Element>(self, screen: Screen) -> Result<Report> {
         let Place { threads, device } = self.place;
         let mut index = open_index::<T>(&self.index, threads, screen)?;
-        if device == Device::Cpu {
-            // As it will be searched.
+        if !matches!(device, Device::Cuda(_)) {
+            // As a processor will search it, which auto may come to.
             index.sketch()?;
         }
         let given = match (&self.queries, &self.truth) {

@@ -170,6 +170,8 @@ impl<T: Element> Index<T> {
         if !(goal.recall > 0.0 && goal.recall <= 1.0) {
             return Err(TuneError::Recall(goal.recall));
         }
+        // A sample's neighbours take longer to find than this.
+        device.find()?;
         self.graph.begin();
         let found = self.hold_out_and_tune(device, goal, queries, progress);
         // Rows that were held out lead on again.
