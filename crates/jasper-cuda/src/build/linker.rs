@@ -100,6 +100,10 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
     const SEARCHED_AT_ONCE: usize = SEARCHED_AT_ONCE;
 
     fn search(&self, graph: &DeviceGraph<T, S>, batch: &[VectorId]) -> Result<Candidates<S>, S::Error> {
+        assert!(
+            batch.iter().all(|vertex| vertex.index() < graph.slots()),
+            "a batch is of slots of the graph"
+        );
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
         let most = most_candidates(beam_width);
         let launch = suited(batch.len(), stream.multiprocessors());
@@ -131,8 +135,8 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             beam_width as u32,
             launch.warps,
         );
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
-        // slots of the graph.
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch
+        // holds slots of the graph, as asserted.
         unsafe { stream.launch(&kernel, args)? };
         Ok(Candidates { batch, keys, work, most })
     }
