@@ -130,7 +130,8 @@ impl<T: Element> Searcher<T> {
     /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
     /// which made the arrays.
     ///
-    /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers.
+    /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
+    /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
     ///
     /// # Errors
     /// [`SearchError`].
