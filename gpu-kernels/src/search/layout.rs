@@ -24,6 +24,7 @@ pub(super) struct Needs {
 
 /// Where the parts begin, in bytes; each at a multiple of its elements' size.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "kernels alone ask what lies where"))]
 pub(super) struct Layout {
     /// `[row_bytes]`
     pub(super) query: u32,

@@ -8,6 +8,7 @@ pub(crate) struct Shape {
     pub(crate) rows: usize,
 }
 
+#[cfg(feature = "kernels")]
 impl Shape {
     /// The same for teams of several warps, of which a multiprocessor holds few: their registers have room for twice the
     /// rows, where a warp has as many to score.
