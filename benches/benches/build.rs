@@ -16,7 +16,7 @@ use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use jasper::synthetic::Clusters;
 use jasper::{Index, Key, MatrixView, Metric};
-use jasper_build::{CpuExecutor, Executor, Lists};
+use jasper_build::{CpuExecutor, Linker, Links};
 use jasper_core::VectorId;
 use jasper_graph::Graph;
 
@@ -63,19 +63,20 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let (graph, mut pruned) = (open(), open());
     let executor = CpuExecutor::new(0).expect("a process may start threads");
     let batch: Vec<VectorId> = graph.live_slots().take(PRUNED).collect();
-    let links = executor.prune(&graph, executor.search(&graph, &batch), false);
+    let search = || {
+        let Ok(candidates) = Linker::<f32>::search(&executor, &graph, &batch);
+        candidates
+    };
+    let prune = |candidates| {
+        let Ok(links) = Linker::<f32>::prune(&executor, &graph, candidates);
+        links
+    };
+    let links = prune(search());
     assert!(links.identical().is_empty() && links.work().prune_distances > 0);
-    executor.publish_links(&mut pruned, &links);
+    let Ok(()) = Linker::<f32>::publish_links(&executor, &mut pruned, &links);
     batch.iter().for_each(|&vertex| check_row(&pruned, vertex));
 
-    group.bench_function("prune", |bencher| {
-        let candidates = || executor.search(&graph, &batch);
-        bencher.iter_batched(
-            candidates,
-            |found| executor.prune(&graph, found, false),
-            BatchSize::PerIteration,
-        );
-    });
+    group.bench_function("prune", |bencher| bencher.iter_batched(search, prune, BatchSize::PerIteration));
 }
 
 /// Checks the rule of the prune: neighbours rise, and none leads towards a later one.
