@@ -106,7 +106,7 @@ variants! {
     F32 3840:
         tiled search_f32_b3840_tiled8 8 14, search_f32_b3840_tiled32 32 14;
         chunked search_f32_b3840_chunked2 2 14, search_f32_b3840_chunked4 4 14,
-            search_f32_b3840_chunked8 8 14, search_f32_b3840_chunked16 16 14,
+            search_f32_b3840_chunked8 8 14, search_f32_b3840_chunked16 16 12,
             search_f32_b3840_chunked32 32 14;
         queries search_f32_b3840_q2 64 7, search_f32_b3840_q4 128 4, search_f32_b3840_q8 256 2;
         warps search_f32_b3840_t2 64, search_f32_b3840_t4 128;
