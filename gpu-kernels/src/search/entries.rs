@@ -92,7 +92,7 @@ entries! {
         search_i8_dot_wide 16, search_i8_dot_r4_t8, search_i8_dot_wide_t8;
     U8 SquaredL2 128: search_u8_l2_b128_r1 24, search_u8_l2_b128_r2 24, search_u8_l2_b128_r4 20,
         search_u8_l2_b128_wide 20, search_u8_l2_b128_r4_t8, search_u8_l2_b128_wide_t8;
-    F16 SquaredL2 192: search_f16_l2_b192_r1 18, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
+    F16 SquaredL2 192: search_f16_l2_b192_r1 16, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
         search_f16_l2_b192_wide 16, search_f16_l2_b192_r4_t8, search_f16_l2_b192_wide_t8;
     F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16,
         search_f16_l2_b1920_wide 20, search_f16_l2_b1920_r4_t8, search_f16_l2_b1920_wide_t8;
