@@ -10,6 +10,7 @@ use cuda_std::prelude::*;
 
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
+use crate::search::shape::stays_in_registers;
 
 /// How a row is cut into *units*, each one load of one lane.
 pub(crate) trait Read<E: Coordinates>: 'static {
@@ -146,6 +147,26 @@ where
 {
     /// Whether a row is one round of steps: its query can stay in registers.
     pub(crate) const ONE_ROUND: bool = UNITS != 0 && UNITS.div_ceil(WIDTH) as usize == STEPS;
+
+    /// Whether the row that others are compared with stays in registers.
+    pub(crate) const KEEPS: bool = stays_in_registers(UNITS, WIDTH, STEPS);
+
+    /// This lane's units of a row that stays in registers; zeros of any other.
+    ///
+    /// # Safety
+    /// The row is that long, at a multiple of 16 in global memory that nobody writes meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn kept(&self, row: In<u8>) -> [R::Unit; STEPS] {
+        let mut own = [R::ZERO; STEPS];
+        if Self::KEEPS {
+            for s in 0..STEPS {
+                let at = self.offset(s as u32) as usize;
+                // SAFETY: within the row.
+                own[s] = self.keep(unsafe { R::query(row.at(at)) }, s as u32);
+            }
+        }
+        own
+    }
 
     /// Tiles for rows of `row_bytes`, which are those of `UNITS` if it says them.
     #[inline(always)]

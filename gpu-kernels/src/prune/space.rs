@@ -62,9 +62,6 @@ where
     T: Term,
     R: Read<E>,
 {
-    /// Whether the row that others are compared with stays in registers: longer ones would take those of loads in flight.
-    const IN_REGISTERS: bool = Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND && STEPS <= 4;
-
     #[inline(always)]
     fn row(&self, id: u32) -> In<u8> {
         self.rows.from(id as usize * self.tile.row_bytes())
@@ -117,23 +114,15 @@ where
     #[inline(always)]
     unsafe fn near(&self, id: u32) -> Self::Near {
         let row = self.row(id);
-        let mut own = [R::ZERO; STEPS];
-        if Self::IN_REGISTERS {
-            for s in 0..STEPS {
-                let at = self.tile.offset(s as u32) as usize;
-                // SAFETY: within the row.
-                own[s] = self.tile.keep(unsafe { R::row(row.at(at)) }, s as u32);
-            }
-        }
         // SAFETY: the caller's promise.
-        Row { row, own, squared_norm: unsafe { self.squared_norm(id) } }
+        unsafe { Row { row, own: self.tile.kept(row), squared_norm: self.squared_norm(id) } }
     }
 
     #[inline(always)]
     unsafe fn distance(&self, near: &Self::Near, id: u32) -> f32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let unit = |step: u32| {
-            if Self::IN_REGISTERS {
+            if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::KEEPS {
                 return near.own[step as usize];
             }
             // SAFETY: within the row.

@@ -8,7 +8,6 @@ use cuda_std::prelude::*;
 
 use super::SearchArgs;
 use super::frontier::{NO_KEY, WARP};
-use super::shape::FEW_STEPS;
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::Form;
@@ -73,14 +72,10 @@ where
             unsafe { global::load_readonly(args.query_rows.at(number as usize)) }
         };
         let query = args.queries.from(row as usize * tile.row_bytes());
-        let mut own = [R::ZERO; STEPS];
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
-            if Self::KEEPS_QUERY {
-                for s in 0..STEPS {
-                    own[s] = tile.keep(R::query(query.at(tile.offset(s as u32) as usize)), s as u32);
-                }
-            } else {
+            let own = tile.kept(query);
+            if !Self::KEEPS_QUERY {
                 let mut at = thread * 16;
                 while at < args.graph.row_bytes {
                     let chunk: [u32; 4] = global::load_readonly(query.at(at as usize).cast());
@@ -145,8 +140,7 @@ where
     R: Read<E>,
 {
     /// Whether the query stays in registers: rows are one round of few steps.
-    pub(super) const KEEPS_QUERY: bool =
-        Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND && STEPS <= FEW_STEPS;
+    pub(super) const KEEPS_QUERY: bool = Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::KEEPS;
 
     /// This lane's unit of the query in a step.
     ///

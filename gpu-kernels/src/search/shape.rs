@@ -41,11 +41,14 @@ pub(crate) const fn shape(row_bytes: u32) -> Shape {
     Shape { width, steps, rows }
 }
 
-/// Steps of a row at most whose query stays in registers.
-pub(super) const FEW_STEPS: usize = 4;
+/// Whether the row that others are compared with stays in registers: one round of at most four steps. Longer ones would
+/// take the registers of loads in flight. Of `units`, 0 for rows of any length, in tiles of `width` lanes.
+pub(crate) const fn stays_in_registers(units: u32, width: u32, steps: usize) -> bool {
+    steps <= 4 && units != 0 && units.div_ceil(width) as usize == steps
+}
 
-/// Whether the query stays in registers: rows of `row_bytes` are one round of few steps.
+/// Whether the query of a search over rows of `row_bytes` stays in registers.
 pub(crate) const fn keeps_query(row_bytes: u32) -> bool {
     let Shape { width, steps, .. } = shape(row_bytes);
-    steps <= FEW_STEPS && row_bytes != 0 && (row_bytes / 16).div_ceil(width) as usize == steps
+    stays_in_registers(row_bytes / 16, width, steps)
 }

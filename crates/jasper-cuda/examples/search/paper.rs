@@ -168,6 +168,7 @@ mod tests {
         let tables = [
             ("filter of seen ids", 5),
             ("expansions a step", 3),
+            ("frontier", 2),
             ("queries a block", 4),
             ("threads a query", 4),
             ("loads", 4),

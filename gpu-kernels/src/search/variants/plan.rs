@@ -8,7 +8,7 @@ use super::{CHUNKED_LOADS, TILED_LOADS, in_flight};
 use crate::distances::{Loads, Measure};
 use crate::search::SearchArgs;
 use crate::search::layout::{Layout, Needs};
-use crate::search::shape::{FEW_STEPS, keeps_query};
+use crate::search::shape::{keeps_query, stays_in_registers};
 use crate::{Kernel, Launch};
 
 /// Lanes of a warp.
@@ -83,7 +83,7 @@ impl Variant {
         };
         let units = self.row_bytes / unit;
         let (steps, _) = in_flight(units, width, loads);
-        steps <= FEW_STEPS && steps == units.div_ceil(width) as usize
+        stays_in_registers(units, width, steps)
     }
 }
 
