@@ -1,0 +1,238 @@
+//! Vectors and the edges between them: what is stored, and what may be asked of it.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `change` | the few ways a graph changes |
+//! | `keys` | which keys it has, and whose they are |
+//! | `memory` | what of it is in memory, and how much |
+
+mod change;
+mod keys;
+mod memory;
+
+use jasper_core::{
+    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, Metric, VectorId, padded_len,
+};
+
+use crate::journal::Journal;
+use crate::keys::KeyTable;
+use crate::space::{Scorer, Space, needs_norms};
+use crate::{RowError, Segments, TunedSearch};
+
+/// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
+///
+/// A slot is *live* (it has a key and is returned), *hidden* (walked through, never returned: a tombstone, or a new
+/// vertex whose batch is not finished), or *free* (no edge leads there, its memory is used by the next insert).
+#[derive(Debug)]
+pub struct Graph<T: 'static> {
+    pub(crate) params: BuildParams,
+    pub(crate) space: Space<T>,
+    /// `slots x max_degree`; what lies behind a row's degree means nothing.
+    pub(crate) adjacency: Segments<VectorId>,
+    pub(crate) degrees: Segments<u16>,
+    pub(crate) keys: KeyTable,
+    /// Slots that are hidden.
+    pub(crate) tombstones: BitSet,
+    /// Slots that are free.
+    pub(crate) free: BitSet,
+    /// Where searches begin; empty only when no vertex was ever linked.
+    pub(crate) start_points: Vec<VectorId>,
+    /// Vertices linked since it was last known that all live ones can be reached.
+    pub(crate) unchecked: usize,
+    /// The key after the largest there ever was.
+    pub(crate) next_key: Key,
+    /// In [`TunedSearch::order`], one for each device, k, target and batch.
+    pub(crate) tuned: Vec<TunedSearch>,
+    pub(crate) journal: Option<Journal>,
+}
+
+impl<T: Element> Graph<T> {
+    /// A graph without vertices for vectors of `dimension` coordinates.
+    ///
+    /// # Errors
+    /// [`MatrixError::Dimension`].
+    pub fn new(metric: Metric, dimension: usize, params: BuildParams) -> Result<Self, MatrixError> {
+        if dimension == 0 || dimension > MAX_DIMENSION {
+            return Err(MatrixError::Dimension(dimension));
+        }
+        Ok(Self {
+            params,
+            space: Space {
+                metric,
+                dimension,
+                vectors: Segments::new(padded_len::<T>(dimension)),
+                squared_norms: needs_norms(metric, T::EXACT).then(|| Segments::new(1)),
+                largest_squared_norm: 0.0,
+                sketches: None,
+            },
+            adjacency: Segments::new(params.max_degree()),
+            degrees: Segments::new(1),
+            keys: KeyTable::new(),
+            tombstones: BitSet::new(),
+            free: BitSet::new(),
+            start_points: Vec::new(),
+            unchecked: 0,
+            next_key: 0,
+            tuned: Vec::new(),
+            journal: None,
+        })
+    }
+
+    /// The parameters it is built with.
+    pub fn params(&self) -> &BuildParams {
+        &self.params
+    }
+
+    /// How near two vectors are.
+    pub fn metric(&self) -> Metric {
+        self.space.metric
+    }
+
+    /// Coordinates of a vector.
+    pub fn dimension(&self) -> usize {
+        self.space.dimension
+    }
+
+    /// Slots there are: live, hidden and free.
+    pub fn slots(&self) -> usize {
+        self.degrees.len()
+    }
+
+    /// Slots that a search can return.
+    pub fn live(&self) -> usize {
+        self.slots() - self.tombstones.len() - self.free.len()
+    }
+
+    /// Slots that are walked through and never returned.
+    pub fn hidden(&self) -> usize {
+        self.tombstones.len()
+    }
+
+    /// Slots without a vertex.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Live keys. More than [`Self::live`] when rows are identical.
+    pub fn keys(&self) -> usize {
+        self.live() + self.keys.shared()
+    }
+
+    /// Live keys that share their vertex with an earlier key of the same row.
+    pub fn shared_keys(&self) -> usize {
+        self.keys.shared()
+    }
+
+    /// Whether the slot has a vertex that a search may return.
+    #[inline]
+    pub fn is_live(&self, slot: VectorId) -> bool {
+        slot.index() < self.slots() && !self.is_hidden(slot) && !self.is_free(slot)
+    }
+
+    /// Whether the slot has a vertex that is walked through and never returned.
+    #[inline]
+    pub fn is_hidden(&self, slot: VectorId) -> bool {
+        self.tombstones.contains(slot.index())
+    }
+
+    /// Whether the slot has no vertex.
+    #[inline]
+    pub fn is_free(&self, slot: VectorId) -> bool {
+        self.free.contains(slot.index())
+    }
+
+    /// All live slots, rising.
+    pub fn live_slots(&self) -> impl Iterator<Item = VectorId> + '_ {
+        (0..self.slots()).map(VectorId::from_index).filter(|&slot| self.is_live(slot))
+    }
+
+    /// All slots that have a vertex, live or hidden, rising.
+    pub fn vertices(&self) -> impl Iterator<Item = VectorId> + '_ {
+        (0..self.slots()).map(VectorId::from_index).filter(|&slot| !self.is_free(slot))
+    }
+
+    /// Where searches begin.
+    pub fn start_points(&self) -> &[VectorId] {
+        &self.start_points
+    }
+
+    /// Out-edges of a vertex.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn neighbors(&self, slot: VectorId) -> &[VectorId] {
+        &self.adjacency.row(slot.index())[..self.degrees.at(slot.index()) as usize]
+    }
+
+    /// Asks the memory system for the out-edges of a vertex that will be read soon.
+    #[inline]
+    pub fn prefetch_neighbors(&self, slot: VectorId) {
+        jasper_core::distance::prefetch(self.adjacency.row(slot.index()));
+        jasper_core::distance::prefetch(self.degrees.row(slot.index()));
+    }
+
+    /// The vector of a slot, padded; at unit length where the metric is cosine and the element a float.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn padded_vector(&self, slot: VectorId) -> &[T] {
+        self.space.vectors.row(slot.index())
+    }
+
+    /// The vector of a slot, as [`Self::padded_vector`] without the padding.
+    pub fn vector(&self, slot: VectorId) -> &[T] {
+        &self.padded_vector(slot)[..self.dimension()]
+    }
+
+    /// Squared lengths of the vectors, one a slot, where the metric needs them.
+    pub fn squared_norms(&self) -> Option<&Segments<f32>> {
+        self.space.squared_norms.as_ref()
+    }
+
+    /// No vector has a larger squared length; 0 where the metric needs none.
+    pub fn largest_squared_norm(&self) -> f32 {
+        self.space.largest_squared_norm
+    }
+
+    /// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros, and of unit length
+    /// where the metric is cosine and the element a float. Gives the squared length before that.
+    ///
+    /// # Errors
+    /// [`RowError`], naming `row`.
+    pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, RowError> {
+        crate::row::prepare(self.metric(), self.dimension(), row, vector, out)
+    }
+
+    /// Distances of a prepared query in the user's metric.
+    ///
+    /// # Panics
+    /// If `prepared` is not as long as a padded row.
+    pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
+        assert_eq!(prepared.len(), self.space.vectors.width(), "a query is prepared before it is scored");
+        self.space.query_scorer(prepared)
+    }
+
+    /// Distances of a stored row to others, in the space the graph is built in: the user's metric, but for inner
+    /// products, where it is squared L2 with the coordinate that makes all rows equally long.
+    pub fn row_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
+        self.space.row_scorer(slot)
+    }
+
+    /// Vertices linked since it was last known that every live one can be reached.
+    pub fn unchecked(&self) -> usize {
+        self.unchecked
+    }
+
+    /// Searches that were measured to reach a recall, by device, target, k and batch.
+    pub fn tuned(&self) -> &[TunedSearch] {
+        &self.tuned
+    }
+
+    /// A number that changes when vertices come, go or get other edges: the checksum of what the file's section `params`
+    /// says of the graph, its edges counted. Cost: a pass over the degrees.
+    pub fn state(&self) -> u32 {
+        crate::file::state(self)
+    }
+}
