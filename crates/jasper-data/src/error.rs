@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use jasper_core::{ElementKind, MAX_DIMENSION};
 
+use crate::RunbookError;
+
 /// A file could not be read: which one, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {cause}", path.display())]
@@ -157,6 +159,9 @@ pub enum ReadCause {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The file is no runbook that can be played.
+    #[error(transparent)]
+    Runbook(#[from] RunbookError),
 }
 
 /// Why a numpy file is not read here.

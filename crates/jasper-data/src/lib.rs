@@ -1,4 +1,4 @@
-//! Vector, ground-truth and key files, checked before they are trusted; and exact nearest neighbours.
+//! Vector, ground-truth and key files and runbooks, checked before they are trusted; and exact nearest neighbours.
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, silent};
@@ -29,6 +29,7 @@
 //! | vectors | [`VectorFile`] (a few rows at a time, loaded or mapped) | [`write_vectors`], [`VectorWriter`] | fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy: see [`VectorFormat`] |
 //! | true neighbours | [`GroundTruth::read`] | [`GroundTruth::write`] | ibin with and without distances, ivecs |
 //! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal a line; npy of u64 |
+//! | streams | [`Runbook::read`] | [`Runbook::write`] | YAML of big-ann-benchmarks |
 //!
 //! What all readers share: lengths
 //! are computed in u64 and compared with the length of the file before memory is asked for, a [`ReadError`] names the
@@ -50,6 +51,7 @@ mod layout;
 mod npy;
 mod read_at;
 mod rows;
+mod runbook;
 mod truth;
 mod vectors;
 mod write;
@@ -61,6 +63,7 @@ pub use format::{ParseFormatError, VectorFormat};
 pub use keys::{keys_from_bytes, read_keys, write_keys};
 pub use read_at::ReadAt;
 pub use rows::Rows;
+pub use runbook::{Operation, Runbook, RunbookError, Step, StepError};
 pub use truth::{GroundTruth, TruthError};
 pub use vectors::{OpenOptions, VectorFile};
 pub use write::{VectorWriter, WriteCause, WriteError, write_vectors};

@@ -13,8 +13,8 @@ use crate::write::{WriteCause, WriteError};
 
 /// The `k` true neighbours of each of a set of queries, nearest first.
 ///
-/// Two formats, told apart by the name's ending. `ibin`: u32 queries, u32 k, all ids as u32, then, or not, all
-/// distances as f32; which of the two, the length of the file says. `ivecs`: one record a query, i32 k and then i32
+/// Two formats, told apart by the name's ending. `ibin`, or `gt100` beside runbooks: u32 queries, u32 k, all ids as u32,
+/// then, or not, all distances as f32; which of the two, the length of the file says. `ivecs`: one record a query, i32 k and then i32
 /// ids. Ids are row numbers of the base file that the truth was made with; [`Self::check_ids`] sees whether a base
 /// can be that one.
 ///
@@ -134,7 +134,7 @@ impl GroundTruth {
         }
     }
 
-    /// Reads the file `path`, `ibin` or `ivecs`.
+    /// Reads the file `path`, `ibin`, `gt100` or `ivecs`.
     ///
     /// # Errors
     /// [`ReadError`]: another ending, lengths that do not fit each other, what the operating system says.
@@ -161,7 +161,7 @@ impl GroundTruth {
         read.map_err(|cause| ReadError::new(name, cause))
     }
 
-    /// Writes the file `path`, `ibin` with the distances where they are known, or `ivecs` without.
+    /// Writes the file `path`, `ibin` or `gt100` with the distances where they are known, or `ivecs` without.
     ///
     /// # Errors
     /// [`WriteError`]: another ending, more queries than the header can count, what the operating system says.
@@ -195,7 +195,7 @@ impl GroundTruth {
     }
 }
 
-const KNOWN: &str = "ibin, ivecs";
+const KNOWN: &str = "ibin, gt100, ivecs";
 
 #[derive(Clone, Copy)]
 enum Ending {
@@ -205,7 +205,7 @@ enum Ending {
 
 fn ending(path: &Path) -> Option<Ending> {
     let extension = path.extension()?;
-    [("ibin", Ending::Ibin), ("ivecs", Ending::Ivecs)]
+    [("ibin", Ending::Ibin), ("gt100", Ending::Ibin), ("ivecs", Ending::Ivecs)]
         .into_iter()
         .find_map(|(known, ending)| extension.eq_ignore_ascii_case(known).then_some(ending))
 }

@@ -1,0 +1,77 @@
+//! Runbooks of the usual shapes, over any data set: rows come in the order of the base.
+
+use std::ops::Range;
+
+use jasper_core::synthetic::permutation;
+
+use super::{Operation, Runbook, RunbookError};
+
+impl Runbook {
+    /// A window that slides over `rows` rows in `rounds` parts: half of them are inserted, then a part comes, the
+    /// oldest goes, and a search follows.
+    ///
+    /// # Errors
+    /// [`RunbookError`] where there are fewer rows than rounds, or fewer than two rounds.
+    pub fn sliding_window(dataset: &str, rows: u32, rounds: u32) -> Result<Self, RunbookError> {
+        let window = rounds / 2;
+        Self::new(
+            dataset,
+            (0..rounds).flat_map(|round| {
+                let comes = Operation::Insert(part(rows, rounds, round));
+                let goes =
+                    round.checked_sub(window).map(|oldest| Operation::Delete(part(rows, rounds, oldest)));
+                let is_full = round + 1 >= window;
+                [Some(comes), goes, is_full.then_some(Operation::Search)].into_iter().flatten()
+            }),
+        )
+    }
+
+    /// A part of `rows` comes in each of `rounds` rounds, and a search follows. Of 19 parts, 15 expire after a fifth of
+    /// the rounds, 3 after a half, and one never; `seed` decides which.
+    ///
+    /// # Errors
+    /// [`RunbookError`] where there are fewer rows than rounds, or no rounds.
+    pub fn expiration_time(dataset: &str, rows: u32, rounds: u32, seed: u64) -> Result<Self, RunbookError> {
+        let fate = permutation(rounds as usize, seed);
+        let life = |round: u32| match u64::from(fate[round as usize]) * 19 / u64::from(rounds) {
+            0 => rounds,
+            1..4 => (rounds / 2).max(1),
+            _ => (rounds / 5).max(1),
+        };
+        Self::new(
+            dataset,
+            (0..rounds).flat_map(|round| {
+                let expired = (0..round).filter(move |&old| old + life(old) == round);
+                let goes = expired.map(|old| Operation::Delete(part(rows, rounds, old)));
+                [Operation::Insert(part(rows, rounds, round))]
+                    .into_iter()
+                    .chain(goes)
+                    .chain([Operation::Search])
+            }),
+        )
+    }
+
+    /// Inserts as many of `rows` rows as leave others for `rounds` rounds, each of which replaces a `share` of the
+    /// points and ends with a search.
+    ///
+    /// # Errors
+    /// [`RunbookError`] where rows or share are too small for a round to replace anything.
+    pub fn replacing(dataset: &str, rows: u32, rounds: u32, share: f64) -> Result<Self, RunbookError> {
+        let points = (f64::from(rows) / (1.0 + f64::from(rounds) * share)) as u32;
+        let replaced = (f64::from(points) * share) as u32;
+        // Tags in turn; what is left behind the last whole turn stays.
+        let turn = points.checked_div(replaced).unwrap_or(1).max(1);
+        let rounds = (0..rounds).flat_map(|round| {
+            let (tags, ids) = (round % turn * replaced, points + round * replaced);
+            let of = |start| start..start + replaced;
+            [Operation::Replace { tags: of(tags), ids: of(ids) }, Operation::Search]
+        });
+        Self::new(dataset, [Operation::Insert(0..points), Operation::Search].into_iter().chain(rounds))
+    }
+}
+
+/// Part `index` of `rows` rows in `parts` parts.
+fn part(rows: u32, parts: u32, index: u32) -> Range<u32> {
+    let at = |index: u32| (u64::from(rows) * u64::from(index) / u64::from(parts)) as u32;
+    at(index)..at(index + 1)
+}
