@@ -148,6 +148,19 @@ impl From<Error> for SearchError {
 }
 
 impl Error {
+    /// Whether no device is there, or it has no room: what another device, or the processor, can stand in for. All else is
+    /// a parameter, or a defect of the device, its driver or the kernels.
+    pub fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            Self::NoDriver(_)
+                | Self::NoDevice
+                | Self::NoSuchDevice { .. }
+                | Self::OutOfMemory { .. }
+                | Self::Plan(_)
+        )
+    }
+
     /// What a failed call means. `memory` asks for free and total bytes of the device.
     pub(crate) fn new(failure: Failure, memory: impl FnOnce() -> (usize, usize)) -> Self {
         let Failure { call, code } = failure;

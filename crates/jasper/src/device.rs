@@ -25,7 +25,7 @@ pub enum DeviceError {
         "device cuda:{0} cannot be used: this build of jasper has no CUDA; use cpu or auto, or build with the feature `cuda`"
     )]
     NotBuilt(usize),
-    /// There is no such device, or no driver for it.
+    /// There is no such device, no driver for it, or no room in it; or it fails.
     #[cfg(feature = "cuda")]
     #[error("device cuda:{ordinal} cannot be used: {error}")]
     Cuda {

@@ -37,15 +37,16 @@ pub struct DeviceIndex<T: Element> {
 
 impl<T: Element> Index<T> {
     /// Takes the index to a device: from now on it is searched there. [`Device::Auto`] is the first CUDA device that can
-    /// hold it, or the processor; it never fails.
+    /// hold it, or the processor.
     ///
     /// The index stays in host memory as well, for keys and vectors; [`DeviceIndex::into_index`] gives it back.
     ///
     /// Cost on a CUDA device: one pass over the index, and a start of some tenths of a second.
     ///
     /// # Errors
-    /// [`DeviceError`]: there is no such device, or the index does not fit, with numbers. The index is then dropped:
-    /// where that would be a loss, ask [`Device::find`] first, or [`Device::Auto`].
+    /// [`DeviceError`]: there is no such device, or the index does not fit, with numbers; [`Device::Auto`] then goes on to
+    /// the next. A device that is there and fails is told of in either case. The index is then dropped: where that would
+    /// be a loss, ask [`Device::find`] first.
     pub fn to_device(self, device: Device) -> Result<DeviceIndex<T>, DeviceError> {
         let seat = Seat::take(&self, device)?;
         Ok(DeviceIndex { index: self, seat })

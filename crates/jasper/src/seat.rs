@@ -20,7 +20,7 @@ impl<T: Element> Seat<T> {
     /// Takes a seat on the device.
     ///
     /// # Errors
-    /// [`DeviceError`], but never for [`Device::Auto`] and [`Device::Cpu`].
+    /// [`DeviceError`], but never for [`Device::Cpu`].
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "nothing is copied"))]
     pub(crate) fn take(index: &Index<T>, device: Device) -> Result<Self, DeviceError> {
         device.find()?;
@@ -107,11 +107,53 @@ fn copy<T: Element>(
     match device {
         Device::Cpu => Ok(None),
         Device::Auto => {
-            let devices = jasper_cuda::Device::list().unwrap_or_default();
-            Ok(devices.into_iter().find_map(|device| copy(device.ordinal).ok()))
+            let devices = unless_absent(0, jasper_cuda::Device::list())?.unwrap_or_default();
+            let copies =
+                devices.iter().map(|device| unless_absent(device.ordinal, copy(device.ordinal)).transpose());
+            copies.flatten().next().transpose()
         }
         Device::Cuda(ordinal) => {
             copy(ordinal).map(Some).map_err(|error| DeviceError::Cuda { ordinal, error })
+        }
+    }
+}
+
+/// What a device gives; none where it is not there or has no room. A device that fails is no reason to go on without a
+/// word.
+#[cfg(feature = "cuda")]
+fn unless_absent<R>(ordinal: usize, given: jasper_cuda::Result<R>) -> Result<Option<R>, DeviceError> {
+    match given {
+        Ok(given) => Ok(Some(given)),
+        Err(error) if error.is_absence() => Ok(None),
+        Err(error) => Err(DeviceError::Cuda { ordinal, error }),
+    }
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use jasper_cuda::Error;
+
+    use super::*;
+
+    #[test]
+    fn only_a_device_that_is_absent_or_full_is_passed_over() {
+        assert_eq!(unless_absent(0, Ok(7)), Ok(Some(7)));
+        let full = Error::OutOfMemory { what: "rows".into(), free: 1, total: 2 };
+        for error in [Error::NoDevice, Error::NoSuchDevice { ordinal: 1, count: 1 }, full] {
+            assert_eq!(unless_absent::<()>(1, Err(error)), Ok(None));
+        }
+        let lost = |name: &str| Error::ContextLost {
+            call: "cuCtxSynchronize",
+            code: 700,
+            name: name.into(),
+            launched: "nothing was launched".into(),
+        };
+        let failed = Error::Call { call: "cuInit", code: 803, name: "mismatch".into() };
+        for error in [lost("fault"), failed, Error::UnknownKernel { entry: "search".into() }] {
+            assert_eq!(
+                unless_absent::<()>(1, Err(error.clone())),
+                Err(DeviceError::Cuda { ordinal: 1, error })
+            );
         }
     }
 }
