@@ -11,11 +11,14 @@
 //! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
+//! | [`bits`] | sets of slots |
 //! | [`distances`] | distances of queries to rows named by id |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
+//! | [`links`] | where links lead: what can be reached, and what deletes have touched |
 //! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |
-//! | [`scan`] | prefix sums |
+//! | [`rows`] | rows of tables, copied and moved |
+//! | [`scan`] | prefix sums, and selections |
 //! | [`search`] | beam search |
 //! | [`sort`] | pairs sorted by some bits of their keys |
 //! | [`groups`] | where runs of equal keys begin |
@@ -23,6 +26,7 @@
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
+pub mod bits;
 #[cfg(feature = "kernels")]
 mod coordinates;
 pub mod distances;
@@ -33,10 +37,12 @@ pub mod groups;
 pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
+pub mod links;
 #[cfg(feature = "kernels")]
 mod neighbor;
 pub mod pointer;
 pub mod prune;
+pub mod rows;
 pub mod scan;
 pub mod search;
 pub mod sort;

@@ -16,13 +16,6 @@ pub use plan::{FindGroups, Groups};
 use crate::scan::Round;
 use crate::{In, Out};
 
-/// Threads of a block.
-pub(crate) const THREADS: u32 = 256;
-/// Keys of a thread.
-pub(crate) const KEYS: usize = 16;
-/// Keys that a block looks at.
-pub const TILE: u32 = THREADS * KEYS as u32;
-
 /// What the search for groups takes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{GroupArgs, THREADS, TILE};
-use crate::scan::{TILE_WORDS, Tiles};
+use super::GroupArgs;
+use crate::scan::{Tiles, select_launch, select_tiles};
 use crate::{Buffer, Kernel, Launch, Stream};
 
 /// The kernel that finds groups: reads each key once.
@@ -18,7 +18,7 @@ impl Kernel for FindGroups {
     }
 
     fn launch(&self, args: &GroupArgs) -> Launch {
-        Launch::linear(args.round.tiles, THREADS).with_shared(TILE_WORDS * 4)
+        select_launch(&args.round)
     }
 
     #[cfg(feature = "kernels")]
@@ -45,13 +45,14 @@ impl<S: Stream> Groups<S> {
         Ok(Self {
             begins: stream.allocate(capacity as usize + 1)?,
             count: stream.allocate(1)?,
-            tiles: Tiles::allocate(stream, tiles_of(capacity) as usize, 1)?,
+            tiles: Tiles::allocate(stream, select_tiles(capacity) as usize, 1)?,
         })
     }
 
     /// Bytes of device memory that the groups of up to `capacity` keys take: 4 a key.
     pub const fn bytes(capacity: u32) -> u64 {
-        (capacity as u64 + 2) * size_of::<u32>() as u64 + Tiles::<S>::bytes(tiles_of(capacity) as usize, 1)
+        (capacity as u64 + 2) * size_of::<u32>() as u64
+            + Tiles::<S>::bytes(select_tiles(capacity) as usize, 1)
     }
 
     /// Finds the groups of the first `len` of `keys`, which ascend but for their low `shift` bits. One launch, queued
@@ -71,7 +72,7 @@ impl<S: Stream> Groups<S> {
         );
         assert!(shift < u64::BITS, "a shift by {shift} leaves nothing of a key; it must be below 64");
         let Self { begins, count, tiles } = self;
-        tiles.round(stream, tiles_of(len), |round| {
+        tiles.round(stream, select_tiles(len), |round| {
             let args = GroupArgs {
                 keys: keys.input(),
                 begins: begins.output(),
@@ -84,9 +85,4 @@ impl<S: Stream> Groups<S> {
             unsafe { stream.launch(&FindGroups, args) }
         })
     }
-}
-
-/// Tiles of `len` keys. The last one writes the count, so that there must be one.
-const fn tiles_of(len: u32) -> u32 {
-    if len == 0 { 1 } else { len.div_ceil(TILE) }
 }

@@ -6,6 +6,7 @@
 //! | `block` | sums over a warp and over a block, and the numbering of tiles |
 //! | `look_back` | how a tile learns the sum of all tiles before it |
 //! | `kernel` | the scan itself |
+//! | `select` | the numbers that something holds of, listed: what other kernels are made of |
 //! | `tiles` | [`Tiles`]: the words of one launch after another |
 //! | `plan` | [`scan`] and [`scan_in_place`]: what is launched |
 
@@ -18,13 +19,15 @@ mod look_back;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 mod round;
+#[cfg(feature = "kernels")]
+pub(crate) mod select;
 #[cfg(not(target_arch = "nvptx64"))]
 mod tiles;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use plan::TILE_WORDS;
-#[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Scan, ScanKind, scan, scan_in_place};
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use plan::{select_launch, select_tiles};
 pub use round::Round;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use tiles::Tiles;
@@ -39,6 +42,13 @@ pub(crate) const LANE_ELEMENTS: usize = 4;
 pub(crate) const ROWS: usize = 4;
 /// Elements that a block sums.
 pub const TILE: usize = THREADS as usize * LANE_ELEMENTS * ROWS;
+
+/// Threads of a block that selects.
+pub(crate) const SELECT_THREADS: u32 = 256;
+/// Numbers that a thread of it looks at.
+pub(crate) const SELECT_NUMBERS: usize = 16;
+/// Numbers that a block looks at.
+pub const SELECT_TILE: u32 = SELECT_THREADS * SELECT_NUMBERS as u32;
 
 /// What a scan takes.
 #[derive(Clone, Copy, Debug)]

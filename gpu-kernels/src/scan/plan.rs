@@ -2,12 +2,24 @@
 
 use std::borrow::Cow;
 
-use super::{ScanArgs, THREADS, TILE, Tiles};
+use super::{Round, SELECT_THREADS, SELECT_TILE, ScanArgs, THREADS, TILE, Tiles};
 use crate::{Buffer, In, Kernel, Launch, Stream};
 
-/// Words of shared memory with which a block learns its place: the number of its tile, the sum before the tile, and the
-/// sum of each warp.
-pub(crate) const TILE_WORDS: u32 = 2 + THREADS / 32;
+/// Bytes of shared memory with which a block of `threads` learns its place: a word for the number of its tile, one for
+/// the sum before the tile, and one for the sum of each warp.
+const fn place_bytes(threads: u32) -> u32 {
+    (2 + threads / 32) * size_of::<u32>() as u32
+}
+
+/// The launch of a kernel that selects, in tiles of `round`.
+pub(crate) fn select_launch(round: &Round) -> Launch {
+    Launch::linear(round.tiles, SELECT_THREADS).with_shared(place_bytes(SELECT_THREADS))
+}
+
+/// Tiles of a selection from `len` numbers. The last one writes how many were wanted, so that there must be one.
+pub(crate) const fn select_tiles(len: u32) -> u32 {
+    if len == 0 { 1 } else { len.div_ceil(SELECT_TILE) }
+}
 
 /// The kernel of a scan: reads and writes each element once.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +33,7 @@ impl Kernel for Scan {
     }
 
     fn launch(&self, args: &ScanArgs) -> Launch {
-        Launch::linear(args.round.tiles, THREADS).with_shared(TILE_WORDS * 4)
+        Launch::linear(args.round.tiles, THREADS).with_shared(place_bytes(THREADS))
     }
 
     #[cfg(feature = "kernels")]

@@ -4,7 +4,8 @@ use jasper_core::synthetic;
 use rand::{Rng, RngExt};
 
 use crate::Stream;
-use crate::groups::{Groups, TILE};
+use crate::groups::Groups;
+use crate::scan::SELECT_TILE as TILE;
 
 /// Lengths at which rows, warps and tiles end, and one with more tiles than a warp sees at once.
 const LENGTHS: [u32; 9] = [0, 1, 32, 513, TILE - 1, TILE, TILE + 1, 3 * TILE + 5, 35 * TILE];

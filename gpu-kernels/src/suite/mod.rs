@@ -4,20 +4,26 @@
 //! that of its [`twin`].
 
 mod back_edges;
+mod bits;
 mod distances;
 mod groups;
 mod knn;
+mod links;
 mod prune;
+mod rows;
 mod scan;
 mod search;
 mod sort;
 pub mod twin;
 
 pub use back_edges::back_edges_are_sorted_and_grouped;
+pub use bits::{lists_agree_with_the_twin, marks_agree_with_the_twin};
 pub use distances::distances_agree_with_the_twin;
 pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
+pub use links::{touched_vertices_agree_with_the_twin, what_is_reached_agrees_with_the_twin};
 pub use prune::{links_agree_with_the_twin, merges_agree_with_the_twin};
+pub use rows::{moved_rows_keep_their_links, saved_rows_are_those_of_the_graph};
 pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
 pub use search::{
     searches_agree_with_the_cpu, searches_begin_at_all_start_points, searches_do_not_depend_on_the_batch,
@@ -36,7 +42,11 @@ macro_rules! tests_of_the_suite {
             exact_knn_searches_in_parts
             groups_agree_with_the_twin
             links_agree_with_the_twin
+            lists_agree_with_the_twin
+            marks_agree_with_the_twin
             merges_agree_with_the_twin
+            moved_rows_keep_their_links
+            saved_rows_are_those_of_the_graph
             scans_agree_with_the_twin
             scans_end_at_their_length
             searches_agree_with_the_cpu
@@ -45,6 +55,8 @@ macro_rules! tests_of_the_suite {
             searches_find_nothing_where_nothing_is
             sorts_agree_with_the_twin
             sorts_go_by_their_bits_alone
+            touched_vertices_agree_with_the_twin
+            what_is_reached_agrees_with_the_twin
             wide_searches_agree_with_the_cpu
         }
     };

@@ -1,0 +1,26 @@
+//! The slots of a set, rising.
+
+use cuda_std::prelude::*;
+
+use super::{ListArgs, contains};
+use crate::scan::select::select;
+
+/// Lists the slots of a set; one block a tile.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 256, min_blocks = 6)]
+pub unsafe fn list_slots(args: ListArgs) {
+    let listed = |at: usize| {
+        // SAFETY: within `len`, for which both sets have bits where they are anywhere.
+        let [bits, but] =
+            [args.bits, args.but].map(|set| !set.is_nowhere() && unsafe { contains(set, at as u32) });
+        (args.bits.is_nowhere() || bits) && !but
+    };
+    // SAFETY: the whole block is here; there are at most `len`.
+    unsafe {
+        if let Some(count) = select(&args.round, args.len, listed, args.slots, args.first) {
+            global::store(args.count.at(0), count);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is launched to change sets, and to list their slots.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::{Change, ListArgs, MARK_THREADS, MarkArgs, WORD};
+use crate::scan::{Tiles, select_launch, select_tiles};
+use crate::{Buffer, In, Kernel, Launch, Stream};
+
+/// The kernel that changes a set: reads each slot of the list once.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark;
+
+impl Kernel for Mark {
+    type Args = MarkArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "mark_slots".into()
+    }
+
+    fn launch(&self, args: &MarkArgs) -> Launch {
+        Launch::linear(args.len.div_ceil(MARK_THREADS), MARK_THREADS)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(MarkArgs) {
+        super::mark::mark_slots
+    }
+}
+
+/// Puts `slots` into the set `bits`, or takes them out; gives how many were not as they are now. Waits for the device.
+///
+/// # Errors
+/// Of the device.
+///
+/// # Panics
+/// If the set has no bit for a slot.
+pub fn mark<S: Stream>(
+    stream: &S,
+    bits: &mut S::Buffer<u32>,
+    slots: &[u32],
+    change: Change,
+) -> Result<u32, S::Error> {
+    let words = bits.len();
+    let within = |slot: &u32| ((slot / WORD) as usize) < words;
+    assert!(slots.iter().all(within), "a slot is not among those of {words} words of a set");
+    let len = slots.len() as u32;
+    let (slots, mut changed) = (stream.upload(slots)?, stream.upload(&[0])?);
+    let args = MarkArgs { slots: slots.input(), bits: bits.output(), changed: changed.output(), len, change };
+    // SAFETY: the slots have just been uploaded, and each has a bit, as asserted.
+    unsafe { stream.launch(&Mark, args)? };
+    Ok(stream.download(&changed)?[0])
+}
+
+/// The kernel that lists the slots of a set: reads each word once.
+#[derive(Clone, Copy, Debug)]
+pub struct List;
+
+impl Kernel for List {
+    type Args = ListArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "list_slots".into()
+    }
+
+    fn launch(&self, args: &ListArgs) -> Launch {
+        select_launch(&args.round)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(ListArgs) {
+        super::list::list_slots
+    }
+}
+
+/// The slots of a set, and what it takes to list them.
+pub struct Slots<S: Stream> {
+    /// `[capacity]`: the slots, rising.
+    pub slots: S::Buffer<u32>,
+    count: S::Buffer<u32>,
+    tiles: Tiles<S>,
+}
+
+impl<S: Stream> Slots<S> {
+    /// Room for lists of up to `capacity` slots: [`bytes`](Self::bytes) of device memory.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
+        Ok(Self {
+            slots: stream.allocate(capacity as usize)?,
+            count: stream.allocate(1)?,
+            tiles: Tiles::allocate(stream, select_tiles(capacity) as usize, 1)?,
+        })
+    }
+
+    /// Bytes of device memory that lists of up to `capacity` slots take: 4 a slot.
+    pub const fn bytes(capacity: u32) -> u64 {
+        (capacity as u64 + 1) * size_of::<u32>() as u64
+            + Tiles::<S>::bytes(select_tiles(capacity) as usize, 1)
+    }
+
+    /// Lists the slots of `range`, which begins with a word, that are in `bits` and not in `but`; `None` for a set of all
+    /// slots, or of none. Gives how many there are. One launch, which is waited for: a bit a slot, and 4 bytes for each
+    /// that is listed.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If the range does not begin with a word, has more slots than there is room for, or ends behind a set.
+    pub fn list(
+        &mut self,
+        stream: &S,
+        bits: Option<&S::Buffer<u32>>,
+        but: Option<&S::Buffer<u32>>,
+        range: Range<u32>,
+    ) -> Result<u32, S::Error> {
+        let len = range.end.saturating_sub(range.start);
+        assert!(range.start.is_multiple_of(WORD), "slot {} does not begin a word", range.start);
+        assert!(len as usize <= self.slots.len(), "{len} slots are more than room for {}", self.slots.len());
+        let words = range.end.div_ceil(WORD) as usize;
+        for set in [bits, but].into_iter().flatten() {
+            assert!(words <= set.len(), "slot {} is behind a set of {} words", range.end, set.len());
+        }
+        let from = |set: Option<&S::Buffer<u32>>| {
+            set.map_or(In::NOWHERE, |set| set.input().from((range.start / WORD) as usize))
+        };
+        let Self { slots, count, tiles } = self;
+        tiles.round(stream, select_tiles(len), |round| {
+            let args = ListArgs {
+                bits: from(bits),
+                but: from(but),
+                slots: slots.output(),
+                count: count.output(),
+                round,
+                first: range.start,
+                len,
+            };
+            // SAFETY: both sets have bits for the range, and there is room for it, as asserted; the round is of all
+            // tiles.
+            unsafe { stream.launch(&List, args) }
+        })?;
+        Ok(stream.download(count)?[0])
+    }
+}

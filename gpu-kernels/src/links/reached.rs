@@ -1,0 +1,99 @@
+//! One step outwards after another.
+
+use super::{Reach, ReachArgs};
+use crate::bits::WORD;
+use crate::graph::NO_ROW;
+use crate::{Buffer, Stream};
+
+/// Places of a row of links are a multiple of this.
+const LINKS_ALIGN: usize = 32;
+
+/// A set of slots that paths lead to.
+pub struct Reached<S: Stream> {
+    bits: S::Buffer<u32>,
+    /// `[slots]`: those of the set, in the order in which they were added.
+    queue: S::Buffer<u32>,
+    /// `[1]`
+    len: S::Buffer<u32>,
+    /// How many of the queue have been expanded.
+    expanded: u32,
+}
+
+impl<S: Stream> Reached<S> {
+    /// No slot out of `slots`: [`bytes`](Self::bytes) of device memory.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    pub fn none_of(stream: &S, slots: u32) -> Result<Self, S::Error> {
+        let mut bits = stream.allocate(slots.div_ceil(WORD) as usize)?;
+        stream.fill(&mut bits, 0)?;
+        Ok(Self { bits, queue: stream.allocate(slots as usize)?, len: stream.upload(&[0])?, expanded: 0 })
+    }
+
+    /// Bytes of device memory that a set out of `slots` takes: a little more than 4 a slot.
+    pub const fn bytes(slots: u32) -> u64 {
+        (slots as u64 + slots.div_ceil(WORD) as u64 + 1) * size_of::<u32>() as u64
+    }
+
+    /// A bit for each slot: whether it is in the set.
+    pub fn bits(&self) -> &S::Buffer<u32> {
+        &self.bits
+    }
+
+    /// Adds `from` and everything that paths from there lead to, where `links` is `[slots][links_stride]`.
+    ///
+    /// A launch for each step outwards, which is waited for; each row is read once, over all calls.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If there are no such links of all slots.
+    pub fn extend(
+        &mut self,
+        stream: &S,
+        links: &S::Buffer<u32>,
+        links_stride: u32,
+        from: &[u32],
+    ) -> Result<(), S::Error> {
+        let places = self.queue.len() * links_stride as usize;
+        assert!(
+            links.len() >= places && (links_stride as usize).is_multiple_of(LINKS_ALIGN),
+            "rows of {links_stride} places for {} slots are not {} places",
+            self.queue.len(),
+            links.len()
+        );
+        // The first step is from a vertex outside of the graph, whose links are where all begins.
+        let mut begin = from.to_vec();
+        begin.resize(from.len().next_multiple_of(LINKS_ALIGN), NO_ROW);
+        let (outside, begin_links) = (stream.upload(&[0])?, stream.upload(&begin)?);
+        let step = ReachArgs {
+            links: begin_links.input(),
+            frontier: outside.input(),
+            reached: self.bits.output(),
+            queue: self.queue.output(),
+            queue_len: self.len.output(),
+            frontier_len: 1,
+            slots: self.queue.len() as u32,
+            links_stride: begin.len() as u32,
+        };
+        // SAFETY: one row of links, as long as it says; the set and the queue have room for every slot.
+        unsafe { stream.launch(&Reach, step)? };
+        loop {
+            let end = stream.download(&self.len)?[0];
+            if end == self.expanded {
+                return Ok(());
+            }
+            let step = ReachArgs {
+                links: links.input(),
+                frontier: self.queue.input().from(self.expanded as usize),
+                frontier_len: end - self.expanded,
+                links_stride,
+                ..step
+            };
+            // SAFETY: as above; the frontier is of slots, which have rows of links, as asserted.
+            unsafe { stream.launch(&Reach, step)? };
+            self.expanded = end;
+        }
+    }
+}

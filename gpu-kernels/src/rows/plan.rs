@@ -1,0 +1,77 @@
+//! The grids of what is done with rows.
+
+use std::borrow::Cow;
+
+use super::{MoveArgs, ROWS_A_BLOCK, RenameArgs, SaveArgs};
+use crate::{Kernel, Launch};
+
+/// Lanes of a warp.
+const WARP: u32 = 32;
+
+/// The launch of a kernel that gives a warp to each of `rows`.
+pub(crate) const fn warp_a_row(rows: u32) -> Launch {
+    Launch::linear(rows.div_ceil(ROWS_A_BLOCK), ROWS_A_BLOCK * WARP)
+}
+
+/// The kernel that copies rows of links. Arguments: [`SaveArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct SaveRows;
+
+impl Kernel for SaveRows {
+    type Args = SaveArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "save_rows".into()
+    }
+
+    fn launch(&self, args: &SaveArgs) -> Launch {
+        warp_a_row(args.rows)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(SaveArgs) {
+        super::kernel::save_rows
+    }
+}
+
+/// The kernel that moves rows of a table to other slots. Arguments: [`MoveArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct MoveRows;
+
+impl Kernel for MoveRows {
+    type Args = MoveArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "move_rows".into()
+    }
+
+    fn launch(&self, args: &MoveArgs) -> Launch {
+        warp_a_row(args.rows)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(MoveArgs) {
+        super::kernel::move_rows
+    }
+}
+
+/// The kernel that renames links after vertices were moved. Arguments: [`RenameArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct RenameLinks;
+
+impl Kernel for RenameLinks {
+    type Args = RenameArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "rename_links".into()
+    }
+
+    fn launch(&self, args: &RenameArgs) -> Launch {
+        warp_a_row(args.kept)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(RenameArgs) {
+        super::kernel::rename_links
+    }
+}

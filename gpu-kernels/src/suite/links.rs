@@ -1,0 +1,95 @@
+//! What links lead to, against a walk along them.
+
+use std::collections::BTreeSet;
+
+use jasper_core::synthetic;
+use rand::{Rng, RngExt};
+
+use super::bits::{some, words};
+use crate::graph::NO_ROW;
+use crate::links::{FindTouched, Reached, TouchedArgs};
+use crate::{Buffer, Stream};
+
+/// Links of vertices, as they are stored.
+pub(super) struct Links {
+    pub(super) rows: Vec<Vec<u32>>,
+    pub(super) stride: usize,
+}
+
+impl Links {
+    /// Up to `most` links of each of `slots`.
+    pub(super) fn random(rng: &mut impl Rng, slots: u32, most: usize) -> Self {
+        let stride = [32, 64, 96][rng.random_range(0..3)];
+        let most = most.min(stride);
+        let row = |_| (0..rng.random_range(0..=most)).map(|_| rng.random_range(0..slots)).collect();
+        Self { rows: (0..slots).map(row).collect(), stride }
+    }
+
+    /// Every place of every row.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let padded = |row: &Vec<u32>| {
+            let mut row = row.clone();
+            row.resize(self.stride, NO_ROW);
+            row
+        };
+        self.rows.iter().flat_map(padded).collect()
+    }
+
+    /// Adds everything that can be reached from `open`.
+    fn reach(&self, mut open: Vec<u32>, reached: &mut BTreeSet<u32>) {
+        while let Some(slot) = open.pop() {
+            if reached.insert(slot) {
+                open.extend(&self.rows[slot as usize]);
+            }
+        }
+    }
+}
+
+/// What can be reached from one vertex, then from some more, of many links and of so few that steps are many.
+///
+/// # Panics
+/// If it is not what the twin reaches, or the stream fails.
+pub fn what_is_reached_agrees_with_the_twin(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, most) in [(1, 1), (40, 1), (500, 2), (300, 60)] {
+        let links = Links::random(&mut rng, slots, most);
+        let on_device = stream.upload(&links.places()).unwrap();
+        let mut reached = Reached::none_of(stream, slots).unwrap();
+        let mut expected = BTreeSet::new();
+        for seeds in [1, 0, 40] {
+            let from: Vec<u32> = (0..seeds).map(|_| rng.random_range(0..slots)).collect();
+            reached.extend(stream, &on_device, links.stride as u32, &from).unwrap();
+            links.reach(from, &mut expected);
+            let bits = stream.download(reached.bits()).unwrap();
+            assert_eq!(bits, words(&expected, slots), "{slots} slots, {most} links");
+        }
+    }
+}
+
+/// Live vertices with a link to a slot that is not, where nearly all slots are live, and where few are.
+///
+/// # Panics
+/// If they are not those of the twin, or the stream fails.
+pub fn touched_vertices_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, dead) in [(1, 2), (64, 20), (333, 50), (700, 2)] {
+        let links = Links::random(&mut rng, slots, 70);
+        let hidden = some(&mut rng, slots, dead);
+        let live: BTreeSet<u32> = (0..slots).filter(|slot| !hidden.contains(slot)).collect();
+        let leads_there = |slot: &&u32| links.rows[**slot as usize].iter().any(|to| hidden.contains(to));
+        let expected = live.iter().filter(leads_there).copied().collect();
+        let on_device = stream.upload(&links.places()).unwrap();
+        let live = stream.upload(&words(&live, slots)).unwrap();
+        let mut touched = stream.allocate(live.len()).unwrap();
+        let args = TouchedArgs {
+            links: on_device.input(),
+            live: live.input(),
+            touched: touched.output(),
+            slots,
+            links_stride: links.stride as u32,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&FindTouched, args).unwrap() };
+        assert_eq!(stream.download(&touched).unwrap(), words(&expected, slots), "{slots} slots");
+    }
+}

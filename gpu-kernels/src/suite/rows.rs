@@ -1,0 +1,108 @@
+//! Rows copied and moved, against slices.
+
+use std::collections::BTreeSet;
+
+use jasper_core::synthetic;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use super::links::Links;
+use crate::graph::NO_ROW;
+use crate::rows::{MoveArgs, MoveRows, RenameArgs, RenameLinks, SaveArgs, SaveRows};
+use crate::{Buffer, Stream};
+
+/// Copies of some rows; the places of one that is asked for nobody stay as they are.
+///
+/// # Panics
+/// If they are not the rows, or the stream fails.
+pub fn saved_rows_are_those_of_the_graph(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for rows in [0, 1, 9, 50] {
+        let links = Links::random(&mut rng, 50, 40);
+        let mut vertices: Vec<u32> = (0..50).collect();
+        vertices.shuffle(&mut rng);
+        vertices.truncate(rows);
+        let mut expected = Vec::new();
+        for vertex in &mut vertices {
+            let place = *vertex as usize * links.stride;
+            *vertex = if rng.random_range(0..4) == 0 { NO_ROW } else { *vertex };
+            let row = &links.places()[place..place + links.stride];
+            expected.extend_from_slice(if *vertex == NO_ROW { &[7; 96][..links.stride] } else { row });
+        }
+        let (on_device, vertices) =
+            (stream.upload(&links.places()).unwrap(), stream.upload(&vertices).unwrap());
+        let mut ids = stream.upload(&vec![7; expected.len()]).unwrap();
+        let args = SaveArgs {
+            vertices: vertices.input(),
+            links: on_device.input(),
+            ids: ids.output(),
+            rows: rows as u32,
+            links_stride: links.stride as u32,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&SaveRows, args).unwrap() };
+        assert_eq!(stream.download(&ids).unwrap(), expected, "{rows} rows");
+    }
+}
+
+/// The last vertices moved to free slots before them: tables of rows of any length, and the links of all.
+///
+/// # Panics
+/// If a table is not that of the twin, or the stream fails.
+pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, free) in [(1, 0), (30, 1), (200, 60), (200, 170)] {
+        let mut order: Vec<u32> = (0..slots).collect();
+        order.shuffle(&mut rng);
+        let free: BTreeSet<u32> = order.into_iter().take(free).collect();
+        let kept = slots - free.len() as u32;
+        let holes = free.iter().copied().filter(|&slot| slot < kept);
+        let beyond = (kept..slots).filter(|slot| !free.contains(slot));
+        let moves: Vec<(u32, u32)> = beyond.zip(holes).collect();
+        let mut renamed: Vec<u32> = (0..slots).collect();
+        moves.iter().for_each(|&(from, to)| renamed[from as usize] = to);
+
+        let mut links = Links::random(&mut rng, slots, 33);
+        for row in &mut links.rows {
+            row.retain(|to| !free.contains(to));
+        }
+        let [from, to] = [0, 1].map(|side| {
+            let slots: Vec<u32> = moves.iter().map(|&(from, to)| if side == 0 { from } else { to }).collect();
+            stream.upload(&slots).unwrap()
+        });
+        for row_words in [1, 2, 37, links.stride] {
+            let is_links = row_words == links.stride;
+            let mut table = if is_links { links.places() } else { Vec::new() };
+            table.resize_with(slots as usize * row_words, || rng.random());
+            let mut on_device = stream.upload(&table).unwrap();
+            let args = MoveArgs {
+                table: on_device.output(),
+                from: from.input(),
+                to: to.input(),
+                rows: moves.len() as u32,
+                row_words: row_words as u32,
+            };
+            // SAFETY: as above; slots are moved to free ones, each to one of its own.
+            unsafe { stream.launch(&MoveRows, args).unwrap() };
+            for &(from, to) in &moves {
+                let from = from as usize * row_words;
+                table.copy_within(from..from + row_words, to as usize * row_words);
+            }
+            if is_links {
+                let targets = stream.upload(&renamed[kept as usize..]).unwrap();
+                let args = RenameArgs {
+                    links: on_device.output(),
+                    renamed: targets.input(),
+                    kept,
+                    slots,
+                    links_stride: links.stride as u32,
+                };
+                // SAFETY: as above; the table is of all slots that do not remain.
+                unsafe { stream.launch(&RenameLinks, args).unwrap() };
+                let remain = table[..kept as usize * row_words].iter_mut().filter(|link| **link != NO_ROW);
+                remain.for_each(|link| *link = renamed[*link as usize]);
+            }
+            assert!(stream.download(&on_device).unwrap() == table, "{row_words} words, {kept} of {slots}");
+        }
+    }
+}
