@@ -26,9 +26,18 @@ pub struct SearchParams<'a> {
 }
 
 impl<'a> SearchParams<'a> {
-    /// `k` answers, with a frontier of 64 or, where that is more, of 2 `k`: recall near 0.99 on most data.
+    /// `k` answers, with a frontier of 64 or, where that is more, of 2 `k`: recall near 0.99 on most data. Where a device
+    /// has no room for 2 `k`, the frontier is as wide as it has.
     pub const fn new(k: usize) -> Self {
         Self { k, beam_width: if k > 32 { k.saturating_mul(2) } else { 64 }, filter: None, launch: None }
+    }
+
+    /// The same where no frontier is wider than `widest`: one that `k` alone asks for is no wider either.
+    pub(crate) fn within(mut self, widest: usize) -> Self {
+        if self.k <= widest && self.beam_width == Self::new(self.k).beam_width {
+            self.beam_width = self.beam_width.min(widest);
+        }
+        self
     }
 
     /// Sets the frontier: recall against time, nearly in proportion.

@@ -32,13 +32,14 @@ const DISTANCES_PER_HOP: usize = 24;
 const FILTER_CALLS_PER_DISTANCE: usize = 8;
 
 impl<'a, T: Element> Request<'a, T> {
-    /// Asks `graph`. No frontier of the executor is wider than `widest`: where tombstones or a filter want a wider one,
-    /// it is that wide, and answers are those of a search that was asked for less; what is still missing is found by a
-    /// scan.
+    /// Asks `graph`. No frontier of the executor is wider than `widest`: where tombstones, a filter or a large `k` want a
+    /// wider one, it is that wide, and answers are those of a search that was asked for less; what is still missing is
+    /// found by a scan.
     ///
     /// # Errors
     /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`].
     pub fn new(graph: &'a Graph<T>, params: SearchParams<'a>, widest: usize) -> Result<Self, SearchError> {
+        let params = params.within(widest);
         let SearchParams { k, beam_width, .. } = params;
         if k == 0 {
             return Err(SearchError::NoAnswers);
@@ -197,6 +198,18 @@ mod tests {
         assert_eq!(way(&graph, params, 200), Way::Beam(200));
         (3000..4000).for_each(|key| graph.delete_key(key).unwrap());
         assert_eq!(way(&graph, params, usize::MAX), Way::Scan);
+    }
+
+    #[test]
+    fn a_frontier_that_nobody_asked_for_is_as_wide_as_there_is() {
+        let graph = graph(2000);
+        assert_eq!(way(&graph, SearchParams::new(1000), usize::MAX), Way::Beam(2000));
+        for k in [513, 1000, 1024] {
+            assert_eq!(way(&graph, SearchParams::new(k), 1024), Way::Beam(1024), "{k}");
+        }
+        for params in [SearchParams::new(1025), SearchParams::new(1000).beam_width(1025)] {
+            assert!(matches!(Request::new(&graph, params, 1024), Err(SearchError::Widest { .. })));
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError};
-pub use profile::Profile;
+pub use profile::LaunchProfile;
 pub use ptx::Requirement;
 pub use search::{OnDevice, Searcher};
 pub use stream::Stream;

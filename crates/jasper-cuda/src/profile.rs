@@ -13,9 +13,9 @@ use crate::{OnDevice, Searcher, Stream, median_time};
 /// Launches that are timed.
 const TIMES: usize = 9;
 
-/// What a search took on a device.
+/// What the launch of a search took.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct LaunchProfile {
     /// The median time of the launch, by events.
     pub time: Duration,
     /// Hops and distances of each query.
@@ -34,7 +34,9 @@ impl<T: Element> Searcher<T> {
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<Profile, SearchError> {
+    ) -> Result<LaunchProfile, SearchError> {
+        // What the device does not take is refused before there is room for its answers.
+        self.request(graph, params)?;
         let (mut prepared, mut row) = (Vec::new(), Vec::new());
         for (i, query) in queries.rows().enumerate() {
             graph.prepare(i, query, &mut row)?;
@@ -55,6 +57,6 @@ impl<T: Element> Searcher<T> {
             distances: work[1].into(),
             ..Work::default()
         });
-        Ok(Profile { time, work: work.collect() })
+        Ok(LaunchProfile { time, work: work.collect() })
     }
 }

@@ -34,7 +34,8 @@ pub struct Args {
     /// Answers a query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Frontier of the searches: recall against time. At least k; if not given 64, or 2 k where that is more
+    /// Frontier of the searches: recall against time. At least k; if not given 64, or 2 k where that is more and
+    /// the device has room for it
     #[arg(long, value_name = "L")]
     beam_width: Option<usize>,
     /// The search that `jasper tune` found for this recall, in the place of a beam width

@@ -172,7 +172,7 @@ impl<T: Element> Searcher<T> {
         unsafe { pass.launch(stream, &beside, count, places) }.map_err(SearchError::device)
     }
 
-    fn request<'a>(
+    pub(crate) fn request<'a>(
         &self,
         graph: &'a Graph<T>,
         params: SearchParams<'a>,

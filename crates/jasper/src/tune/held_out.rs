@@ -69,8 +69,8 @@ impl<T: Element> HeldOut<T> {
         let sample: Vec<_> =
             order.take(count.min(graph.live() / ROWS_A_SAMPLE)).map(|place| alone[place as usize]).collect();
         let rows: Vec<T> = sample.iter().flat_map(|&(slot, _)| graph.vector(slot)).copied().collect();
-        // Deeper than k, so that rows as far away as the k-th are seen.
-        let depth = 2 * k;
+        // Deeper than k, so that rows as far away as the k-th are seen; there are no more than all the others.
+        let depth = k.saturating_mul(2).min(graph.keys().saturating_sub(1));
         let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
         let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
         let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {

@@ -134,6 +134,10 @@ fn what_cannot_be_tuned_is_told() {
     }
     assert!(matches!(refused(0, 0.9, sampled(100)), TuneError::Search(SearchError::NoAnswers)));
     assert!(matches!(refused(11, 0.9, given(300, &truth)), TuneError::Depth { k: 11, depth: 10 }));
+    for k in [2000, usize::MAX] {
+        let error = refused(k, 0.9, sampled(100));
+        assert!(matches!(error, TuneError::Depth { depth: 1999, .. }), "{error}");
+    }
     // Neighbours that no search can find.
     let wrong = GroundTruth::new(1, (0..300).map(|query| 1_000_000 + query).collect(), None).unwrap();
     let error = refused(1, 0.9, given(300, &wrong)).to_string();
