@@ -4,49 +4,46 @@
 use cuda_std::prelude::*;
 
 use super::space::Rows;
-use super::{LinkArgs, MergeArgs};
+use super::{BypassArgs, JoinArgs, LinkArgs, MergeArgs};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::search::shape::shape;
 use crate::tile::Chunked;
 
 macro_rules! entries {
-    ($($element:ident $term:ident $bytes:literal $blocks:tt: $link:ident $merge:ident;)*) => {
-        $(
+    ($($element:ident $term:ident $bytes:literal $blocks:tt: $link:ident $merge:ident $join:ident $bypass:ident;)*) => {
+        entries! { families $(
+            $blocks (entries!(space $element $term $bytes)):
             /// Links of new vertices: its name says of what.
-            ///
-            /// # Safety
-            /// The arguments are what [`LinkArgs`] says, and the launch is the one planned for them.
-            #[kernel(max_threads = 128, min_blocks = $blocks)]
-            pub unsafe fn $link(args: LinkArgs) {
-                // SAFETY: the caller's promise.
-                unsafe { super::link::link::<entries!(space $element $term $bytes)>(args) }
-            }
-
+            link LinkArgs $link,
             /// New edges merged into rows: its name says of what.
-            ///
-            /// # Safety
-            /// The arguments are what [`MergeArgs`] says, and the launch is the one planned for them.
-            #[kernel(max_threads = 128, min_blocks = $blocks)]
-            pub unsafe fn $merge(args: MergeArgs) {
-                // SAFETY: the caller's promise.
-                unsafe { super::merge::merge::<entries!(space $element $term $bytes)>(args) }
-            }
-        )*
-
-        /// The function behind an entry that links.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn link_body(entry: &str) -> unsafe fn(LinkArgs) {
-            match entry {
-                $(stringify!($link) => $link,)*
-                _ => unreachable!("the table holds every kernel of the family, {entry} too"),
-            }
+            merge MergeArgs $merge,
+            /// New vertices compared with each other: its name says of what.
+            join JoinArgs $join,
+            /// Hidden neighbours taken out of rows: its name says of what.
+            bypass BypassArgs $bypass;
+        )* }
+        entries! { bodies link_body LinkArgs $($link)* }
+        entries! { bodies merge_body MergeArgs $($merge)* }
+        entries! { bodies join_body JoinArgs $($join)* }
+        entries! { bodies bypass_body BypassArgs $($bypass)* }
+    };
+    (families $($blocks:tt ($space:ty): $($(#[$doc:meta])* $family:ident $Args:ident $entry:ident),*;)*) => { $( $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The arguments are as the fields of their type say, and the launch is the one planned for them.
+        #[kernel(max_threads = 128, min_blocks = $blocks)]
+        pub unsafe fn $entry(args: $Args) {
+            // SAFETY: the caller's promise.
+            unsafe { super::$family::$family::<$space>(args) }
         }
-
-        /// The function behind an entry that merges.
+    )* )* };
+    (bodies $body:ident $Args:ident $($entry:ident)*) => {
+        /// The function behind an entry of the family.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn merge_body(entry: &str) -> unsafe fn(MergeArgs) {
+        pub(super) fn $body(entry: &str) -> unsafe fn($Args) {
             match entry {
-                $(stringify!($merge) => $merge,)*
+                $(stringify!($entry) => $entry,)*
                 _ => unreachable!("the table holds every kernel of the family, {entry} too"),
             }
         }
@@ -65,19 +62,19 @@ macro_rules! entries {
 }
 
 entries! {
-    F32 SquaredL2 0 5: link_f32_l2 merge_f32_l2;
-    F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2;
-    U8 SquaredL2 0 5: link_u8_l2 merge_u8_l2;
-    I8 SquaredL2 0 5: link_i8_l2 merge_i8_l2;
-    U8 Dot 0 5: link_u8_dot merge_u8_dot;
-    I8 Dot 0 5: link_i8_dot merge_i8_dot;
-    U8 SquaredL2 128 5: link_u8_l2_b128 merge_u8_l2_b128;
-    F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192;
-    F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920;
-    F16 SquaredL2 3072 6: link_f16_l2_b3072 merge_f16_l2_b3072;
-    F32 SquaredL2 384 4: link_f32_l2_b384 merge_f32_l2_b384;
-    F32 SquaredL2 512 4: link_f32_l2_b512 merge_f32_l2_b512;
-    F32 SquaredL2 800 4: link_f32_l2_b800 merge_f32_l2_b800;
-    F32 SquaredL2 3840 3: link_f32_l2_b3840 merge_f32_l2_b3840;
-    F32 SquaredL2 6144 3: link_f32_l2_b6144 merge_f32_l2_b6144;
+    F32 SquaredL2 0 5: link_f32_l2 merge_f32_l2 join_f32_l2 bypass_f32_l2;
+    F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2 join_f16_l2 bypass_f16_l2;
+    U8 SquaredL2 0 5: link_u8_l2 merge_u8_l2 join_u8_l2 bypass_u8_l2;
+    I8 SquaredL2 0 5: link_i8_l2 merge_i8_l2 join_i8_l2 bypass_i8_l2;
+    U8 Dot 0 5: link_u8_dot merge_u8_dot join_u8_dot bypass_u8_dot;
+    I8 Dot 0 5: link_i8_dot merge_i8_dot join_i8_dot bypass_i8_dot;
+    U8 SquaredL2 128 5: link_u8_l2_b128 merge_u8_l2_b128 join_u8_l2_b128 bypass_u8_l2_b128;
+    F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192 join_f16_l2_b192 bypass_f16_l2_b192;
+    F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920 join_f16_l2_b1920 bypass_f16_l2_b1920;
+    F16 SquaredL2 3072 6: link_f16_l2_b3072 merge_f16_l2_b3072 join_f16_l2_b3072 bypass_f16_l2_b3072;
+    F32 SquaredL2 384 4: link_f32_l2_b384 merge_f32_l2_b384 join_f32_l2_b384 bypass_f32_l2_b384;
+    F32 SquaredL2 512 4: link_f32_l2_b512 merge_f32_l2_b512 join_f32_l2_b512 bypass_f32_l2_b512;
+    F32 SquaredL2 800 4: link_f32_l2_b800 merge_f32_l2_b800 join_f32_l2_b800 bypass_f32_l2_b800;
+    F32 SquaredL2 3840 3: link_f32_l2_b3840 merge_f32_l2_b3840 join_f32_l2_b3840 bypass_f32_l2_b3840;
+    F32 SquaredL2 6144 3: link_f32_l2_b6144 merge_f32_l2_b6144 join_f32_l2_b6144 bypass_f32_l2_b6144;
 }

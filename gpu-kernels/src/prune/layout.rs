@@ -1,5 +1,7 @@
 //! What is where in the shared memory of a block that prunes.
 
+use super::PruneArgs;
+
 /// Offsets in bytes.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "kernels alone ask what lies where"))]
@@ -20,7 +22,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// For `capacity` candidates, a power of two, and a block of `warps`.
+    /// For `capacity` candidates, a multiple of `warps`, and a block of that many.
     #[inline(always)]
     pub(super) const fn new(capacity: u32, max_degree: u32, links_stride: u32, warps: u32) -> Self {
         let others = capacity * size_of::<u64>() as u32;
@@ -40,10 +42,17 @@ impl Layout {
     }
 }
 
-/// Candidates that there is room for when a search found up to `found`: what a bitonic sort of them takes.
+/// Candidates that there is room for when a search found up to `found`, and others `joined` them: what a bitonic sort of
+/// all takes.
 #[inline(always)]
-pub(super) const fn link_capacity(found: u32) -> u32 {
-    found.next_power_of_two()
+pub(super) const fn link_capacity(found: u32, joined: u32) -> u32 {
+    (found + joined).next_power_of_two()
+}
+
+/// Candidates that there is room for when a vertex is compared with those of its `group`: what a bitonic sort takes.
+#[inline(always)]
+pub(super) const fn join_capacity(group: u32) -> u32 {
+    group.next_power_of_two()
 }
 
 /// Candidates that there is room for when new edges and the old row come together. Of the new edges, as many are read as
@@ -51,4 +60,17 @@ pub(super) const fn link_capacity(found: u32) -> u32 {
 #[inline(always)]
 pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 {
     (max_candidates + 2 * max_degree).next_power_of_two()
+}
+
+/// Heirs that there is room for: those that count and those of one more row, and what a bitonic sort takes.
+#[inline(always)]
+pub(super) const fn heirs_capacity(args: &PruneArgs) -> u32 {
+    (args.max_candidates + args.max_degree).next_power_of_two()
+}
+
+/// Candidates that there is room for around deleted neighbours: those of the old row, then heirs. Where the candidates
+/// that count end, what is kept of them begins, and is sorted: as many as a row holds, up to a power of two.
+#[inline(always)]
+pub(super) const fn bypass_capacity(args: &PruneArgs) -> u32 {
+    args.graph.links_stride + heirs_capacity(args)
 }

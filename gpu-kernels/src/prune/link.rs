@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep};
 use super::layout::link_capacity;
-use super::sort::{NO_CANDIDATE, sort};
+use super::sort::{NO_CANDIDATE, distinct, for_my_places, sort_padded};
 use super::space::Space;
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
 use crate::graph::NO_ROW;
@@ -18,13 +18,13 @@ use crate::neighbor;
 pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
     let list = thread::block_idx_x() as usize;
     let stride = args.prune.graph.links_stride;
-    let memory = Memory::carve(&args.prune, link_capacity(args.candidates_stride));
+    let memory = Memory::carve(&args.prune, link_capacity(args.candidates_stride, joined_len(&args)));
     let space = S::new(&args.prune.graph, args.prune.form);
     // SAFETY: the whole block comes to every step; reads and writes are in the places of this list.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list));
-        let count = sorted_candidates(&args, list, vertex, memory.keys).min(args.prune.max_candidates);
-        let identical = find_identical(&args, vertex, memory.keys, count);
+        let identical = global::load_readonly(args.identical.at(list));
+        let count = if identical == NO_ROW { sorted_candidates(&args, list, vertex, &memory) } else { 0 };
         let (ids, distances) =
             (args.ids.from(list * stride as usize), args.distances.from(list * stride as usize));
         let take = |place: u32, key: u64| {
@@ -33,16 +33,10 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
                 global::store(distances.at(place as usize), neighbor::orderable(key));
             }
         };
-        let count = if identical == NO_ROW { count } else { 0 };
-        let kept = keep(&space, &args.prune, &memory, count, take);
-        let mut place = kept + thread::thread_idx_x();
-        while place < stride {
-            global::store(ids.at(place as usize), NO_ROW);
-            place += thread::block_dim_x();
-        }
+        let kept = keep(&space, &args.prune, &memory, count.min(args.prune.max_candidates), take);
+        for_my_places(stride - kept, |place| global::store(ids.at((kept + place) as usize), NO_ROW));
         if thread::thread_idx_x() == 0 {
             global::store(args.vertices.at(list), if identical == NO_ROW { vertex } else { NO_ROW });
-            global::store(args.identical.at(list), identical);
             let counters = args.prune.counters;
             let work = args.work.from(2 * list);
             atomic::add(counters.at(HOPS), u64::from(global::load_readonly(work.at(0))));
@@ -54,62 +48,37 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
     }
 }
 
-/// Brings the candidates of a list to shared memory, sorted and without the vertex itself; returns how many there are.
+/// Places for candidates from the batch itself.
+#[inline(always)]
+fn joined_len(args: &LinkArgs) -> u32 {
+    if args.joined.is_nowhere() { 0 } else { args.prune.max_degree }
+}
+
+/// Brings the candidates of a list to shared memory, sorted, distinct and without the vertex itself; returns how many there
+/// are. Whole block; a barrier.
 ///
 /// # Safety
 /// As for [`link`].
 #[inline(always)]
-unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, keys: Shared<u64>) -> u32 {
-    // SAFETY: the whole block comes here; places are below the stride, and the memory has room for the power of two above.
+unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &Memory) -> u32 {
+    let (keys, joined_len) = (memory.keys, joined_len(args));
+    // SAFETY: the whole block comes here; there is room for what was found and what joins.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list));
         let candidates = args.candidates.from(list * args.candidates_stride as usize);
-        let len = found.next_power_of_two();
-        let mut place = thread::thread_idx_x();
-        while place < len {
-            let key = if place < found {
-                global::load_streaming(candidates.at(place as usize)) | neighbor::UNVISITED
-            } else {
-                NO_CANDIDATE
-            };
+        for_my_places(found, |place| {
+            let key = global::load_streaming(candidates.at(place as usize)) | neighbor::UNVISITED;
             keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
-            place += thread::block_dim_x();
+        });
+        let joined = args.joined.from(list * joined_len as usize);
+        for_my_places(joined_len, |place| {
+            keys.add(found + place).store(global::load_streaming(joined.at(place as usize)));
+        });
+        sort_padded(keys, found + joined_len);
+        if joined_len > 0 {
+            return distinct(keys, found + joined_len, memory.fresh);
         }
-        thread::sync_threads();
-        sort(keys, len);
+        // What a search found is distinct.
         if found > 0 && keys.add(found - 1).load() == NO_CANDIDATE { found - 1 } else { found }
     }
-}
-
-/// The nearest candidate that has the very row of the vertex; [`NO_ROW`] if there is none. Whole block.
-///
-/// # Safety
-/// As for [`link`]; there are `count` candidates, sorted.
-#[inline(always)]
-unsafe fn find_identical(args: &LinkArgs, vertex: u32, keys: Shared<u64>, count: u32) -> u32 {
-    let graph = &args.prune.graph;
-    let row = |id: u32| graph.rows.from(id as usize * graph.row_bytes as usize);
-    let mut place = 0;
-    // SAFETY: the whole block comes here, and goes by keys that are the same in all threads; chunks are within the rows.
-    unsafe {
-        while place < count {
-            let key = keys.add(place).load();
-            if neighbor::orderable(key) != neighbor::orderable(keys.load()) {
-                break;
-            }
-            let (id, mut same) = (neighbor::id(key), true);
-            let mut at = thread::thread_idx_x() as usize * 16;
-            while at < graph.row_bytes as usize {
-                let [one, other]: [[u32; 4]; 2] =
-                    [vertex, id].map(|id| global::load_readonly(row(id).at(at).cast()));
-                same &= one == other;
-                at += thread::block_dim_x() as usize * 16;
-            }
-            if thread::sync_threads_and(same) {
-                return id;
-            }
-            place += 1;
-        }
-    }
-    NO_ROW
 }

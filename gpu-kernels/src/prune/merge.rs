@@ -4,7 +4,8 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep, warp_number, warps};
 use super::layout::merge_capacity;
-use super::sort::{NO_CANDIDATE, sort};
+use super::score::score;
+use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
 use super::space::Space;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::graph::NO_ROW;
@@ -36,8 +37,8 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
         let fresh = new_edges(&args, begin as usize, edges, degree, &memory);
         let mut kept = degree + fresh;
         if kept <= prune.max_degree {
-            sort(pad(memory.keys, edges), edges.next_power_of_two());
-            write(stride, |place| {
+            sort_padded(memory.keys, edges);
+            for_my_places(stride, |place| {
                 let id = match place {
                     _ if place < degree => memory.old.add(place).load(),
                     _ if place < kept => neighbor::id(memory.keys.add(place - degree).load()),
@@ -48,46 +49,31 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
             return;
         }
         let space = S::new(&prune.graph, prune.form);
-        score_old(&space, prune, target, degree, memory.old, memory.keys.add(edges));
-        settle(degree, memory.keys.add(edges), memory.settled_len);
-        let len = edges + degree;
-        sort(pad(memory.keys, len), len.next_power_of_two());
+        let old = memory.keys.add(edges);
+        score(
+            &space,
+            target,
+            degree,
+            |place| memory.old.add(place).load(),
+            |place, id, distance| old.add(place).store(neighbor::key(distance, id)),
+        );
+        if thread::thread_idx_x() == 0 {
+            atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
+        }
+        settle(degree, old, memory.settled_len);
+        sort_padded(memory.keys, edges + degree);
         let take = |place: u32, key: u64| {
             if thread::thread_idx_x() == 0 {
                 global::store(ids.at(place as usize), neighbor::id(key));
             }
         };
         kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), take);
-        write(stride, |place| {
+        for_my_places(stride, |place| {
             if place >= kept {
                 global::store(ids.at(place as usize), NO_ROW);
             }
         });
     }
-}
-
-/// Calls `work` for every place below `len` that falls to this thread.
-#[inline(always)]
-fn write(len: u32, work: impl Fn(u32)) {
-    let mut place = thread::thread_idx_x();
-    while place < len {
-        work(place);
-        place += thread::block_dim_x();
-    }
-}
-
-/// Fills up with keys of no candidate, to the power of two that a sort takes. Whole block; a barrier behind.
-///
-/// # Safety
-/// There is room.
-#[inline(always)]
-unsafe fn pad(keys: Shared<u64>, len: u32) -> Shared<u64> {
-    // SAFETY: behind what there is, a place of one thread.
-    unsafe {
-        write(len.next_power_of_two() - len, |place| keys.add(len + place).store(NO_CANDIDATE));
-        thread::sync_threads();
-    }
-    keys
 }
 
 /// Brings the row of `target` to shared memory; returns its length. Whole block; a barrier.
@@ -155,40 +141,6 @@ unsafe fn new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, mem
     }
 }
 
-/// Scores the old row. Whole block; a barrier.
-///
-/// # Safety
-/// As for [`merge`]; `keys` has room for it.
-#[inline(always)]
-unsafe fn score_old<S: Space>(
-    space: &S,
-    args: &PruneArgs,
-    target: u32,
-    degree: u32,
-    old: Shared<u32>,
-    keys: Shared<u64>,
-) {
-    let mut first = warp_number() * S::TOGETHER;
-    // SAFETY: whole warps come to every distance, those without a vertex with the target in its place.
-    unsafe {
-        let near = space.near(target);
-        while first < degree {
-            let place = first + S::place();
-            let there = S::place() < S::TOGETHER && place < degree;
-            let id = if there { old.add(place).load() } else { target };
-            let distance = space.distance(&near, id);
-            if there {
-                keys.add(place).store(neighbor::key(distance, id));
-            }
-            first += warps() * S::TOGETHER;
-        }
-        if thread::thread_idx_x() == 0 {
-            atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(degree));
-        }
-        thread::sync_threads();
-    }
-}
-
 /// Marks the head of a row as settled: a prune writes its row nearest first, and later edges are appended, so that the
 /// head that rises is what it kept. Now and then the first of the appended is farther still, and goes uncompared with
 /// that head until it is crowded. Whole block; a barrier.
@@ -199,13 +151,13 @@ unsafe fn score_old<S: Space>(
 unsafe fn settle(degree: u32, keys: Shared<u64>, settled_len: Shared<u32>) {
     // SAFETY: marks are made when nobody compares any more, each by one thread.
     unsafe {
-        write(degree.saturating_sub(1), |place| {
+        for_my_places(degree.saturating_sub(1), |place| {
             if keys.add(place).load() > keys.add(place + 1).load() {
                 settled_len.atomic_min(place + 1);
             }
         });
         thread::sync_threads();
-        write(settled_len.load(), |place| {
+        for_my_places(settled_len.load(), |place| {
             let key = keys.add(place);
             key.store(key.load() & !neighbor::UNVISITED);
         });

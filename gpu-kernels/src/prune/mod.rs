@@ -11,17 +11,28 @@
 //! | --- | --- |
 //! | `space` | distances of one vertex to others, many at once |
 //! | `layout` | what is where in the shared memory of a block |
-//! | `sort` | a bitonic sort of keys there |
+//! | `score` | distances of one vertex to others, as keys there |
+//! | `sort` | keys sorted there, and made distinct |
 //! | `left` | the candidates that a warp has left |
 //! | `keep` | the rounds |
+//! | `identify` | new vertices whose row is in the graph already |
+//! | `join` | candidates from the batch itself |
 //! | `link` | candidates of a new vertex to its links |
 //! | `merge` | new edges into the row of their target |
+//! | `bypass` | the row of a live vertex around its deleted neighbours |
 //! | `rows` | links turned around; rows written into the graph |
+//! | `update` | the arguments of what updates alone do |
 //! | `entries` | the table of kernels |
 //! | `plan` | which of them, and its grid |
 
 #[cfg(feature = "kernels")]
+mod bypass;
+#[cfg(feature = "kernels")]
 mod entries;
+#[cfg(feature = "kernels")]
+mod identify;
+#[cfg(feature = "kernels")]
+mod join;
 #[cfg(feature = "kernels")]
 mod keep;
 mod layout;
@@ -36,12 +47,16 @@ mod plan;
 #[cfg(feature = "kernels")]
 mod rows;
 #[cfg(feature = "kernels")]
+mod score;
+#[cfg(feature = "kernels")]
 mod sort;
 #[cfg(feature = "kernels")]
 mod space;
+mod update;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Link, Merge, Publish, TurnAround};
+pub use plan::{Bypass, Identify, Join, Link, Merge, Publish, TurnAround};
+pub use update::{BypassArgs, IdentifyArgs, JoinArgs};
 
 use crate::graph::{Form, GraphArgs};
 use crate::{In, Out};
@@ -88,17 +103,20 @@ pub struct LinkArgs {
     pub batch: In<u32>,
     /// `[lists][candidates_stride]`: keys in any order, distinct; the vertex itself may be among them.
     pub candidates: In<u64>,
+    /// `[lists][max_degree]`: more of them, as [`JoinArgs::joined`] has them. Nowhere if there are none.
+    pub joined: In<u64>,
     /// `[lists][2]`: how many candidates there are, which is the vertices that the search expanded, and the distances
     /// that it worked out.
     pub work: In<u32>,
-    /// `[lists]`: the vertex, or [`NO_ROW`](crate::graph::NO_ROW) if a candidate has its very row: then it gets no links.
+    /// `[lists]`: the candidate that has the very row of the vertex, as [`IdentifyArgs::identical`] names it: then the
+    /// vertex gets no links.
+    pub identical: In<u32>,
+    /// `[lists]`: the vertex, or [`NO_ROW`](crate::graph::NO_ROW) if it gets no links.
     pub vertices: Out<u32>,
     /// `[lists][links_stride]`: links, nearest first, then [`NO_ROW`](crate::graph::NO_ROW).
     pub ids: Out<u32>,
     /// `[lists][links_stride]`: the upper half of the key of each link.
     pub distances: Out<u32>,
-    /// `[lists]`: the candidate that has the very row of the vertex, [`NO_ROW`](crate::graph::NO_ROW) if there is none.
-    pub identical: Out<u32>,
     /// Vertices.
     pub lists: u32,
     /// Places for candidates of each.

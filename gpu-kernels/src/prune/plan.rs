@@ -4,10 +4,14 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{Layout, link_capacity, merge_capacity};
-use super::{LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS, TurnAroundArgs};
+use super::layout::{Layout, bypass_capacity, join_capacity, link_capacity, merge_capacity};
+use super::{
+    BypassArgs, IdentifyArgs, JoinArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
+    TurnAroundArgs,
+};
 use crate::distances::Measure;
 use crate::graph::Form;
+use crate::rows::warp_a_row;
 use crate::{Kernel, Launch};
 
 /// Lanes of a warp.
@@ -31,7 +35,7 @@ const SPECIALIZED: [(ElementKind, u32); 9] = [
     (ElementKind::F32, 6144),
 ];
 
-/// What both families are made for.
+/// What all families are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Rows {
     element: ElementKind,
@@ -71,70 +75,79 @@ impl Rows {
     }
 }
 
-/// The kernel that links new vertices. Arguments: [`LinkArgs`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Link(Rows);
+/// A family of kernels, one for each kind of rows: its lists, and the candidates that a block has room for.
+macro_rules! families {
+    ($($(#[$doc:meta])* $Family:ident, $name:literal, $body:ident: |$args:ident: $Args:ty| $sizes:block;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $Family(Rows);
 
-/// The kernel that merges new edges into the rows of their targets. Arguments: [`MergeArgs`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Merge(Rows);
+        impl $Family {
+            /// The kernel for rows of `row_bytes` that are scored by `form`.
+            ///
+            /// # Panics
+            /// If no graph is built with `form` on such rows.
+            pub fn for_rows(element: ElementKind, form: Form, row_bytes: u32) -> Self {
+                Self(Rows::new(element, form, row_bytes))
+            }
+        }
 
-impl Link {
-    /// The kernel for rows of `row_bytes` that are scored by `form`.
-    ///
-    /// # Panics
-    /// If no graph is built with `form` on such rows.
-    pub fn for_rows(element: ElementKind, form: Form, row_bytes: u32) -> Self {
-        Self(Rows::new(element, form, row_bytes))
-    }
+        impl Kernel for $Family {
+            type Args = $Args;
+
+            fn entry(&self) -> Cow<'static, str> {
+                self.0.entry($name)
+            }
+
+            /// # Panics
+            /// If an argument is outside of its bounds, or rows are of another length than this kernel is for.
+            fn launch(&self, $args: &$Args) -> Launch {
+                let (lists, capacity) = $sizes;
+                self.0.launch(&$args.prune, lists, capacity)
+            }
+
+            #[cfg(feature = "kernels")]
+            fn body(&self) -> unsafe fn($Args) {
+                super::entries::$body(&self.entry())
+            }
+        }
+    )* };
+}
+families! {
+    /// The kernel that links new vertices. Arguments: [`LinkArgs`].
+    Link, "link", link_body: |args: LinkArgs| {
+        let joined = if args.joined.is_nowhere() { 0 } else { args.prune.max_degree };
+        (args.lists, link_capacity(args.candidates_stride, joined))
+    };
+    /// The kernel that merges new edges into the rows of their targets. Arguments: [`MergeArgs`].
+    Merge, "merge", merge_body: |args: MergeArgs| {
+        (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
+    };
+    /// The kernel that compares new vertices with each other: a distance for each pair of a group. Arguments: [`JoinArgs`].
+    Join, "join", join_body: |args: JoinArgs| { (args.lists, join_capacity(args.group)) };
+    /// The kernel that takes hidden neighbours out of rows. Arguments: [`BypassArgs`].
+    Bypass, "bypass", bypass_body: |args: BypassArgs| { (args.rows, bypass_capacity(&args.prune)) };
 }
 
-impl Merge {
-    /// The kernel for rows of `row_bytes` that are scored by `form`.
-    ///
-    /// # Panics
-    /// If no graph is built with `form` on such rows.
-    pub fn for_rows(element: ElementKind, form: Form, row_bytes: u32) -> Self {
-        Self(Rows::new(element, form, row_bytes))
-    }
-}
+/// The kernel that looks for rows that are in the graph already: reads each candidate twice, and the rows of the nearest.
+/// Arguments: [`IdentifyArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Identify;
 
-impl Kernel for Link {
-    type Args = LinkArgs;
+impl Kernel for Identify {
+    type Args = IdentifyArgs;
 
     fn entry(&self) -> Cow<'static, str> {
-        self.0.entry("link")
+        "identify".into()
     }
 
-    /// # Panics
-    /// If an argument is outside of its bounds, or rows are of another length than this kernel is for.
-    fn launch(&self, args: &LinkArgs) -> Launch {
-        self.0.launch(&args.prune, args.lists, link_capacity(args.candidates_stride))
+    fn launch(&self, args: &IdentifyArgs) -> Launch {
+        warp_a_row(args.lists)
     }
 
     #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(LinkArgs) {
-        super::entries::link_body(&self.entry())
-    }
-}
-
-impl Kernel for Merge {
-    type Args = MergeArgs;
-
-    fn entry(&self) -> Cow<'static, str> {
-        self.0.entry("merge")
-    }
-
-    /// # Panics
-    /// If an argument is outside of its bounds, or rows are of another length than this kernel is for.
-    fn launch(&self, args: &MergeArgs) -> Launch {
-        let capacity = merge_capacity(args.prune.max_candidates, args.prune.max_degree);
-        self.0.launch(&args.prune, args.targets, capacity)
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(MergeArgs) {
-        super::entries::merge_body(&self.entry())
+    fn body(&self) -> unsafe fn(IdentifyArgs) {
+        super::identify::identify
     }
 }
 

@@ -22,7 +22,10 @@ pub use distances::distances_agree_with_the_twin;
 pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
 pub use links::{touched_vertices_agree_with_the_twin, what_is_reached_agrees_with_the_twin};
-pub use prune::{links_agree_with_the_twin, merges_agree_with_the_twin};
+pub use prune::{
+    bypasses_agree_with_the_twin, joins_agree_with_the_twin, links_agree_with_the_twin,
+    merges_agree_with_the_twin,
+};
 pub use rows::{moved_rows_keep_their_links, saved_rows_are_those_of_the_graph};
 pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
 pub use search::{
@@ -37,10 +40,12 @@ macro_rules! tests_of_the_suite {
     ($each:ident) => {
         $each! {
             back_edges_are_sorted_and_grouped
+            bypasses_agree_with_the_twin
             distances_agree_with_the_twin
             exact_knn_agrees_with_the_twin
             exact_knn_searches_in_parts
             groups_agree_with_the_twin
+            joins_agree_with_the_twin
             links_agree_with_the_twin
             lists_agree_with_the_twin
             marks_agree_with_the_twin

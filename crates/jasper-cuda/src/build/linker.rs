@@ -6,8 +6,8 @@ use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::NO_ROW;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, HOPS, IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs,
-    Publish, PublishArgs, TurnAround, TurnAroundArgs,
+    COUNTERS, DISTANCES, HOPS, IDENTICAL, Identify, IdentifyArgs, Link, LinkArgs, Merge, MergeArgs,
+    PRUNE_DISTANCES, PruneArgs, Publish, PublishArgs, TurnAround, TurnAroundArgs,
 };
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -135,10 +135,24 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             beam_width as u32,
             launch.warps,
         );
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch
-        // holds slots of the graph, as asserted.
-        unsafe { stream.launch(&kernel, args)? };
-        Ok(Candidates { batch, keys, work, most })
+        let mut identical = stream.allocate(ids.len())?;
+        let identify = IdentifyArgs {
+            rows: graph.args().rows,
+            batch: batch.input(),
+            candidates: keys.input(),
+            work: work.input(),
+            identical: identical.output(),
+            row_bytes: graph.args().row_bytes,
+            lists: ids.len() as u32,
+            candidates_stride: most,
+        };
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launches; the batch
+        // holds slots of the graph, as asserted, and so does what the search finds.
+        unsafe {
+            stream.launch(&kernel, args)?;
+            stream.launch(&Identify, identify)?;
+        }
+        Ok(Candidates { batch, keys, work, identical, most })
     }
 
     fn prune(
@@ -151,16 +165,16 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         let stride = graph.args().links_stride;
         let mut rows = Rows::allocate(stream, lists, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
-        let mut identical = stream.allocate(lists as usize)?;
         let args = LinkArgs {
             prune: self.prune_args(graph, &mut counters),
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
+            joined: In::NOWHERE,
             work: candidates.work.input(),
+            identical: candidates.identical.input(),
             vertices: rows.vertices.output(),
             ids: rows.ids.output(),
             distances: distances.output(),
-            identical: identical.output(),
             lists,
             candidates_stride: candidates.most,
         };
@@ -172,7 +186,8 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         let counters = stream.download(&counters)?;
         let mut same = Vec::new();
         if counters[IDENTICAL] > 0 {
-            let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&identical)?);
+            let vertices =
+                stream.download(&candidates.batch)?.into_iter().zip(stream.download(&candidates.identical)?);
             let named = vertices.filter(|&(_, other)| other != NO_ROW);
             same.extend(named.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
         }

@@ -14,6 +14,8 @@ pub struct Candidates<S: Stream> {
     pub(super) keys: S::Buffer<u64>,
     /// `[lists][2]`
     pub(super) work: S::Buffer<u32>,
+    /// `[lists]`: vertices whose row theirs is.
+    pub(super) identical: S::Buffer<u32>,
     /// Places for candidates of each vertex.
     pub(super) most: u32,
 }

@@ -7,8 +7,10 @@ use rand::seq::SliceRandom;
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_ROW;
-use crate::prune::{COUNTERS, Link, LinkArgs, Publish, PublishArgs, TurnAround, TurnAroundArgs};
-use crate::{Buffer, Stream};
+use crate::prune::{
+    COUNTERS, Identify, IdentifyArgs, Link, LinkArgs, Publish, PublishArgs, TurnAround, TurnAroundArgs,
+};
+use crate::{Buffer, In, Stream};
 
 /// Links of new vertices, turned around, and written into the graph: from no candidates, few, and more than count.
 ///
@@ -56,15 +58,26 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let [mut ids, mut distances, mut sources] =
         [(); 3].map(|()| stream.allocate(lists * vertices.links_stride).unwrap());
     let mut keys = stream.allocate(ids.len()).unwrap();
+    let identify = IdentifyArgs {
+        rows: vertices.args(&mut device).graph.rows,
+        batch: on_device.input(),
+        candidates: candidates.input(),
+        work: work.input(),
+        identical: identical.output(),
+        row_bytes: vertices.row_bytes(),
+        lists: lists as u32,
+        candidates_stride: stride as u32,
+    };
     let args = LinkArgs {
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
+        joined: In::NOWHERE,
         work: work.input(),
+        identical: identical.input(),
         vertices: linked.output(),
         ids: ids.output(),
         distances: distances.output(),
-        identical: identical.output(),
         lists: lists as u32,
         candidates_stride: stride as u32,
     };
@@ -87,6 +100,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; each launch
     // reads what those before it wrote.
     unsafe {
+        stream.launch(&Identify, identify).unwrap();
         stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
         stream.launch(&TurnAround, turn).unwrap();
         stream.launch(&Publish, publish).unwrap();

@@ -1,9 +1,13 @@
 //! Prunes against the rule as the paper writes it, on lists and one vertex after the other.
 
+mod bypasses;
+mod joins;
 mod links;
 mod merges;
 mod vertices;
 
+pub use bypasses::bypasses_agree_with_the_twin;
+pub use joins::joins_agree_with_the_twin;
 pub use links::links_agree_with_the_twin;
 pub use merges::merges_agree_with_the_twin;
 

@@ -107,10 +107,15 @@ impl<T: Element> Vertices<T> {
         ids
     }
 
+    /// The nearest candidates, [pruned in order](Self::prune_in_order).
+    pub(super) fn prune(&self, mut candidates: Vec<Neighbor>) -> (Vec<Neighbor>, u64) {
+        candidates.sort_unstable();
+        self.prune_in_order(candidates)
+    }
+
     /// Keep the first candidate, drop every other that it leads towards, and so on with those that are left; two that
     /// were visited do not drop each other. Gives what is kept, and the distances that took.
-    pub(super) fn prune(&self, mut left: Vec<Neighbor>) -> (Vec<Neighbor>, u64) {
-        left.sort_unstable();
+    pub(super) fn prune_in_order(&self, mut left: Vec<Neighbor>) -> (Vec<Neighbor>, u64) {
         left.truncate(self.max_candidates);
         let (mut kept, mut distances) = (Vec::new(), 0);
         while !left.is_empty() {

@@ -1,0 +1,189 @@
+//! The row of a live vertex around its deleted neighbours: FreshDiskANN's Algorithm 4, changed as on the CPU. Those that
+//! live stay, and are settled; those that the hidden ones lead to, their *heirs*, join nearest first.
+
+use cuda_std::prelude::*;
+
+use super::keep::{Memory, keep, warp_number, warps};
+use super::layout::{bypass_capacity, heirs_capacity};
+use super::score::score;
+use super::sort::{distinct, for_my_places, sort_padded};
+use super::space::Space;
+use super::{BypassArgs, PRUNE_DISTANCES};
+use crate::bits::contains;
+use crate::graph::NO_ROW;
+use crate::neighbor;
+
+/// Works out one row; one block a vertex.
+///
+/// # Safety
+/// The arguments are what [`BypassArgs`] says, and the launch is the one planned for them.
+#[inline(always)]
+pub(super) unsafe fn bypass<S: Space>(args: BypassArgs) {
+    let (row, prune) = (thread::block_idx_x() as usize, &args.prune);
+    let memory = Memory::carve(prune, bypass_capacity(prune));
+    let space = S::new(&prune.graph, prune.form);
+    // SAFETY: the whole block comes to every step; candidates are within the memory, and writes in the places of this row.
+    unsafe {
+        let vertex = global::load_readonly(args.vertices.at(row));
+        let Split { staying, hidden } = split_row(&args, vertex, &memory);
+        let stay = memory.keys;
+        score(
+            &space,
+            vertex,
+            staying,
+            |place| memory.old.add(place).load(),
+            |place, id, distance| stay.add(place).store(neighbor::key(distance, id) & !neighbor::UNVISITED),
+        );
+        let heirs = nearest_heirs(&space, &args, vertex, &Split { staying, hidden }, &memory);
+        let count = (staying + heirs).min(prune.max_candidates);
+        // Behind all candidates that count.
+        let kept_keys = memory.keys.add(prune.max_candidates);
+        let take = |place: u32, key: u64| {
+            if thread::thread_idx_x() == 0 {
+                kept_keys.add(place).store(key);
+            }
+        };
+        let kept = keep(&space, prune, &memory, count, take);
+        sort_padded(kept_keys, kept);
+        let stride = prune.graph.links_stride;
+        let ids = args.ids.from(row * stride as usize);
+        for_my_places(stride, |place| {
+            let id = if place < kept { neighbor::id(kept_keys.add(place).load()) } else { NO_ROW };
+            global::store(ids.at(place as usize), id);
+        });
+    }
+}
+
+/// How many neighbours there are of both kinds: those that stay are in front of the old row, the hidden ones at its end,
+/// the last first.
+struct Split {
+    staying: u32,
+    hidden: u32,
+}
+
+/// Brings the row of `vertex` to shared memory, split. Whole block; a barrier.
+///
+/// # Safety
+/// As for [`bypass`].
+#[inline(always)]
+unsafe fn split_row(args: &BypassArgs, vertex: u32, memory: &Memory) -> Split {
+    let stride = args.prune.graph.links_stride;
+    let row = args.prune.graph.links.from(vertex as usize * stride as usize);
+    let (mut staying, mut hidden, mut place) = (0, 0, warp::lane_id());
+    let below = (1 << warp::lane_id()) - 1;
+    // SAFETY: the stride is one of whole warps; every warp counts, and the first alone writes.
+    unsafe {
+        while place < stride {
+            let id = global::load_readonly(row.at(place as usize));
+            let stays = id != NO_ROW && contains(args.live, id);
+            let [stay, hide] = [stays, id != NO_ROW && !stays]
+                .map(|predicate| warp::warp_vote_ballot(warp::FULL_MASK, predicate));
+            if warp_number() == 0 && id != NO_ROW {
+                let to = if stays {
+                    staying + (stay & below).count_ones()
+                } else {
+                    stride - 1 - (hidden + (hide & below).count_ones())
+                };
+                memory.old.add(to).store(id);
+            }
+            staying += stay.count_ones();
+            hidden += hide.count_ones();
+            place += warp::WARP_SIZE;
+        }
+        if thread::thread_idx_x() == 0 {
+            memory.fresh.store(0);
+        }
+        thread::sync_threads();
+    }
+    Split { staying, hidden }
+}
+
+/// Brings the nearest distinct heirs behind those that stay, sorted, as many as count; returns how many. Whole block; a
+/// barrier, if there is a hidden neighbour.
+///
+/// Of more rows than there is room for, the nearest heirs of some are held against those of the next: the nearest of all
+/// are among these.
+///
+/// # Safety
+/// As for [`bypass`]; the row is split.
+#[inline(always)]
+unsafe fn nearest_heirs<S: Space>(
+    space: &S,
+    args: &BypassArgs,
+    vertex: u32,
+    split: &Split,
+    memory: &Memory,
+) -> u32 {
+    let prune = &args.prune;
+    let heirs = memory.keys.add(split.staying);
+    let most = prune.max_candidates.saturating_sub(split.staying);
+    let (mut nearest, mut met, mut first) = (0, 0, 0);
+    // SAFETY: the whole block comes to every step; the heirs that are kept leave room for those of one row and more.
+    unsafe {
+        while first < split.hidden {
+            let rows = ((heirs_capacity(prune) - nearest) / prune.max_degree).min(split.hidden - first);
+            let new = heirs.add(nearest);
+            gather(args, vertex, split.staying, first..first + rows, memory, |place, id| {
+                new.add(place - met).store(u64::from(id));
+            });
+            thread::sync_threads();
+            let len = memory.fresh.load() - met;
+            let id = |place: u32| new.add(place).load() as u32;
+            score(space, vertex, len, id, |place, id, distance| {
+                new.add(place).store(neighbor::key(distance, id));
+            });
+            sort_padded(heirs, nearest + len);
+            nearest = distinct(heirs, nearest + len, memory.settled_len).min(most);
+            met += len;
+            first += rows;
+        }
+        if thread::thread_idx_x() == 0 {
+            atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(split.staying + met));
+        }
+    }
+    nearest
+}
+
+/// Hands to `take` the heirs of some hidden neighbours, in no order and some of them more than once, each with a number:
+/// they are counted in `memory.fresh`.
+///
+/// # Safety
+/// As for [`bypass`]; the row is split. Whole block.
+#[inline(always)]
+unsafe fn gather(
+    args: &BypassArgs,
+    vertex: u32,
+    staying: u32,
+    hidden: core::ops::Range<u32>,
+    memory: &Memory,
+    take: impl Fn(u32, u32),
+) {
+    let graph = &args.prune.graph;
+    let mut number = hidden.start + warp_number();
+    // SAFETY: a warp takes a hidden neighbour, whose row nobody writes; links lead to slots.
+    unsafe {
+        while number < hidden.end {
+            let id = memory.old.add(graph.links_stride - 1 - number).load();
+            let row = graph.links.from(id as usize * graph.links_stride as usize);
+            let mut place = warp::lane_id();
+            while place < graph.links_stride {
+                let heir = global::load_readonly(row.at(place as usize));
+                let mut joins = heir != NO_ROW && heir != vertex && contains(args.live, heir);
+                for known in 0..staying {
+                    joins &= memory.old.add(known).load() != heir;
+                }
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, joins);
+                let mut begin = 0;
+                if warp::lane_id() == 0 && lanes != 0 {
+                    begin = memory.fresh.atomic_add(lanes.count_ones());
+                }
+                let (begin, _) = warp::warp_shuffle_idx(warp::FULL_MASK, begin, 0, warp::WARP_SIZE);
+                if joins {
+                    take(begin + (lanes & ((1 << warp::lane_id()) - 1)).count_ones(), heir);
+                }
+                place += warp::WARP_SIZE;
+            }
+            number += warps();
+        }
+    }
+}

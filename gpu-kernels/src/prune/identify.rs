@@ -1,0 +1,78 @@
+//! New vertices whose row is in the graph already.
+
+use cuda_std::prelude::*;
+
+use super::IdentifyArgs;
+use crate::graph::NO_ROW;
+use crate::neighbor;
+use crate::rows::row_of_warp;
+
+/// Looks for the row of each vertex among the nearest of its candidates; one warp a list.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 256)]
+pub unsafe fn identify(args: IdentifyArgs) {
+    let list = row_of_warp();
+    if list >= args.lists as usize {
+        return;
+    }
+    let candidates = args.candidates.from(list * args.candidates_stride as usize);
+    // SAFETY: a list that there is; whole warps come to every step.
+    unsafe {
+        let vertex = global::load_readonly(args.batch.at(list));
+        let found = global::load_readonly(args.work.at(2 * list));
+        // The candidate of this lane among the 32 from `first` on.
+        let candidate = |first: u32| {
+            let place = first + warp::lane_id();
+            let key = if place < found { global::load_readonly(candidates.at(place as usize)) } else { 0 };
+            (place < found && neighbor::id(key) != vertex).then_some(key)
+        };
+        let mut nearest = u32::MAX;
+        let mut first = 0;
+        while first < found {
+            nearest = nearest.min(candidate(first).map_or(u32::MAX, neighbor::orderable));
+            first += warp::WARP_SIZE;
+        }
+        let nearest = warp::warp_reduce_min(warp::FULL_MASK, nearest);
+        let (mut identical, mut first) = (NO_ROW, 0);
+        while first < found {
+            let key = candidate(first);
+            let tied = key.is_some_and(|key| neighbor::orderable(key) == nearest);
+            let mut lanes = warp::warp_vote_ballot(warp::FULL_MASK, tied);
+            while lanes != 0 {
+                let id = neighbor::id(key.unwrap_or(0));
+                let lane = lanes.trailing_zeros();
+                let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, lane, warp::WARP_SIZE);
+                lanes &= lanes - 1;
+                if have_one_row(&args, vertex, id) {
+                    identical = identical.min(id);
+                }
+            }
+            first += warp::WARP_SIZE;
+        }
+        if warp::lane_id() == 0 {
+            global::store(args.identical.at(list), identical);
+        }
+    }
+}
+
+/// Whether two vertices have the same row. Whole warp.
+///
+/// # Safety
+/// There are such vertices.
+#[inline(always)]
+unsafe fn have_one_row(args: &IdentifyArgs, one: u32, other: u32) -> bool {
+    let row = |id: u32| args.rows.from(id as usize * args.row_bytes as usize);
+    let (mut same, mut at) = (true, warp::lane_id() as usize * 16);
+    // SAFETY: chunks are within the rows, which are at multiples of 16; the whole warp votes.
+    unsafe {
+        while at < args.row_bytes as usize {
+            let [one, other]: [[u32; 4]; 2] =
+                [one, other].map(|id| global::load_readonly(row(id).at(at).cast()));
+            same &= one == other;
+            at += warp::WARP_SIZE as usize * 16;
+        }
+        warp::warp_vote_all(warp::FULL_MASK, same)
+    }
+}

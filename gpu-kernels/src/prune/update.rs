@@ -1,0 +1,61 @@
+//! What the kernels of updates take: new vertices beside each other, and rows around deleted ones.
+
+use super::PruneArgs;
+use crate::{In, Out};
+
+/// Arguments of the kernel that looks for rows that are in the graph already.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct IdentifyArgs {
+    /// `[slots][row_bytes]`: as in [`GraphArgs`](crate::graph::GraphArgs).
+    pub rows: In<u8>,
+    /// `[lists]`: the vertices.
+    pub batch: In<u32>,
+    /// `[lists][candidates_stride]`: keys in any order; the vertex itself may be among them.
+    pub candidates: In<u64>,
+    /// `[lists][2]`: how many candidates there are, and a number that is not looked at.
+    pub work: In<u32>,
+    /// `[lists]`: of the nearest candidates the first that has the very row of the vertex,
+    /// [`NO_ROW`](crate::graph::NO_ROW) if there is none.
+    pub identical: Out<u32>,
+    /// Bytes from row to row, a multiple of 16.
+    pub row_bytes: u32,
+    /// Vertices.
+    pub lists: u32,
+    /// Places for candidates of each.
+    pub candidates_stride: u32,
+}
+
+/// Arguments of the kernels that find the nearest of a batch to each of its vertices.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct JoinArgs {
+    /// What every prune takes. The distances are counted as those of searches.
+    pub prune: PruneArgs,
+    /// `[lists]`: the vertices, distinct.
+    pub batch: In<u32>,
+    /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices that will not be linked: nobody gets them.
+    pub identical: In<u32>,
+    /// `[lists][max_degree]`: keys of the nearest of its group, rising, then all ones.
+    pub joined: Out<u64>,
+    /// Vertices.
+    pub lists: u32,
+    /// Vertices of a group, each of which is compared with all others: the first so many of the batch, and so on.
+    pub group: u32,
+}
+
+/// Arguments of the kernels that take hidden neighbours out of rows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BypassArgs {
+    /// What every prune takes.
+    pub prune: PruneArgs,
+    /// `[words]`: a bit for each slot: whether it is live. Neighbours that are not are hidden.
+    pub live: In<u32>,
+    /// `[rows]`: live vertices with hidden neighbours.
+    pub vertices: In<u32>,
+    /// `[rows][links_stride]`: what their rows become, nearest first, then [`NO_ROW`](crate::graph::NO_ROW).
+    pub ids: Out<u32>,
+    /// Vertices.
+    pub rows: u32,
+}

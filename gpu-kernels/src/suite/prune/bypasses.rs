@@ -1,0 +1,83 @@
+//! Rows around deleted neighbours.
+
+use std::collections::BTreeSet;
+
+use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
+use rand::RngExt;
+
+use super::vertices::Vertices;
+use super::{ROW_BYTES, for_all_vertices};
+use crate::prune::{Bypass, BypassArgs};
+use crate::suite::bits::{some, words};
+use crate::{Buffer, Stream};
+
+/// Rows with few hidden neighbours, with many, with nothing but these, which lead to more than is looked at.
+///
+/// # Panics
+/// If anything is not as the twin has it, or the stream fails.
+pub fn bypasses_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(bypasses_agree(stream, seed));
+}
+
+fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    let mut rng = synthetic::rng(seed);
+    let mut vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
+    let slots = vertices.len() as u32;
+    let one_in = rng.random_range(2..10);
+    let mut hidden = some(&mut rng, slots, one_in);
+    hidden.remove(&0);
+    hidden.insert(1);
+    let mut rows: Vec<Vec<u32>> = Vec::new();
+    for vertex in 0..slots {
+        let mut row = vertices.some(&mut rng, vertices.max_degree);
+        if vertex == 0 {
+            row = hidden.iter().copied().take(vertices.max_degree).collect();
+        }
+        row.retain(|&id| id != vertex);
+        vertices.links[vertex as usize * vertices.links_stride..][..row.len()].copy_from_slice(&row);
+        rows.push(row);
+    }
+    let live: BTreeSet<u32> = (0..slots).filter(|slot| !hidden.contains(slot)).collect();
+    let touched: Vec<u32> = live
+        .iter()
+        .copied()
+        .filter(|&slot| rows[slot as usize].iter().any(|id| hidden.contains(id)))
+        .collect();
+    let mut expected = Vec::new();
+    for &vertex in &touched {
+        let (beyond, stay): (Vec<u32>, Vec<u32>) =
+            rows[vertex as usize].iter().copied().partition(|id| hidden.contains(id));
+        let heirs: BTreeSet<u32> = beyond.into_iter().flat_map(|id| rows[id as usize].clone()).collect();
+        let heirs = heirs.into_iter().filter(|id| live.contains(id) && *id != vertex && !stay.contains(id));
+        let mut heirs: Vec<Neighbor> = heirs.map(|id| vertices.neighbor(vertex, id)).collect();
+        heirs.sort_unstable();
+        let stay = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited());
+        let (kept, _) = vertices.prune_in_order(stay.chain(heirs).collect());
+        let mut kept: Vec<Neighbor> =
+            kept.iter().map(|neighbor| Neighbor::new(neighbor.distance(), neighbor.id())).collect();
+        kept.sort_unstable();
+        expected.push(vertices.padded(kept.iter().map(|neighbor| neighbor.id().get()).collect()));
+    }
+
+    let mut device = vertices.upload(stream);
+    let live = stream.upload(&words(&live, slots)).unwrap();
+    let on_device = stream.upload(&touched).unwrap();
+    let mut ids = stream.allocate(touched.len() * vertices.links_stride).unwrap();
+    let args = BypassArgs {
+        prune: vertices.args(&mut device),
+        live: live.input(),
+        vertices: on_device.input(),
+        ids: ids.output(),
+        rows: touched.len() as u32,
+    };
+    // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
+    unsafe {
+        stream.launch(&Bypass::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
+    }
+
+    let what = format!("{} {metric}, {row_bytes} bytes, {} hidden", T::KIND, hidden.len());
+    let ids = stream.download(&ids).unwrap();
+    for ((vertex, row), expected) in touched.iter().zip(ids.chunks(vertices.links_stride)).zip(expected) {
+        assert_eq!(row, expected, "the row of {vertex}: {what}");
+    }
+}

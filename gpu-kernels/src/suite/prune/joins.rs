@@ -1,0 +1,105 @@
+//! New vertices beside each other.
+
+use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use super::vertices::Vertices;
+use super::{ROW_BYTES, for_all_vertices};
+use crate::graph::NO_ROW;
+use crate::prune::{Join, JoinArgs, Link, LinkArgs};
+use crate::{Buffer, Stream};
+
+/// The nearest of their groups to the vertices of a batch, and links of both these and what searches found: some of it
+/// twice, some vertices not to be linked, the last group smaller.
+///
+/// # Panics
+/// If anything is not as the twin has it, or the stream fails.
+pub fn joins_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(joins_agree(stream, seed));
+}
+
+fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    let mut rng = synthetic::rng(seed);
+    let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
+    let (most, group) = (vertices.max_degree, rng.random_range(4..9));
+    let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
+    batch[1..].shuffle(&mut rng);
+    let lists = batch.len();
+    let identical: Vec<u32> =
+        (0..lists).map(|list| if list > 0 && rng.random_range(0..5) == 0 { 19 } else { NO_ROW }).collect();
+    let stride = vertices.len();
+    let (mut candidates, mut work) = (vec![0; lists * stride], Vec::new());
+    let (mut joined, mut links) = (Vec::new(), Vec::new());
+    let mut counters = [0; 4];
+    for (list, &vertex) in batch.iter().enumerate() {
+        let place = list / group * group;
+        let places = place..lists.min(place + group);
+        counters[1] += places.len() as u64 - 1;
+        let others = places.filter(|&other| identical[other] == NO_ROW && batch[other] != vertex);
+        let mut nearest: Vec<Neighbor> =
+            others.map(|other| vertices.neighbor(vertex, batch[other])).collect();
+        nearest.sort_unstable();
+        nearest.truncate(most);
+
+        let found = vertices.some(&mut rng, stride);
+        let found: Vec<Neighbor> = found.into_iter().map(|id| vertices.neighbor(vertex, id)).collect();
+        for (place, key) in candidates[list * stride..].iter_mut().zip(&found) {
+            *place = key.visited().to_bits();
+        }
+        work.extend([found.len() as u32, 0]);
+        counters[0] += found.len() as u64;
+        let mut all: Vec<Neighbor> = found.into_iter().filter(|key| key.id().get() != vertex).collect();
+        all.extend(&nearest);
+        all.sort_unstable();
+        all.dedup();
+        let is_linked = identical[list] == NO_ROW;
+        let (kept, distances) = if is_linked { vertices.prune(all) } else { (Vec::new(), 0) };
+        counters[2] += distances;
+        counters[3] += u64::from(!is_linked);
+        links.extend(vertices.padded(kept.iter().map(|key| key.id().get()).collect()));
+        let keys = nearest.iter().map(|key| key.to_bits()).chain(std::iter::repeat(u64::MAX));
+        joined.extend(keys.take(most));
+    }
+
+    let mut device = vertices.upload(stream);
+    let [on_device, work, identical] =
+        [&batch, &work, &identical].map(|values| stream.upload(values).unwrap());
+    let candidates = stream.upload(&candidates).unwrap();
+    let mut keys = stream.allocate(joined.len()).unwrap();
+    let [mut ids, mut distances] = [(); 2].map(|()| stream.allocate(lists * vertices.links_stride).unwrap());
+    let mut linked = stream.allocate(lists).unwrap();
+    let args = JoinArgs {
+        prune: vertices.args(&mut device),
+        batch: on_device.input(),
+        identical: identical.input(),
+        joined: keys.output(),
+        lists: lists as u32,
+        group: group as u32,
+    };
+    let link = LinkArgs {
+        prune: vertices.args(&mut device),
+        batch: on_device.input(),
+        candidates: candidates.input(),
+        joined: keys.input(),
+        work: work.input(),
+        identical: identical.input(),
+        vertices: linked.output(),
+        ids: ids.output(),
+        distances: distances.output(),
+        lists: lists as u32,
+        candidates_stride: stride as u32,
+    };
+    // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; the second
+    // launch reads what the first wrote.
+    unsafe {
+        let row_bytes = vertices.row_bytes();
+        stream.launch(&Join::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
+    }
+
+    let what = format!("{} {metric}, {row_bytes} bytes, groups of {group}", T::KIND);
+    assert_eq!(stream.download(&keys).unwrap(), joined, "{what}");
+    assert_eq!(stream.download(&ids).unwrap(), links, "{what}");
+    assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");
+}
