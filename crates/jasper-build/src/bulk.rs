@@ -45,7 +45,7 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 ///
 /// # Errors
 /// [`InsertError`]: rows that cannot be stored, keys that repeat, a source that cannot be read, a cancel.
-pub fn bulk_build<T: Element, E: Executor<T>>(
+pub fn bulk_build<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>(
     executor: &E,
     rows: &dyn RowSource<T>,
     keys: Option<&[Key]>,
@@ -67,7 +67,7 @@ pub fn bulk_build<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Those of [`bulk_build`], and of `link`.
-pub fn bulk_build_by<T: Element, E: Executor<T>>(
+pub fn bulk_build_by<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>(
     executor: &E,
     link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<Work, InsertError>,
     rows: &dyn RowSource<T>,
@@ -112,6 +112,6 @@ pub fn link_growing<T: Element, L: Linker<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, LinkError<L::Error>> {
     let size = |linked| batch_after(1 + linked, params);
-    let (_, work) = link_all(linker, cell, order, |_, found| found, size, progress)?;
+    let (_, work) = link_all(linker, cell, order, |_, found| Ok(found), size, progress)?;
     Ok(work)
 }

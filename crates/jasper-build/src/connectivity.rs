@@ -6,21 +6,28 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::{Cancelled, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::Executor;
 use crate::insert::BATCH;
-use crate::pipeline::{GraphCell, link_batch};
+use crate::live::LinksOf;
+use crate::pipeline::{GraphCell, LinkError, link_batch};
+use crate::{Executor, LiveGraph};
 
 /// A set of slots that several threads add to.
 #[derive(Debug)]
 pub struct Reached(Vec<AtomicU32>);
 
 impl Reached {
-    fn none_of<T: Element>(graph: &Graph<T>) -> Self {
-        Self((0..graph.slots().div_ceil(32)).map(|_| AtomicU32::new(0)).collect())
+    /// No slot, of as many as there are.
+    fn none_of(slots: usize) -> Self {
+        Self((0..slots.div_ceil(32)).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// The slots whose bits are set in words of 32.
+    pub fn from_words(words: Vec<u32>) -> Self {
+        Self(words.into_iter().map(AtomicU32::new).collect())
     }
 
     /// Whether a path leads to the slot.
@@ -38,9 +45,20 @@ impl Reached {
 /// Slots that a path from the first start point leads to, hidden ones included; the other start points are short cuts,
 /// and not needed. Reads every such row once, on the threads of the pool that this is called in.
 pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
-    let reached = Reached::none_of(graph);
-    if let Some(&start) = graph.start_points().first() {
-        extend(graph, start, &reached);
+    graph.start_points().first().map_or_else(|| Reached::none_of(graph.slots()), |&start| from(graph, start))
+}
+
+/// Slots that a path from `start` leads to, itself included. Runs as [`reachable`].
+pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
+    let reached = Reached::none_of(graph.slots());
+    let mut open = vec![start];
+    reached.insert(start);
+    while !open.is_empty() {
+        let beyond = open.par_chunks(SLOTS_A_TASK).flat_map_iter(|slots| {
+            let neighbors = slots.iter().flat_map(|&slot| graph.neighbors(slot));
+            neighbors.copied().filter(|&neighbor| reached.insert(neighbor))
+        });
+        open = beyond.collect();
     }
     reached
 }
@@ -50,39 +68,50 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
     beyond(graph, &reachable(graph), Graph::is_live)
 }
 
+/// Slots whose neighbours one thread looks at before it asks for more.
+const SLOTS_A_TASK: usize = 256;
+
 /// Links every `wanted` vertex that no path leads to again, and gives how many there were.
 ///
 /// First as any batch is linked; what is left then, or was cut off by the prunes of that batch, gets an edge from a
 /// reached neighbour, so that all wanted vertices are reached when this returns.
 ///
 /// # Errors
-/// [`Cancelled`]; the caller rolls back.
+/// [`LinkError`]; the caller rolls back.
 pub fn repair<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<Graph<T>>,
-    wanted: impl Fn(&Graph<T>, VectorId) -> bool + Sync,
+    cell: &mut impl GraphCell<E::Live>,
+    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, Cancelled> {
-    let lost = cell.read(|graph| executor.install(|| beyond(graph, &reachable(graph), &wanted)));
+) -> Result<usize, LinkError<E::Error>> {
+    let (_, lost) = cell.read(|graph| lost(executor, graph, &wanted)).map_err(LinkError::Linker)?;
     let total = lost.len();
     if total > 0 {
+        let widen = |graph: &E::Graph, found| executor.join_batch(graph, found);
         for (i, batch) in lost.chunks(BATCH).enumerate() {
             Progress { stage: Stage::Repairing, done: i * BATCH, total }.report(progress)?;
-            let Ok(_) = link_batch(executor, cell, batch, |graph, found| executor.join_batch(graph, found));
+            link_batch(executor, &mut LinksOf::new(cell), batch, widen).map_err(LinkError::Linker)?;
         }
-        cell.write(|graph| {
-            let reached = executor.install(|| reachable(graph));
-            for slot in beyond(graph, &reached, &wanted) {
-                if !reached.contains(slot) {
-                    force_edge(graph, slot, &reached);
-                    executor.install(|| extend(graph, slot, &reached));
-                }
-            }
-        });
+        cell.write(|graph| force_edges(executor, graph, wanted)).map_err(LinkError::Linker)?;
         Progress { stage: Stage::Repairing, done: total, total }.report(progress)?;
     }
-    cell.write(|graph| graph.set_unchecked(0));
+    cell.write(|graph| graph.change(|host| host.set_unchecked(0))).map_err(LinkError::Linker)?;
     Ok(total)
+}
+
+/// What can be reached, and the `wanted` slots that cannot, rising.
+fn lost<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &E::Live,
+    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
+) -> Result<(Reached, Vec<VectorId>), E::Error> {
+    let host = graph.host();
+    let reached = match host.start_points().first() {
+        Some(&start) => executor.reachable(graph.links(), start)?,
+        None => Reached::none_of(host.slots()),
+    };
+    let lost = beyond(host, &reached, wanted);
+    Ok((reached, lost))
 }
 
 /// The `wanted` slots outside `reached`, rising.
@@ -94,44 +123,58 @@ fn beyond<T: Element>(
     graph.vertices().filter(|&slot| wanted(graph, slot) && !reached.contains(slot)).collect()
 }
 
-/// Adds everything that paths from `from` lead to.
-fn extend<T: Element>(graph: &Graph<T>, from: VectorId, reached: &Reached) {
-    let mut open: Vec<VectorId> = Some(from).into_iter().filter(|&slot| reached.insert(slot)).collect();
-    while !open.is_empty() {
-        let beyond = open.par_chunks(SLOTS_A_TASK).flat_map_iter(|slots| {
-            let neighbors = slots.iter().flat_map(|&slot| graph.neighbors(slot));
-            neighbors.copied().filter(|&neighbor| reached.insert(neighbor))
-        });
-        open = beyond.collect();
+/// Gives every `wanted` vertex that no path leads to an edge from a reached one, in turn.
+fn force_edges<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut E::Live,
+    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
+) -> Result<(), E::Error> {
+    let (reached, lost) = lost(executor, graph, wanted)?;
+    for slot in lost {
+        if !reached.contains(slot) {
+            force_edge(executor, graph, slot, &reached)?;
+            let mut open = vec![slot];
+            while !open.is_empty() {
+                open.retain(|&slot| reached.insert(slot));
+                open = executor.neighbors(graph.links(), &open)?.concat();
+            }
+        }
     }
+    Ok(())
 }
-
-/// Slots whose neighbours one thread looks at before it asks for more.
-const SLOTS_A_TASK: usize = 256;
 
 /// Gives `lost` an in-edge from a reached vertex, and takes no reached vertex out of reach: where the row is full,
 /// its farthest edge makes room, and `lost` leads to where that led.
-fn force_edge<T: Element>(graph: &mut Graph<T>, lost: VectorId, reached: &Reached) {
-    let max_degree = graph.params().max_degree();
-    let near = graph.neighbors(lost).iter().copied().filter(|&slot| reached.contains(slot));
-    let near: Vec<VectorId> =
-        near.chain(graph.start_points().first().copied()).filter(|&slot| slot != lost).collect();
-    if let Some(&roomy) = near.iter().find(|&&slot| graph.neighbors(slot).len() < max_degree) {
-        graph.append_neighbors(roomy, &[lost]);
-        return;
+fn force_edge<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut E::Live,
+    lost: VectorId,
+    reached: &Reached,
+) -> Result<(), E::Error> {
+    let neighbors = |graph: &E::Live, slot| Ok(executor.neighbors(graph.links(), &[slot])?.concat());
+    let max_degree = graph.host().params().max_degree();
+    let mut row_of_lost = neighbors(graph, lost)?;
+    let mut near: Vec<VectorId> =
+        row_of_lost.iter().copied().filter(|&slot| reached.contains(slot)).collect();
+    near.extend(graph.host().start_points().first().copied().filter(|&start| start != lost));
+    let rows = executor.neighbors(graph.links(), &near)?;
+    let roomy = near.iter().zip(&rows).find(|(_, row)| row.len() < max_degree);
+    let Some((&slot, row)) = roomy.or(near.iter().zip(&rows).next()) else { return Ok(()) };
+    let mut row = row.clone();
+    if row.len() < max_degree {
+        row.push(lost);
+        return executor.set_neighbors(graph.links_mut(), slot, &row);
     }
-    let Some(&full) = near.first() else { return };
-    let scorer = graph.row_scorer(full);
-    let ranked = graph.neighbors(full).iter().map(|&id| Neighbor::new(scorer.score_one(id), id));
-    let Some(farthest) = ranked.max().map(Neighbor::id) else { return };
-    let mut row = graph.neighbors(full).to_vec();
+    let scorer = graph.host().row_scorer(slot);
+    let ranked = row.iter().map(|&id| Neighbor::new(scorer.score_one(id), id));
+    let Some(farthest) = ranked.max().map(Neighbor::id) else { return Ok(()) };
     row.retain(|&id| id != farthest);
     row.push(lost);
-    graph.set_neighbors(full, &row);
-    let mut row = graph.neighbors(lost).to_vec();
-    if !row.contains(&farthest) {
-        row.truncate(max_degree - 1);
-        row.push(farthest);
-        graph.set_neighbors(lost, &row);
+    executor.set_neighbors(graph.links_mut(), slot, &row)?;
+    if !row_of_lost.contains(&farthest) {
+        row_of_lost.truncate(max_degree - 1);
+        row_of_lost.push(farthest);
+        executor.set_neighbors(graph.links_mut(), lost, &row_of_lost)?;
     }
+    Ok(())
 }

@@ -1,11 +1,14 @@
 //! Deleted vertices out of the graph: FreshDiskANN's Algorithm 4, in one pass without races.
 
+use std::error::Error;
+
 use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
 
-use crate::pipeline::GraphCell;
+use crate::live::{LinksOf, transaction};
+use crate::pipeline::{GraphCell, LinkError};
 use crate::start::live_start_points;
-use crate::{Executor, Work, connectivity};
+use crate::{Executor, LiveGraph, Work, connectivity};
 
 /// What a consolidation was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,8 +21,26 @@ pub struct ConsolidateReport {
     pub work: Work,
 }
 
-/// Vertices whose rows are worked out between two looks at the progress closure.
-const ROWS_AT_ONCE: usize = 4096;
+/// A consolidation did not come to its end; the graph is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConsolidateError {
+    /// The progress closure broke off.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+    /// The device failed.
+    #[error("the device could not take the deleted vectors out")]
+    Device(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for ConsolidateError {
+    fn from(error: LinkError<E>) -> Self {
+        match error {
+            LinkError::Cancelled(cancelled) => cancelled.into(),
+            LinkError::Linker(error) => Self::Device(Box::new(error)),
+        }
+    }
+}
 
 /// Takes the hidden vertices out of the graph and frees their slots; deleted keys can no longer be restored.
 ///
@@ -27,48 +48,47 @@ const ROWS_AT_ONCE: usize = 4096;
 /// matter, and nothing races. Cost: every row is read; those with hidden neighbours are worked out anew.
 ///
 /// # Errors
-/// [`Cancelled`]; the graph is as it was.
+/// [`ConsolidateError`]; the graph is as it was.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<Graph<T>>,
+    cell: &mut impl GraphCell<E::Live>,
     progress: &mut ProgressFn<'_>,
-) -> Result<ConsolidateReport, Cancelled> {
-    let freed = cell.read(Graph::hidden);
+) -> Result<ConsolidateReport, ConsolidateError> {
+    let freed = cell.read(|graph| graph.host().hidden());
     if freed == 0 {
         return Ok(ConsolidateReport::default());
     }
-    cell.write(Graph::begin);
-    match repair_rows(executor, cell, progress) {
-        Ok((work, repaired)) => {
-            cell.write(|graph| {
-                graph.release_hidden();
-                graph.commit();
-            });
-            Ok(ConsolidateReport { freed, repaired, work })
-        }
-        Err(cancelled) => {
-            cell.write(Graph::rollback);
-            Err(cancelled)
-        }
-    }
+    let (work, repaired) =
+        transaction(cell, LinkError::Linker, |cell| repair_rows(executor, cell, progress))?;
+    Ok(ConsolidateReport { freed, repaired, work })
 }
 
 fn repair_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<Graph<T>>,
+    cell: &mut impl GraphCell<E::Live>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Work, usize), Cancelled> {
-    let start_points = cell.read(live_start_points);
-    let vertices: Vec<VectorId> = cell.read(|graph| graph.live_slots().collect());
+) -> Result<(Work, usize), LinkError<E::Error>> {
+    let start_points = cell.read(|graph| live_start_points(executor, graph)).map_err(LinkError::Linker)?;
+    let vertices: Vec<VectorId> = cell.read(|graph| graph.host().live_slots().collect());
     let mut work = Work::default();
-    for (i, rows) in vertices.chunks(ROWS_AT_ONCE).enumerate() {
-        Progress { stage: Stage::Consolidating, done: i * ROWS_AT_ONCE, total: vertices.len() }
+    for (i, rows) in vertices.chunks(E::SEARCHED_AT_ONCE).enumerate() {
+        Progress { stage: Stage::Consolidating, done: i * E::SEARCHED_AT_ONCE, total: vertices.len() }
             .report(progress)?;
-        let updates = cell.read(|graph| executor.bypass_hidden(graph, rows));
-        let Ok(published) = cell.write(|graph| executor.publish(graph, updates));
-        work += published;
+        work += bypass(executor, &mut LinksOf::new(cell), rows).map_err(LinkError::Linker)?;
     }
-    cell.write(|graph| graph.set_start_points(start_points));
+    cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
+        .map_err(LinkError::Linker)?;
     let repaired = connectivity::repair(executor, cell, Graph::is_live, progress)?;
+    cell.write(|graph| graph.change(Graph::release_hidden)).map_err(LinkError::Linker)?;
     Ok((work, repaired))
+}
+
+/// Takes the hidden neighbours out of some rows.
+fn bypass<T: Element, E: Executor<T>>(
+    executor: &E,
+    cell: &mut impl GraphCell<E::Graph>,
+    vertices: &[VectorId],
+) -> Result<Work, E::Error> {
+    let updates = cell.read(|graph| executor.bypass_hidden(graph, vertices))?;
+    cell.write(|graph| executor.publish(graph, updates))
 }

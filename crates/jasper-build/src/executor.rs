@@ -1,12 +1,11 @@
 //! The steps of the batch pipeline, which every processor does in its own way and to the same result.
 
-use std::convert::Infallible;
 use std::error::Error;
 
 use jasper_core::{Element, VectorId};
-use jasper_graph::Graph;
 
-use crate::Work;
+use crate::connectivity::Reached;
+use crate::{LiveGraph, Work};
 
 /// Links batches of vertices into a graph. Only the two `publish` steps change it.
 ///
@@ -76,18 +75,59 @@ pub trait Linker<T: Element> {
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<Work, Self::Error>;
 }
 
-/// A linker of graphs on the host that are in use: vertices come in any order, and are taken out again.
-pub trait Executor<T: Element>: Linker<T, Graph = Graph<T>, Error = Infallible> {
+/// A linker of graphs that are in use: vertices come in any order, and are taken out again.
+pub trait Executor<T: Element>: Linker<T> {
+    /// The graphs, of which [`Linker::Graph`] is what leads from vertex to vertex.
+    type Live: LiveGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
+
     /// Runs `work` where its parallel parts have the executor's threads.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
     /// rows arrive in an order of their own, pointless after a shuffle.
-    fn join_batch(&self, graph: &Graph<T>, candidates: Self::Candidates) -> Self::Candidates;
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn join_batch(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Candidates,
+    ) -> Result<Self::Candidates, Self::Error>;
 
     /// For every live vertex among `vertices` with hidden neighbours, its row without them: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
-    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Self::Updates;
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn bypass_hidden(&self, graph: &Self::Graph, vertices: &[VectorId])
+    -> Result<Self::Updates, Self::Error>;
+
+    /// All slots that paths from `start` lead to, itself included. Cost: each of their rows is read once.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
+
+    /// The out-edges of a few vertices, as copies.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn neighbors(
+        &self,
+        graph: &Self::Graph,
+        vertices: &[VectorId],
+    ) -> Result<Vec<Vec<VectorId>>, Self::Error>;
+
+    /// Sets the out-edges of one vertex: for what is rare.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn set_neighbors(
+        &self,
+        graph: &mut Self::Graph,
+        vertex: VectorId,
+        neighbors: &[VectorId],
+    ) -> Result<(), Self::Error>;
 }
 
 /// What the pipeline asks of the links of a batch.

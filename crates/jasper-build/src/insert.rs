@@ -6,8 +6,9 @@ use jasper_core::{Element, Key, ProgressFn, RowSource, VectorId};
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
+use crate::live::{LinksOf, transaction};
 use crate::pipeline::{GraphCell, link_all};
-use crate::{Executor, InsertError, Work, connectivity, start};
+use crate::{Executor, InsertError, LiveGraph, Work, connectivity, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,48 +47,49 @@ const CHECK_SHARE: usize = 64;
 /// [`InsertError`].
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<Graph<T>>,
+    cell: &mut impl GraphCell<E::Live>,
     rows: &dyn RowSource<T>,
     keys: &[Key],
     existing: Existing,
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, InsertError> {
     cell.read(|graph| {
-        check_keys(graph, keys, rows.len(), existing)?;
-        let (given, expected) = (rows.dimension(), graph.dimension());
+        check_keys(graph.host(), keys, rows.len(), existing)?;
+        let (given, expected) = (rows.dimension(), graph.host().dimension());
         if given != expected {
             return Err(InsertError::Row(RowError::Dimension { row: 0, given, expected }));
         }
         Ok(())
     })?;
-    cell.write(Graph::begin);
-    match link_rows(executor, cell, rows, progress) {
-        Ok((slots, report)) => {
-            cell.write(|graph| {
-                for (&key, &slot) in keys.iter().zip(&slots) {
-                    // Its old vector can be restored no more: the key is taken.
-                    let _ = graph.delete_key(key);
-                    graph.assign_unused_key(key, slot);
-                }
-                graph.commit();
-            });
-            Ok(report)
-        }
-        Err(error) => {
-            cell.write(Graph::rollback);
-            Err(error)
-        }
-    }
+    transaction(cell, InsertError::device, |cell| {
+        let (slots, report) = link_rows(executor, cell, rows, progress)?;
+        change(cell, |host| {
+            for (&key, &slot) in keys.iter().zip(&slots) {
+                // Its old vector can be restored no more: the key is taken.
+                let _ = host.delete_key(key);
+                host.assign_unused_key(key, slot);
+            }
+        })?;
+        Ok(report)
+    })
+}
+
+/// Changes the host's half of the graph in a cell.
+fn change<G: LiveGraph, R>(
+    cell: &mut impl GraphCell<G>,
+    change: impl FnOnce(&mut Graph<G::Element>) -> R,
+) -> Result<R, InsertError> {
+    cell.write(|graph| graph.change(change)).map_err(InsertError::device)
 }
 
 /// Stores and links the rows; gives the vertex of each.
 fn link_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<Graph<T>>,
+    cell: &mut impl GraphCell<E::Live>,
     rows: &dyn RowSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
-    let mut slots = add_rows(rows, |change| cell.write(|graph| change(graph)), progress)?;
+    let mut slots = add_rows(rows, |add| change(cell, |host| add(host))?, progress)?;
     let mut order = slots.clone();
     order.sort_unstable();
     order.dedup();
@@ -97,33 +99,34 @@ fn link_rows<T: Element, E: Executor<T>>(
     });
     let vertices = order.len();
     let order = match order.split_first() {
-        Some((&first, rest)) if cell.read(|graph| graph.start_points().is_empty()) => {
-            cell.write(|graph| graph.set_start_points(vec![first]));
+        Some((&first, rest)) if cell.read(|graph| graph.host().start_points().is_empty()) => {
+            change(cell, |host| host.set_start_points(vec![first]))?;
             rest
         }
         _ => &order,
     };
-    let before = cell.read(|graph| graph.live() + graph.hidden()) - order.len();
-    let widen = |graph: &Graph<T>, found| executor.join_batch(graph, found);
+    let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().hidden();
+    let before = cell.read(vertices_of) - order.len();
+    let widen = |graph: &E::Graph, found| executor.join_batch(graph, found);
     let size = |linked: usize| (before + linked).min(BATCH);
-    let (identical, work) = link_all(executor, cell, order, widen, size, progress)?;
+    let (identical, work) = link_all(executor, &mut LinksOf::new(cell), order, widen, size, progress)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
-    cell.write(|graph| {
-        known.keys().for_each(|&slot| graph.release(slot));
-        start::spread(graph, &linked);
-    });
+    change(cell, |host| {
+        known.keys().for_each(|&slot| host.release(slot));
+        start::spread(host, &linked);
+    })?;
     slots.iter_mut().for_each(|slot| *slot = known.get(slot).copied().unwrap_or(*slot));
 
     let mut report = InsertReport { keys: rows.len(), work, ..InsertReport::default() };
     report.identical = rows.len() - (vertices - known.len());
-    let unchecked = cell.read(Graph::unchecked) + vertices;
-    if unchecked * CHECK_SHARE >= cell.read(|graph| graph.live() + graph.hidden()) {
+    let unchecked = cell.read(|graph| graph.host().unchecked()) + vertices;
+    if unchecked * CHECK_SHARE >= cell.read(vertices_of) {
         // The new vertices are hidden yet, and a deleted one may be restored: all of them count.
         let wanted = |graph: &Graph<T>, slot| !graph.is_free(slot);
         report.repaired = connectivity::repair(executor, cell, wanted, progress)?;
     } else {
-        cell.write(|graph| graph.set_unchecked(unchecked));
+        change(cell, |host| host.set_unchecked(unchecked))?;
     }
     Ok((slots, report))
 }

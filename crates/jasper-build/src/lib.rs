@@ -20,6 +20,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`executor`](Linker) | the steps of a batch |
+//! | [`live`](LiveGraph) | a graph in use, on the host or beside a device |
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
@@ -40,6 +41,7 @@ mod cpu;
 mod executor;
 mod ingest;
 mod insert;
+mod live;
 mod memory;
 pub mod pipeline;
 mod query;
@@ -49,11 +51,12 @@ mod work;
 
 pub use bulk::{BuildReport, bulk_build, bulk_build_by, largest_batch, link_growing};
 pub use compact::{CompactReport, compact};
-pub use consolidate::{ConsolidateReport, consolidate};
+pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};
 pub use executor::{Executor, Linker, Links};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
+pub use live::LiveGraph;
 pub use memory::MemoryEstimate;
 pub use pipeline::{Exclusive, GraphCell, LinkError};
 pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};

@@ -61,14 +61,14 @@ pub fn link_batch<T: Element, L: Linker<T>>(
     linker: &L,
     cell: &mut impl GraphCell<L::Graph>,
     batch: &[VectorId],
-    widen: impl Fn(&L::Graph, L::Candidates) -> L::Candidates,
+    widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
 ) -> Result<(L::Links, Work), L::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
     let links = cell.read(|graph| {
         let parts = batch.chunks(L::SEARCHED_AT_ONCE).map(|part| {
             let candidates = linker.search(graph, part)?;
-            linker.prune(graph, widen(graph, candidates))
+            linker.prune(graph, widen(graph, candidates)?)
         });
         parts.collect::<Result<_, _>>().map(L::Links::join)
     })?;
@@ -93,7 +93,7 @@ pub fn link_all<T: Element, L: Linker<T>>(
     linker: &L,
     cell: &mut impl GraphCell<L::Graph>,
     order: &[VectorId],
-    widen: impl Fn(&L::Graph, L::Candidates) -> L::Candidates,
+    widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
     size: impl Fn(usize) -> usize,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Identical, Work), LinkError<L::Error>> {

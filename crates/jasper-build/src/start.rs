@@ -1,10 +1,12 @@
 //! Where searches begin: at the vertex nearest the mean, and at vertices spread over the set.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use jasper_core::{BitSet, Element, Metric, Neighbor, VectorId};
 use jasper_graph::Graph;
 use rayon::prelude::*;
+
+use crate::{Executor, LiveGraph};
 
 /// The live vertex nearest the mean of all, by squared L2 of the stored rows; none if there is none.
 ///
@@ -65,24 +67,34 @@ pub(crate) fn spread<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) 
 }
 
 /// The start points without the hidden ones, in whose place comes a live vertex near each, if there is one.
-pub(crate) fn live_start_points<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
-    let mut known = HashSet::new();
-    let near = graph.start_points().iter().filter_map(|&start| nearest_live(graph, start));
-    let mut starts: Vec<_> = near.filter(|&slot| known.insert(slot)).collect();
-    if starts.is_empty() {
-        starts.extend(graph.live_slots().next());
+pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &E::Live,
+) -> Result<Vec<VectorId>, E::Error> {
+    let host = graph.host();
+    let (mut known, mut starts) = (HashSet::new(), Vec::new());
+    for &start in host.start_points() {
+        starts.extend(nearest_live(executor, graph, start)?.filter(|&slot| known.insert(slot)));
     }
-    starts
+    if starts.is_empty() {
+        starts.extend(host.live_slots().next());
+    }
+    Ok(starts)
 }
 
-/// The vertex itself, or the first live one on a walk outwards.
-fn nearest_live<T: Element>(graph: &Graph<T>, start: VectorId) -> Option<VectorId> {
-    let (mut seen, mut open) = (BitSet::new(), VecDeque::from([start]));
-    while let Some(slot) = open.pop_front() {
-        if graph.is_live(slot) {
-            return Some(slot);
+/// The vertex itself, or the first live one on a walk outwards, one more edge away at a time.
+fn nearest_live<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &E::Live,
+    start: VectorId,
+) -> Result<Option<VectorId>, E::Error> {
+    let (mut seen, mut open) = (BitSet::new(), vec![start]);
+    while !open.is_empty() {
+        if let Some(&live) = open.iter().find(|&&slot| graph.host().is_live(slot)) {
+            return Ok(Some(live));
         }
-        open.extend(graph.neighbors(slot).iter().filter(|neighbor| seen.insert(neighbor.index())));
+        let beyond = executor.neighbors(graph.links(), &open)?.into_iter().flatten();
+        open = beyond.filter(|neighbor| seen.insert(neighbor.index())).collect();
     }
-    None
+    Ok(None)
 }

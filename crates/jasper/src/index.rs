@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jasper_build::{
-    CompactReport, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError, InsertReport,
-    PoolError, SearchError, SearchParams, SearchReport,
+    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError,
+    InsertReport, PoolError, SearchError, SearchParams, SearchReport,
 };
-use jasper_core::{BuildParams, Cancelled, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
 
 use crate::update::Updater;
@@ -215,19 +215,19 @@ impl<T: Element> Index<T> {
     /// Worth it when a tenth of the vertices is deleted: searches walk through them until then.
     ///
     /// # Errors
-    /// Never [`Cancelled`] without a progress closure; the type is that of [`Self::consolidate_with`].
-    pub fn consolidate(&mut self) -> Result<ConsolidateReport, Cancelled> {
+    /// None on the processor without a progress closure; the type is that of [`Self::consolidate_with`].
+    pub fn consolidate(&mut self) -> Result<ConsolidateReport, ConsolidateError> {
         self.consolidate_with(&mut silent)
     }
 
     /// [`Self::consolidate`], telling `progress` how far it is.
     ///
     /// # Errors
-    /// [`Cancelled`].
+    /// [`ConsolidateError`]; the index is as it was.
     pub fn consolidate_with(
         &mut self,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<ConsolidateReport, Cancelled> {
+    ) -> Result<ConsolidateReport, ConsolidateError> {
         self.updater().consolidate(progress)
     }
 

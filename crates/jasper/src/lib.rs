@@ -104,8 +104,8 @@ pub use stats::IndexStats;
 pub use update::DeleteError;
 
 pub use jasper_build::{
-    BuildReport, CompactReport, ConsolidateReport, ExactError, Filter, Hit, InsertError, InsertReport,
-    MemoryEstimate, SearchError, SearchParams, SearchReport, Work,
+    BuildReport, CompactReport, ConsolidateError, ConsolidateReport, ExactError, Filter, Hit, InsertError,
+    InsertReport, MemoryEstimate, SearchError, SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

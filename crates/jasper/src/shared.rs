@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jasper_build::{
-    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, Hit, InsertError, InsertReport,
-    SearchError, SearchParams, SearchReport,
+    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, GraphCell, Hit, InsertError,
+    InsertReport, SearchError, SearchParams, SearchReport,
 };
-use jasper_core::{Cancelled, Element, Key, MatrixView, RowSource, silent};
+use jasper_core::{Element, Key, MatrixView, RowSource, silent};
 use jasper_graph::{Graph, RowError, SaveError, SaveStats};
 
 use crate::update::Updater;
@@ -103,7 +103,7 @@ impl<T: Element> SharedIndex<T> {
     ///
     /// # Errors
     /// As there.
-    pub fn consolidate(&self) -> Result<ConsolidateReport, Cancelled> {
+    pub fn consolidate(&self) -> Result<ConsolidateReport, ConsolidateError> {
         self.change(|updater| updater.consolidate(&mut silent))
     }
 

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use jasper_build::{
-    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphCell, InsertError, InsertReport, compact,
-    consolidate, insert,
+    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, GraphCell, InsertError,
+    InsertReport, compact, consolidate, insert,
 };
-use jasper_core::{Cancelled, Element, Key, ProgressFn, RowSource};
+use jasper_core::{Element, Key, ProgressFn, RowSource};
 use jasper_graph::{Graph, KeyError, RowError};
 
 /// Keys could not be deleted or restored; the index is as it was.
@@ -81,7 +81,7 @@ impl<C> Updater<'_, C> {
     pub(crate) fn consolidate<T: Element>(
         mut self,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<ConsolidateReport, Cancelled>
+    ) -> Result<ConsolidateReport, ConsolidateError>
     where
         C: GraphCell<Graph<T>>,
     {

@@ -17,6 +17,7 @@ use jasper_core::{Element, Neighbor, VectorId, defaults};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
+use crate::connectivity::{self, Reached};
 use crate::{Executor, Linker, Links, Work};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
@@ -194,13 +195,15 @@ impl<T: Element> Linker<T> for CpuExecutor {
 }
 
 impl<T: Element> Executor<T> for CpuExecutor {
+    type Live = Graph<T>;
+
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.pool.install(work)
     }
 
-    fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> NeighborLists {
+    fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
         let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
-        self.for_lists(candidates, |scratch, (vertex, found), joined| {
+        Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
             scratch.candidates.clear();
             scratch.score(graph, vertex, batch.iter().copied().filter(|&other| other != vertex));
             joined.work.distances += scratch.ids.len() as u64;
@@ -210,17 +213,35 @@ impl<T: Element> Executor<T> for CpuExecutor {
             scratch.candidates.extend_from_slice(found);
             scratch.order_candidates();
             joined.push(vertex, &scratch.candidates);
-        })
+        }))
     }
 
-    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Vec<Updates> {
-        self.for_chunks(vertices, |scratch, vertices| {
+    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
+        Ok(self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
             for &vertex in vertices.iter().filter(|&&vertex| graph.is_live(vertex)) {
                 scratch.bypass_hidden(graph, vertex, &mut updates);
             }
             updates
-        })
+        }))
+    }
+
+    fn reachable(&self, graph: &Graph<T>, start: VectorId) -> Result<Reached, Infallible> {
+        Ok(self.pool.install(|| connectivity::from(graph, start)))
+    }
+
+    fn neighbors(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Infallible> {
+        Ok(vertices.iter().map(|&vertex| graph.neighbors(vertex).to_vec()).collect())
+    }
+
+    fn set_neighbors(
+        &self,
+        graph: &mut Graph<T>,
+        vertex: VectorId,
+        neighbors: &[VectorId],
+    ) -> Result<(), Infallible> {
+        graph.set_neighbors(vertex, neighbors);
+        Ok(())
     }
 }
 

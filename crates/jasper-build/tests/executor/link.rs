@@ -33,7 +33,7 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Ve
     let mut all = rows(graph);
     all.extend(expected.rows);
     let widen =
-        |graph: &Graph<T>, found| if within_batch { executor.join_batch(graph, found) } else { found };
+        |graph: &Graph<T>, found| if within_batch { executor.join_batch(graph, found) } else { Ok(found) };
     let Ok((links, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
     let identical: BTreeMap<u32, u32> = links.identical().iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
@@ -99,7 +99,7 @@ fn on_any_graph<T: Element>(
     let live = |graph: &Graph<T>| -> Vec<u32> { graph.live_slots().map(VectorId::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, bypass(&graph, id))).collect();
-    let updates = executor.bypass_hidden(&graph, &vertices);
+    let Ok(updates) = executor.bypass_hidden(&graph, &vertices);
     let Ok(_) = executor.publish(&mut graph, updates);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
     assert_eq!(found, expected);
