@@ -2,32 +2,43 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{BitSet, VectorId};
+use jasper_core::{BitSet, Element, Key, VectorId};
 
-/// Adjacency rows as they were when a change began, and the few numbers beside them.
+use crate::Graph;
+use crate::keys::KeyBefore;
+
+/// Adjacency rows as they were when a change began, keys, and the few numbers beside them.
 ///
 /// Only rows that existed then are kept, once each: memory is that of the rows touched, at their degree.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    pub(crate) len: usize,
-    pub(crate) free: BitSet,
-    pub(crate) tombstones: BitSet,
-    pub(crate) start_points: Vec<VectorId>,
-    pub(crate) largest_squared_norm: f32,
+    len: usize,
+    free: BitSet,
+    tombstones: BitSet,
+    start_points: Vec<VectorId>,
+    largest_squared_norm: f32,
+    next_key: Key,
+    unchecked: usize,
+    /// Keys before each change of one, in the order of the changes.
+    pub(crate) keys: Vec<KeyBefore>,
     rows: HashMap<VectorId, (usize, u16)>,
     neighbors: Vec<VectorId>,
 }
 
 impl Journal {
-    pub(crate) fn new(
-        len: usize,
-        free: BitSet,
-        tombstones: BitSet,
-        start_points: Vec<VectorId>,
-        largest_squared_norm: f32,
-    ) -> Self {
-        let (rows, neighbors) = (HashMap::new(), Vec::new());
-        Self { len, free, tombstones, start_points, largest_squared_norm, rows, neighbors }
+    fn of<T: Element>(graph: &Graph<T>) -> Self {
+        Self {
+            len: graph.slots(),
+            free: graph.free.clone(),
+            tombstones: graph.tombstones.clone(),
+            start_points: graph.start_points.clone(),
+            largest_squared_norm: graph.space.largest_squared_norm,
+            next_key: graph.next_key,
+            unchecked: graph.unchecked,
+            keys: Vec::new(),
+            rows: HashMap::new(),
+            neighbors: Vec::new(),
+        }
     }
 
     /// Keeps a row that is about to be overwritten, unless it is new or kept already.
@@ -42,7 +53,45 @@ impl Journal {
     }
 
     /// The rows kept.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (VectorId, &[VectorId])> {
+    fn rows(&self) -> impl Iterator<Item = (VectorId, &[VectorId])> {
         self.rows.iter().map(|(&slot, &(at, degree))| (slot, &self.neighbors[at..at + degree as usize]))
+    }
+}
+
+impl<T: Element> Graph<T> {
+    /// Remembers everything that [`Self::rollback`] needs, until [`Self::commit`].
+    pub fn begin(&mut self) {
+        self.journal = Some(Journal::of(self));
+    }
+
+    /// Lets the changes since [`Self::begin`] stand.
+    pub fn commit(&mut self) {
+        self.journal = None;
+    }
+
+    /// Undoes all changes since [`Self::begin`], but [`Self::compact`] and [`Self::release_hidden`], which come last.
+    pub fn rollback(&mut self) {
+        let Some(journal) = self.journal.take() else { return };
+        for (slot, neighbors) in journal.rows() {
+            self.set_neighbors(slot, neighbors);
+        }
+        for before in journal.keys.into_iter().rev() {
+            if let Some(changes) = &mut self.changes {
+                changes.marks.push(before.slot());
+            }
+            self.keys.put_back(before);
+        }
+        self.resize(journal.len).expect("a table shrinks without asking for memory");
+        // A slot that was free and got a vertex has none again, and so no edges.
+        for slot in journal.free.iter() {
+            self.degrees.set(slot, 0);
+        }
+        self.free = journal.free;
+        self.tombstones = journal.tombstones;
+        self.start_points = journal.start_points;
+        self.note_start_points();
+        self.space.largest_squared_norm = journal.largest_squared_norm;
+        self.next_key = journal.next_key;
+        self.unchecked = journal.unchecked;
     }
 }

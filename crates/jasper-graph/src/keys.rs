@@ -24,6 +24,25 @@ pub struct KeyTable {
     slots: OnceLock<HashMap<Key, VectorId>>,
 }
 
+/// What [`KeyTable::put_back`] puts back.
+#[derive(Debug)]
+pub(crate) struct KeyBefore {
+    key: Key,
+    slot: VectorId,
+    first: Key,
+    more: Option<Vec<Key>>,
+    deleted: Option<VectorId>,
+    /// The slot of the live key, if that table was made.
+    live: Option<Option<VectorId>>,
+}
+
+impl KeyBefore {
+    /// The slot that it is about.
+    pub(crate) fn slot(&self) -> VectorId {
+        self.slot
+    }
+}
+
 /// A change of a key was refused; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -143,6 +162,39 @@ impl KeyTable {
     /// Forgets the deleted keys of slots that are gone.
     pub(crate) fn forget(&mut self, gone: impl Fn(VectorId) -> bool) {
         self.deleted.retain(|_, slot| !gone(*slot));
+    }
+
+    /// What a key and a slot are to each other and to others, before that changes.
+    pub(crate) fn remember(&self, key: Key, slot: VectorId) -> KeyBefore {
+        KeyBefore {
+            key,
+            slot,
+            first: self.first.at(slot.index()),
+            more: self.more.get(&slot).cloned(),
+            deleted: self.deleted.get(&key).copied(),
+            live: self.slots.get().map(|slots| slots.get(&key).copied()),
+        }
+    }
+
+    /// Makes a key and a slot what they were; the latest change first.
+    pub(crate) fn put_back(&mut self, before: KeyBefore) {
+        let KeyBefore { key, slot, first, more, deleted, live } = before;
+        self.first.set(slot.index(), first);
+        match more {
+            Some(more) => self.more.insert(slot, more),
+            None => self.more.remove(&slot),
+        };
+        match deleted {
+            Some(slot) => self.deleted.insert(key, slot),
+            None => self.deleted.remove(&key),
+        };
+        match (self.slots.get_mut(), live) {
+            (Some(slots), Some(Some(slot))) => drop(slots.insert(key, slot)),
+            (Some(slots), Some(None)) => drop(slots.remove(&key)),
+            // The table was made since, of what is undone now.
+            (_, None) => self.invalidate(),
+            (None, _) => {}
+        }
     }
 
     /// Moves everything of `from` to `to`, a slot without keys.

@@ -33,7 +33,9 @@
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
 //! | [`interop`] | graph files of DiskANN, ParlayANN and hnswlib |
 //! | `journal` | what a failed batch puts back |
+//! | [`changes`](Changes) | what a copy elsewhere has yet to follow |
 
+mod changes;
 mod file;
 #[doc(hidden)]
 pub mod fuzz;
@@ -48,6 +50,7 @@ mod space;
 mod structure;
 mod tuned;
 
+pub use changes::Changes;
 pub use file::{
     FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError, SaveStats, Section,
     SectionReport, check_file,

@@ -216,7 +216,7 @@ impl Both {
         }
     }
 
-    /// Everything but keys changes, and is then put back.
+    /// Everything changes, and is then put back.
     fn fail(&mut self, links: Vec<(usize, usize)>) {
         let before = self.model.clone();
         self.graph.begin();
@@ -226,6 +226,10 @@ impl Both {
             self.append(from, slot);
             let other = self.model.pick(to).expect("one was added");
             self.link(other, self.model.edges(other, &[from]));
+            let keys = [from, to].map(|number| number as Key % KEYS);
+            self.apply(Step::Delete(keys[0]));
+            self.assign(keys[1], slot);
+            self.apply(Step::Restore(keys[0]));
             self.graph.set_start_points(vec![VectorId::from_index(slot)]);
         }
         self.graph.rollback();

@@ -163,6 +163,7 @@ impl<T: Element> Columns<T> {
             next_key: info.next_key,
             tuned: info.tuned,
             journal: None,
+            changes: None,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use jasper_core::{Element, MAX_VECTORS, VectorId};
 
 use super::Graph;
-use crate::journal::Journal;
 use crate::{RowError, TunedSearch};
 
 impl<T: Element> Graph<T> {
@@ -33,6 +32,9 @@ impl<T: Element> Graph<T> {
         if let Some(norms) = &mut self.space.squared_norms {
             norms.set(slot.index(), squared_norm);
             self.space.largest_squared_norm = self.space.largest_squared_norm.max(squared_norm);
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.rows.push(slot);
         }
         Ok(slot)
     }
@@ -91,6 +93,7 @@ impl<T: Element> Graph<T> {
     /// Sets where searches begin.
     pub fn set_start_points(&mut self, start_points: Vec<VectorId>) {
         self.start_points = start_points;
+        self.note_start_points();
     }
 
     /// Frees all hidden slots. The caller has seen to it that no edge and no start point leads there.
@@ -102,39 +105,6 @@ impl<T: Element> Graph<T> {
         self.tombstones.clear();
         let free = &self.free;
         self.keys.forget(|slot| free.contains(slot.index()));
-    }
-
-    /// Remembers everything that [`Self::rollback`] needs, until [`Self::commit`].
-    pub fn begin(&mut self) {
-        self.journal = Some(Journal::new(
-            self.slots(),
-            self.free.clone(),
-            self.tombstones.clone(),
-            self.start_points.clone(),
-            self.space.largest_squared_norm,
-        ));
-    }
-
-    /// Lets the changes since [`Self::begin`] stand.
-    pub fn commit(&mut self) {
-        self.journal = None;
-    }
-
-    /// Undoes all rows, edges and start points since [`Self::begin`]. Keys are not covered: they change last.
-    pub fn rollback(&mut self) {
-        let Some(journal) = self.journal.take() else { return };
-        for (slot, neighbors) in journal.rows() {
-            self.set_neighbors(slot, neighbors);
-        }
-        self.resize(journal.len).expect("a table shrinks without asking for memory");
-        // A slot that was free and got a vertex has none again, and so no edges.
-        for slot in journal.free.iter() {
-            self.degrees.set(slot, 0);
-        }
-        self.free = journal.free;
-        self.tombstones = journal.tombstones;
-        self.start_points = journal.start_points;
-        self.space.largest_squared_norm = journal.largest_squared_norm;
     }
 
     /// Renames slots so that vertices lie in front: `moves` are pairs (from, to) of a vertex and a free slot before
@@ -185,7 +155,7 @@ impl<T: Element> Graph<T> {
         self.set_neighbors(to, &neighbors);
     }
 
-    fn resize(&mut self, slots: usize) -> io::Result<()> {
+    pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
         self.space.vectors.resize(slots)?;
         if let Some(norms) = &mut self.space.squared_norms {
             norms.resize(slots)?;

@@ -14,6 +14,7 @@ use jasper_core::{
     BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, Metric, VectorId, padded_len,
 };
 
+use crate::changes::Changes;
 use crate::journal::Journal;
 use crate::keys::KeyTable;
 use crate::space::{Scorer, Space, needs_norms};
@@ -44,6 +45,8 @@ pub struct Graph<T: 'static> {
     /// In [`TunedSearch::order`], one for each device, k, target and batch.
     pub(crate) tuned: Vec<TunedSearch>,
     pub(crate) journal: Option<Journal>,
+    /// What a copy elsewhere has yet to follow, if there is one.
+    pub(crate) changes: Option<Changes>,
 }
 
 impl<T: Element> Graph<T> {
@@ -75,6 +78,7 @@ impl<T: Element> Graph<T> {
             next_key: 0,
             tuned: Vec::new(),
             journal: None,
+            changes: None,
         })
     }
 

@@ -1,0 +1,120 @@
+//! A graph in use: its host half, which says what there is, and its links, wherever they are worked on.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::marker::PhantomData;
+
+use jasper_core::Element;
+use jasper_graph::Graph;
+
+use crate::GraphCell;
+
+/// A graph that is changed while it serves.
+///
+/// Vectors, keys, marks and start points are those of the host's graph. So are the links, if the host works on them; a
+/// device has links of its own that count, and copies of the rest, which follow every [`Self::change`].
+pub trait LiveGraph {
+    /// Type of a coordinate.
+    type Element: Element;
+    /// What a [`Linker`](crate::Linker) reads and writes.
+    type Links;
+    /// What can go wrong on the way: on the host, nothing.
+    type Error: Error + Send + Sync + 'static;
+
+    /// The host's half. Its links count only where [`Self::links`] is that very graph.
+    fn host(&self) -> &Graph<Self::Element>;
+
+    /// The links that count.
+    fn links(&self) -> &Self::Links;
+
+    /// The same, to be written.
+    fn links_mut(&mut self) -> &mut Self::Links;
+
+    /// Changes the host's half, but for links, and whatever copies there are of it.
+    ///
+    /// # Errors
+    /// Of the device. Within a transaction the caller rolls back.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<Self::Element>) -> R) -> Result<R, Self::Error>;
+
+    /// Remembers everything that [`Self::rollback`] needs, until [`Self::commit`].
+    ///
+    /// # Errors
+    /// Of the device; nothing is remembered.
+    fn begin(&mut self) -> Result<(), Self::Error>;
+
+    /// Lets the changes since [`Self::begin`] stand.
+    fn commit(&mut self);
+
+    /// Undoes all changes since [`Self::begin`], those of links included. A device that fails at this is lost: every
+    /// later call says so.
+    fn rollback(&mut self);
+}
+
+impl<T: Element> LiveGraph for Graph<T> {
+    type Element = T;
+    type Links = Self;
+    type Error = Infallible;
+
+    fn host(&self) -> &Self {
+        self
+    }
+
+    fn links(&self) -> &Self {
+        self
+    }
+
+    fn links_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    fn change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> Result<R, Infallible> {
+        Ok(change(self))
+    }
+
+    fn begin(&mut self) -> Result<(), Infallible> {
+        Graph::begin(self);
+        Ok(())
+    }
+
+    fn commit(&mut self) {
+        Graph::commit(self);
+    }
+
+    fn rollback(&mut self) {
+        Graph::rollback(self);
+    }
+}
+
+/// Runs `work` on the graph of a cell as one transaction: what it changed stands if it succeeds, and else is undone.
+pub(crate) fn transaction<G: LiveGraph, C: GraphCell<G>, R, E>(
+    cell: &mut C,
+    failed: impl FnOnce(G::Error) -> E,
+    work: impl FnOnce(&mut C) -> Result<R, E>,
+) -> Result<R, E> {
+    cell.write(G::begin).map_err(failed)?;
+    let result = work(cell);
+    cell.write(if result.is_ok() { G::commit } else { G::rollback });
+    result
+}
+
+/// The links of the graph in a cell, as a cell.
+pub(crate) struct LinksOf<'a, C, G> {
+    cell: &'a mut C,
+    graph: PhantomData<fn() -> G>,
+}
+
+impl<'a, C, G> LinksOf<'a, C, G> {
+    pub(crate) fn new(cell: &'a mut C) -> Self {
+        Self { cell, graph: PhantomData }
+    }
+}
+
+impl<G: LiveGraph, C: GraphCell<G>> GraphCell<G::Links> for LinksOf<'_, C, G> {
+    fn read<R>(&self, look: impl FnOnce(&G::Links) -> R) -> R {
+        self.cell.read(|graph| look(graph.links()))
+    }
+
+    fn write<R>(&mut self, change: impl FnOnce(&mut G::Links) -> R) -> R {
+        self.cell.write(|graph| change(graph.links_mut()))
+    }
+}
