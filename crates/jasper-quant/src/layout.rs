@@ -1,0 +1,223 @@
+//! Where each bit of a code lies: what encoders write, and what CPUs and GPUs read.
+//!
+//! A code row is a fixed number of little-endian u32 words, a multiple of four, so that rows start on 16 bytes:
+//!
+//! ```text
+//! [ words of plane 0 | words of plane 1 | ... | zeros | factors, f16, in the row's last bytes ]
+//! ```
+//!
+//! A **plane** holds `width` bits (1, 2, 4 or 8) of each of some dimensions, 32 / width of them a word. With *w* a word
+//! of the plane, *j* a slot (below 8 / width) and *b* a byte (below 4), dimension `32 / width * w + 4 * j + b` of the
+//! plane has its bits at bit `8 * b + width * j` of the word:
+//!
+//! ```text
+//! width 4, word w:  byte  0         1         2         3
+//!                   bits  7..4 3..0 7..4 3..0 7..4 3..0 7..4 3..0
+//!              dimension   +4   +0   +5   +1   +6   +2   +7   +3    of 8 * w
+//! ```
+//!
+//! So four neighbouring dimensions lie in the four bytes of a word, all at the same bit: one AND with a mask takes them
+//! out, still scaled by `2^(width * j)`, and one `dp4a` multiplies them with four int8 of a query that stays in its
+//! natural order. Sums are kept by shift and shifted down once, at the end; that is exact, for each of them is a
+//! multiple of its power of two.
+//!
+//! The level of a dimension is the sum over planes of its bits in that plane, times `2^shift` of the plane. A RaBitQ
+//! code of 4 bits is one plane; of 7 bits, three planes of widths 4, 2 and 1 and shifts 3, 1 and 0 over the same
+//! dimensions. A mixed code is three planes of shift 0 over different dimensions.
+
+/// Bytes of a memory sector: what a GPU reads at least.
+pub const SECTOR_BYTES: usize = 32;
+/// Words that rows are a multiple of: 16 bytes, the longest load there is.
+const WORDS_ALIGN: usize = 4;
+
+/// Some bits of some dimensions; see the head of the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// Bits of each dimension: 1, 2, 4 or 8.
+    pub width: u32,
+    /// What these bits weigh: `2^shift`.
+    pub shift: u32,
+    /// First dimension that it holds.
+    pub first_dimension: usize,
+    /// Dimensions that it holds: a multiple of 32 / width.
+    pub dimensions: usize,
+    /// First word of the row that it fills.
+    pub first_word: usize,
+}
+
+impl Plane {
+    /// Dimensions a word.
+    pub const fn per_word(&self) -> usize {
+        32 / self.width as usize
+    }
+
+    /// Words that it fills.
+    pub const fn words(&self) -> usize {
+        self.dimensions / self.per_word()
+    }
+
+    /// The lowest `width` bits of every byte.
+    pub const fn mask(&self) -> u32 {
+        0x0101_0101 * ((1 << self.width) - 1)
+    }
+}
+
+/// The shape of a code row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    planes: Vec<Plane>,
+    dimensions: usize,
+    words: usize,
+    halves: usize,
+}
+
+impl Layout {
+    /// `bits` bits (1 to 8) of each of `dimensions`, rounded up to 64, and `halves` factors, rounded up to whole words.
+    pub(crate) fn uniform(dimensions: usize, bits: u32, halves: usize) -> Self {
+        let dimensions = dimensions.next_multiple_of(64);
+        let mut planes = Vec::new();
+        let (mut left, mut first_word) = (bits, 0);
+        while left > 0 {
+            let width = 1 << left.ilog2();
+            left -= width;
+            let plane = Plane { width, shift: left, first_dimension: 0, dimensions, first_word };
+            first_word += plane.words();
+            planes.push(plane);
+        }
+        let words = (first_word + halves.div_ceil(2)).next_multiple_of(WORDS_ALIGN);
+        Self { planes, dimensions, words, halves }
+    }
+
+    /// Planes of 4, 2 and 1 bits that fill `plane_words` words each, over dimensions one after the other, in rows of
+    /// `sectors` sectors with `halves` factors.
+    pub(crate) fn mixed(plane_words: [usize; 3], sectors: usize, halves: usize) -> Self {
+        let mut planes = Vec::new();
+        let (mut first_dimension, mut first_word) = (0, 0);
+        for (width, words) in [4, 2, 1].into_iter().zip(plane_words) {
+            let dimensions = words * (32 / width as usize);
+            planes.push(Plane { width, shift: 0, first_dimension, dimensions, first_word });
+            first_dimension += dimensions;
+            first_word += words;
+        }
+        planes.retain(|plane| plane.dimensions > 0);
+        let words = sectors * SECTOR_BYTES / size_of::<u32>();
+        assert!(first_word + halves.div_ceil(2) <= words, "planes and factors fit the sectors");
+        Self { planes, dimensions: first_dimension, words, halves }
+    }
+
+    /// The planes, in the order of their words.
+    pub fn planes(&self) -> &[Plane] {
+        &self.planes
+    }
+
+    /// Coded dimensions, those of padding with them; their number of int8 is what a query has.
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// Words of a row: a multiple of four.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Bytes of a row: a multiple of 16.
+    pub fn bytes(&self) -> usize {
+        self.words * size_of::<u32>()
+    }
+
+    /// f16 factors at the end of a row: 2 (`add`, `rescale`), or 4 (those, `error`, `add_low`).
+    pub fn halves(&self) -> usize {
+        self.halves
+    }
+
+    /// The word in which factors begin.
+    pub fn factor_word(&self) -> usize {
+        self.words - self.halves / 2
+    }
+
+    /// Bits of the level of `dimension`.
+    pub fn bits_of(&self, dimension: usize) -> u32 {
+        self.planes
+            .iter()
+            .filter(|plane| (plane.first_dimension..plane.first_dimension + plane.dimensions).contains(&dimension))
+            .map(|plane| plane.width)
+            .sum()
+    }
+
+    /// Writes the levels of all [`Self::dimensions`] into the planes of `row`, which has [`Self::words`]; its other
+    /// words are left as they are.
+    pub fn pack(&self, levels: &[u8], row: &mut [u32]) {
+        assert_eq!((levels.len(), row.len()), (self.dimensions, self.words));
+        for plane in &self.planes {
+            let levels = &levels[plane.first_dimension..][..plane.dimensions];
+            let words = &mut row[plane.first_word..][..plane.words()];
+            for (word, levels) in words.iter_mut().zip(levels.chunks_exact(plane.per_word())) {
+                *word = levels.chunks_exact(4).enumerate().fold(0, |word, (slot, four)| {
+                    let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+                    // A level has fewer than 8 - shift bits above the shift: none crosses into the next byte.
+                    word | ((four >> plane.shift & plane.mask()) << (plane.width * slot as u32))
+                });
+            }
+        }
+    }
+
+    /// The levels that a row holds, by the definition: [`Self::dimensions`] of them.
+    pub fn unpack(&self, row: &[u32]) -> Vec<u8> {
+        assert_eq!(row.len(), self.words);
+        let mut levels = vec![0; self.dimensions];
+        for plane in &self.planes {
+            for i in 0..plane.dimensions {
+                let (word, inside) = (i / plane.per_word(), i % plane.per_word());
+                let bit = 8 * (inside % 4) as u32 + plane.width * (inside / 4) as u32;
+                let bits = row[plane.first_word + word] >> bit & ((1 << plane.width) - 1);
+                levels[plane.first_dimension + i] |= (bits << plane.shift) as u8;
+            }
+        }
+        levels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::synthetic::rng;
+    use rand::RngExt;
+
+    use super::*;
+
+    #[test]
+    fn a_word_of_four_bits_is_as_documented() {
+        let layout = Layout::uniform(64, 4, 4);
+        let mut levels = vec![0; 64];
+        for (dimension, level) in levels.iter_mut().take(8).enumerate() {
+            *level = dimension as u8 + 1;
+        }
+        let mut row = vec![0; layout.words()];
+        layout.pack(&levels, &mut row);
+        assert_eq!(row[0], 0x84_73_62_51);
+    }
+
+    #[test]
+    fn levels_survive_packing() {
+        let mut random = rng(1);
+        let uniform = (1..=8).map(|bits| Layout::uniform(96, bits, 4));
+        let mixed = [[3, 3, 1], [5, 6, 4], [0, 7, 0], [7, 0, 0], [0, 0, 15]]
+            .map(|words: [usize; 3]| Layout::mixed(words, words.iter().sum::<usize>().div_ceil(8), 2));
+        for layout in uniform.chain(mixed) {
+            let levels: Vec<u8> =
+                (0..layout.dimensions()).map(|i| random.random_range(0..1_u16 << layout.bits_of(i)) as u8).collect();
+            let mut row = vec![0; layout.words()];
+            layout.pack(&levels, &mut row);
+            assert_eq!(layout.unpack(&row), levels, "{layout:?}");
+            assert!(row[layout.factor_word()..].iter().all(|word| *word == 0), "factors are not touched");
+        }
+    }
+
+    #[test]
+    fn rows_have_the_bytes_that_the_book_says() {
+        let bytes = |dimensions, bits| Layout::uniform(dimensions, bits, 4).bytes();
+        assert_eq!([1, 2, 4, 8].map(|bits| bytes(128, bits)), [32, 48, 80, 144]);
+        assert_eq!([1, 2, 3, 7].map(|bits| bytes(960, bits)), [128, 256, 368, 848]);
+        assert_eq!(Layout::mixed([3, 3, 1], 1, 2).bytes(), 32);
+        assert_eq!(Layout::mixed([3, 3, 1], 1, 2).dimensions(), 24 + 48 + 32);
+    }
+}

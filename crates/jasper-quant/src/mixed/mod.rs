@@ -1,0 +1,340 @@
+//! Mixed codes: principal components, with more bits on those of more variance, in whole sectors of memory.
+//!
+//! A row's residual is turned to the principal components of the data; the leading ones get 4 bits, the next 2, the next
+//! 1, the others none, as many of each as leave the least error in the bytes there are. One number, the multiple of the
+//! code nearest to the residual, scales it back. Steps follow the length of the residual and the spread of each component.
+//!
+//! Transform coding, in short (Brandt 2010 for nearest neighbours; bits by variance already in the VA+-file, Ferhatosmanoglu
+//! et al. 2000), with the factors and the integer products of RaBitQ. SAQ (Li et al. 2025) is kin: segments of principal
+//! components, each with its own bits, found by dynamic programming, rotated within, and its codes adjusted coordinate by
+//! coordinate. Here segments are whole words, so that all ways can be tried, nothing is rotated, and of three scales the
+//! best is taken; new are the fit of three numbers for what is left out ([`fit`](self)), and that a code fills sectors.
+
+mod allocation;
+mod fit;
+mod pca;
+mod quantize;
+
+use std::sync::Arc;
+
+use jasper_core::synthetic::permutation;
+use jasper_core::{Element, MatrixView, Metric};
+use rayon::prelude::*;
+
+use crate::factors::{Factors, Units};
+use crate::layout::SECTOR_BYTES;
+use crate::projection::Projection;
+use crate::quantizer::{Quantizer, Scratch};
+use crate::query::QueryParts;
+use crate::section::{Kind, Reader, Writer};
+use crate::space::{Space, dot, widen};
+use crate::wide::widest;
+use crate::{DecodeError, Layout, QueryCode, TrainError, error};
+use allocation::{WIDTHS, allocate};
+use fit::Fitted;
+use quantize::{Quantize, Reconstruction, Steps};
+
+/// Most sectors of a code.
+pub const MAX_SECTORS: u32 = 16;
+/// Rows that components are taken from: enough for their directions, a second or two of work.
+const SAMPLE_ROWS: usize = 20_000;
+/// Rows held out of the sample as queries of the fit, where no queries are given: three numbers need no more.
+const FIT_QUERIES: usize = 200;
+/// Fewest rows to learn from.
+const LEAST_ROWS: usize = 2;
+/// Factors of a row: `add` and `rescale`, one word.
+const HALVES: usize = 2;
+/// Words of a sector.
+const SECTOR_WORDS: usize = SECTOR_BYTES / size_of::<u32>();
+
+/// How to train a [`Mixed`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MixedParams {
+    /// The metric whose distances are estimated.
+    pub metric: Metric,
+    /// Sectors of 32 bytes that a code and its factors fill, 1 to [`MAX_SECTORS`].
+    pub sectors: u32,
+    /// Seed of the sample.
+    pub seed: u64,
+}
+
+/// A trained mixed quantizer; see the [module](self).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    space: Space,
+    /// Of the coded dimensions, as far as the rows have so many.
+    directions: Projection,
+    steps: Steps,
+    sectors: u32,
+    plane_words: [usize; 3],
+    fitted: Fitted,
+    layout: Arc<Layout>,
+    units: Units,
+}
+
+impl Mixed {
+    /// Learns centre, components, bits, steps, fit and units from `rows` (all rows of the index, or a sample), on the
+    /// threads of `pool`. Without `queries`, of the kind that will be asked, some of the rows stand for them.
+    ///
+    /// Takes seconds: the components of 20,000 rows cost `20,000 dimension²` and `dimension²` times their number.
+    /// The same on any number of threads; processors may differ in last bits, so what was learnt is to be saved.
+    ///
+    /// # Errors
+    /// [`TrainError`] on less than two rows, sectors out of range, values that are not finite, and queries of another
+    /// dimension.
+    pub fn train<T: Element>(
+        rows: MatrixView<'_, T>,
+        queries: Option<MatrixView<'_, T>>,
+        params: &MixedParams,
+        pool: &rayon::ThreadPool,
+    ) -> Result<Self, TrainError> {
+        let dimension = rows.dimension();
+        error::check_dimension(dimension)?;
+        if rows.len() < LEAST_ROWS {
+            return Err(TrainError::TooFewRows { rows: rows.len(), least: LEAST_ROWS });
+        }
+        if !(1..=MAX_SECTORS).contains(&params.sectors) {
+            return Err(TrainError::Sectors(params.sectors));
+        }
+        rows.check_finite()?;
+        if let Some(queries) = queries {
+            if queries.dimension() != dimension {
+                return Err(TrainError::QueryDimension { queries: queries.dimension(), rows: dimension });
+            }
+            queries.check_finite()?;
+        }
+        let space = Space::centred(params.metric, rows);
+        let order = permutation(rows.len(), params.seed);
+        let sample = residuals(&space, rows, &order[..rows.len().min(SAMPLE_ROWS)]);
+        let rest = sample.len() / dimension;
+        let held_out = if queries.is_some() { 0 } else { FIT_QUERIES.min(rest / 10) };
+        let (sample, held_out) = sample.split_at((rest - held_out) * dimension);
+        let given = queries.map(|queries| {
+            let all: Vec<u32> = (0..queries.len().min(FIT_QUERIES) as u32).collect();
+            residuals(&space, queries, &all)
+        });
+        Ok(pool.install(|| Self::learn(space, sample, given.as_deref().unwrap_or(held_out), params)))
+    }
+
+    /// Learns from residuals of rows and queries, on the current pool.
+    fn learn(space: Space, sample: &[f32], queries: &[f32], params: &MixedParams) -> Self {
+        let words = params.sectors as usize * SECTOR_WORDS - HALVES / 2;
+        let directions = pca::components(sample, space.dimension(), words * 32, params.seed);
+        let spread = spread(sample, &directions);
+        let variances: Vec<f64> = spread.iter().map(|s| s * s).collect();
+        let plane_words = allocate(&variances, words);
+        let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
+        let coded = layout.dimensions().min(directions.directions());
+        let steps: Vec<f32> = (0..layout.dimensions())
+            .map(|i| {
+                let spread = if i < coded { spread[i] as f32 } else { 0.0 };
+                let bits = layout.bits_of(i);
+                WIDTHS.iter().filter(|width| width.bits == bits).map(|width| spread * width.step).sum()
+            })
+            .collect();
+        let kept = directions.values()[..coded * space.dimension()].to_vec();
+        let directions = Projection::new(kept, space.dimension());
+        let mut mixed = Self::of_parts(space, directions, &steps, params.sectors, plane_words);
+        mixed.fitted = fit::fit(&mixed, queries, sample);
+        mixed.units = mixed.units_of(sample);
+        mixed
+    }
+
+    fn of_parts(
+        space: Space,
+        directions: Projection,
+        steps: &[f32],
+        sectors: u32,
+        plane_words: [usize; 3],
+    ) -> Self {
+        let layout = Layout::mixed(plane_words, sectors as usize, HALVES);
+        let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
+        let steps = Steps::new(&bits, steps);
+        let (fitted, units) = (Fitted::NONE, Units::ONE);
+        Self { space, directions, steps, sectors, plane_words, fitted, layout: Arc::new(layout), units }
+    }
+
+    /// Sectors of 32 bytes that a code and its factors fill.
+    pub fn sectors(&self) -> u32 {
+        self.sectors
+    }
+
+    /// Dimensions that got 4, 2 and 1 bits.
+    pub fn coded_dimensions(&self) -> [usize; 3] {
+        [0, 1, 2].map(|i| self.plane_words[i] * (32 / WIDTHS[i].bits as usize))
+    }
+
+    /// Units for the factors of a sample.
+    fn units_of(&self, sample: &[f32]) -> Units {
+        let dimension = self.space.dimension();
+        let mut scratch = Scratch::default();
+        let factors: Vec<Factors> = sample
+            .chunks_exact(dimension)
+            .step_by((sample.len() / dimension).div_ceil(1024))
+            .map(|residual| {
+                self.project(residual, &mut scratch);
+                self.factors(residual, 0, &mut scratch)
+            })
+            .collect();
+        Units::of(&factors)
+    }
+
+    /// Projects residuals into the scratch.
+    fn project(&self, residuals: &[f32], scratch: &mut Scratch) {
+        let stride = self.steps.padded();
+        scratch.rotated.resize(residuals.len() / self.space.dimension() * stride, 0.0);
+        self.directions.project(residuals, &mut scratch.rotated, stride);
+    }
+
+    /// Leaves the levels of row `index` of what was projected in the scratch.
+    fn quantize(&self, squared_norm: f32, index: usize, scratch: &mut Scratch) -> Reconstruction {
+        let stride = self.steps.padded();
+        scratch.levels.resize(stride, 0);
+        widest(Quantize {
+            projected: &scratch.rotated[index * stride..][..stride],
+            squared_norm,
+            of: &self.steps,
+            levels: &mut scratch.levels,
+        })
+    }
+
+    /// Coordinates of the point that levels stand for, for a row of length 1.
+    fn points(&self, levels: &[u8]) -> impl Iterator<Item = f32> {
+        let dimensions = self.layout.dimensions();
+        let of = levels.iter().zip(&self.steps.halves).zip(&self.steps.steps).take(dimensions);
+        of.map(|((level, half), step)| (f32::from(*level) - f32::from(*half) + 0.5) * step)
+    }
+
+    /// Leaves the levels of row `index` of what was projected in the scratch; returns its factors.
+    fn factors(&self, residual: &[f32], index: usize, scratch: &mut Scratch) -> Factors {
+        let squared_norm = dot(residual, residual);
+        let reconstruction = self.quantize(squared_norm, index, scratch);
+        let Fitted { b1, b2, b3, .. } = self.fitted;
+        let weight = self.space.product_weight();
+        Factors {
+            add: self.space.row_part(residual, squared_norm) + weight * b2 * reconstruction.missed,
+            rescale: weight * (b1 + b3 * self.fitted.k(&reconstruction)) * reconstruction.scale,
+            error: 0.0,
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let space = reader.space()?;
+        let sectors = reader.u32()?;
+        if !(1..=MAX_SECTORS).contains(&sectors) {
+            let expected = "1 to 16";
+            return Err(DecodeError::Field { field: "sectors", value: sectors.into(), expected });
+        }
+        let room = sectors as usize * SECTOR_WORDS - HALVES / 2;
+        let words = [reader.u32()?, reader.u32()?, reader.u32()?];
+        let total: u64 = words.iter().map(|words| u64::from(*words)).sum();
+        if total == 0 || total > room as u64 {
+            let expected = "at least one word, and no more than the sectors hold beside the factors";
+            return Err(DecodeError::Field { field: "words of planes", value: total, expected });
+        }
+        let plane_words = words.map(|words| words as usize);
+        let fitted = reader.floats("fit", 4)?;
+        let layout = Layout::mixed(plane_words, sectors as usize, HALVES);
+        let steps = reader.floats("steps", layout.dimensions())?;
+        if steps.iter().any(|step| *step < 0.0) {
+            return Err(DecodeError::Number("steps"));
+        }
+        let coded = layout.dimensions().min(space.dimension());
+        let directions = reader.projection("directions", coded, space.dimension())?;
+        let units = reader.units()?;
+        let fitted = Fitted { b1: fitted[0], b2: fitted[1], b3: fitted[2], largest_k: fitted[3] };
+        Ok(Self { fitted, units, ..Self::of_parts(space, directions, &steps, sectors, plane_words) })
+    }
+}
+
+/// Residuals of the rows `chosen`.
+fn residuals<T: Element>(space: &Space, rows: MatrixView<'_, T>, chosen: &[u32]) -> Vec<f32> {
+    let mut out = vec![0.0; chosen.len() * rows.dimension()];
+    for (out, i) in out.chunks_exact_mut(rows.dimension()).zip(chosen) {
+        widen(rows.row(*i as usize), out);
+        space.to_residual(out);
+    }
+    out
+}
+
+/// Standard deviations along `directions` of residuals scaled to length 1, forced to fall.
+fn spread(residuals: &[f32], directions: &Projection) -> Vec<f64> {
+    let (dimension, count) = (directions.dimension(), directions.directions());
+    let sums: Vec<Vec<f64>> = residuals
+        .par_chunks(1024 * dimension)
+        .map(|residuals| {
+            let mut projected = vec![0.0; residuals.len() / dimension * count];
+            directions.project(residuals, &mut projected, count);
+            let mut sums = vec![0.0; count];
+            for (residual, projected) in residuals.chunks_exact(dimension).zip(projected.chunks_exact(count)) {
+                let squared_norm = f64::from(dot(residual, residual));
+                if squared_norm > 0.0 {
+                    let squares = projected.iter().map(|z| f64::from(*z).powi(2) / squared_norm);
+                    sums.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square);
+                }
+            }
+            sums
+        })
+        .collect();
+    let rows = (residuals.len() / dimension) as f64;
+    let mut least = f64::INFINITY;
+    (0..count)
+        .map(|i| {
+            least = least.min(sums.iter().map(|sums| sums[i]).sum::<f64>() / rows);
+            least.sqrt()
+        })
+        .collect()
+}
+
+impl Quantizer for Mixed {
+    fn metric(&self) -> Metric {
+        self.space.metric
+    }
+
+    fn dimension(&self) -> usize {
+        self.space.dimension()
+    }
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]) {
+        let (dimension, words) = (self.dimension(), self.layout.words());
+        assert_eq!(rows.len() / dimension * words, out.len());
+        rows.chunks_exact_mut(dimension).for_each(|row| self.space.to_residual(row));
+        self.project(rows, scratch);
+        for (i, out) in out.chunks_exact_mut(words).enumerate() {
+            let factors = self.factors(&rows[i * dimension..][..dimension], i, scratch);
+            out.fill(0);
+            self.layout.pack(&scratch.levels[..self.layout.dimensions()], out);
+            self.units.store(factors, &self.layout, out);
+        }
+    }
+
+    fn query(&self, query: &[f32]) -> QueryCode {
+        assert_eq!(query.len(), self.dimension());
+        let mut residual = query.to_vec();
+        self.space.to_residual(&mut residual);
+        let mut scratch = Scratch::default();
+        self.project(&residual, &mut scratch);
+        scratch.rotated.iter_mut().zip(&self.steps.steps).for_each(|(y, step)| *y *= step);
+        let squared_norm = dot(&residual, &residual);
+        let add = self.space.query_part(&residual, squared_norm);
+        let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: 1 };
+        QueryCode::new(&self.layout, &self.units, &scratch.rotated[..self.layout.dimensions()], &parts)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::Mixed);
+        writer.space(&self.space);
+        writer.u32(self.sectors);
+        self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
+        let Fitted { b1, b2, b3, largest_k } = self.fitted;
+        writer.floats(&[b1, b2, b3, largest_k]);
+        writer.floats(&self.steps.steps[..self.layout.dimensions()]);
+        writer.floats(self.directions.values());
+        writer.units(&self.units);
+        writer.finish()
+    }
+}

@@ -1,0 +1,132 @@
+//! Leading principal components.
+
+use jasper_core::Element;
+use jasper_core::synthetic::rng;
+use nalgebra::{DMatrix, SymmetricEigen};
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+
+use crate::projection::Projection;
+
+/// Rows summed in f32 before they go into f64: they fit the second cache for some dimensions at a time.
+const PANEL_ROWS: usize = 2048;
+/// Dimensions whose products are taken together.
+const TILE: usize = 16;
+/// Up to so many dimensions all components are found at once; above, only the leading ones, by iteration.
+const DIRECT: usize = 384;
+/// More directions than asked for make the iteration converge: Halko, Martinsson and Tropp (2011) advise 5 to 10.
+const OVERSAMPLING: usize = 16;
+/// Multiplications with the covariance. Errors of direction shrink by the ratio of variances each time; what is left
+/// lies between directions of almost equal variance, where any is as good.
+const ITERATIONS: usize = 6;
+
+/// The `count` directions of largest variance of `residuals` (`n x dimension`, n at least 1), or as many as there are;
+/// orthonormal, by falling variance. Runs on the current pool of threads.
+pub(super) fn components(residuals: &[f32], dimension: usize, count: usize, seed: u64) -> Projection {
+    let covariance = covariance(residuals, dimension);
+    let count = count.min(dimension);
+    let basis = if dimension <= DIRECT.max(count + OVERSAMPLING) {
+        DMatrix::identity(dimension, dimension)
+    } else {
+        leading_subspace(&covariance, count + OVERSAMPLING, seed)
+    };
+    // Rayleigh and Ritz: the components within the subspace.
+    let inside = basis.transpose() * &covariance * &basis;
+    let eigen = SymmetricEigen::new((&inside + inside.transpose()) * 0.5);
+    let mut order: Vec<usize> = (0..eigen.eigenvalues.len()).collect();
+    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    let mut values = Vec::with_capacity(count * dimension);
+    for i in &order[..count] {
+        let direction = &basis * eigen.eigenvectors.column(*i);
+        values.extend(direction.iter().map(|x| *x as f32));
+    }
+    Projection::new(values, dimension)
+}
+
+/// An orthonormal basis that holds the leading components: powers of the covariance on random directions.
+fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatrix<f64> {
+    let mut random = rng(seed);
+    let gaussian = DMatrix::from_fn(covariance.nrows(), count, |_, _| -> f64 { StandardNormal.sample(&mut random) });
+    (0..ITERATIONS).fold(gaussian, |basis, _| (covariance * basis).qr().q())
+}
+
+/// Means of the products of all pairs of coordinates.
+fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
+    let rows = residuals.len() / dimension;
+    let mut sums = DMatrix::<f64>::zeros(dimension, dimension);
+    for panel in residuals.chunks(PANEL_ROWS * dimension) {
+        let columns = transposed(panel, dimension);
+        let length = columns.len() / dimension;
+        let column = |i: usize| &columns[i * length..][..length];
+        // Column-major: a tile of columns of the sum is written by one thread.
+        sums.as_mut_slice().par_chunks_mut(TILE * dimension).enumerate().for_each(|(tile, out)| {
+            let dot = f32::kernels().dot;
+            let first = tile * TILE;
+            for others in (0..dimension).step_by(TILE) {
+                for (j, out) in out.chunks_exact_mut(dimension).enumerate() {
+                    for i in others..(others + TILE).min(dimension) {
+                        out[i] += f64::from(dot(column(first + j), column(i)));
+                    }
+                }
+            }
+        });
+    }
+    sums / rows as f64
+}
+
+/// The columns of `rows` one after the other.
+fn transposed(rows: &[f32], dimension: usize) -> Vec<f32> {
+    let length = rows.len() / dimension;
+    let mut columns = vec![0.0; rows.len()];
+    columns.par_chunks_mut(length).enumerate().for_each(|(i, column)| {
+        for (out, row) in column.iter_mut().zip(rows.chunks_exact(dimension)) {
+            *out = row[i];
+        }
+    });
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::dot;
+
+    /// Rows whose coordinates have the standard deviations `spread`, turned by a rotation; the rotation.
+    fn turned(spread: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
+        let dimension = spread.len();
+        let rotation = crate::Rotation::new(crate::RotationKind::Haar, dimension, 1);
+        let mut random = rng(2);
+        let plain: Vec<f32> = (0..rows * dimension)
+            .map(|i| {
+                let x: f32 = StandardNormal.sample(&mut random);
+                x * spread[i % dimension]
+            })
+            .collect();
+        let mut out = vec![0.0; plain.len()];
+        rotation.rotate(&plain, &mut out, dimension);
+        let mut axes = vec![0.0; dimension * dimension];
+        let unit: Vec<f32> =
+            (0..dimension * dimension).map(|i| if i % (dimension + 1) == 0 { 1.0 } else { 0.0 }).collect();
+        rotation.rotate(&unit, &mut axes, dimension);
+        (out, axes)
+    }
+
+    #[test]
+    fn axes_are_found_directly_and_by_iteration() {
+        for (dimension, count) in [(40_usize, 8), (450, 8)] {
+            let spread: Vec<f32> = (0..dimension).map(|i| 0.6_f32.powi(i as i32).max(0.02)).collect();
+            let (rows, axes) = turned(&spread, 3000);
+            let directions = components(&rows, dimension, count, 3);
+            let directions: Vec<&[f32]> = directions.values().chunks_exact(dimension).collect();
+            assert_eq!(directions.len(), count);
+            for (i, direction) in directions.iter().enumerate() {
+                let along = dot(direction, &axes[i * dimension..][..dimension]).abs();
+                assert!(i >= 4 || along > 0.99, "dimension {dimension}, component {i}: {along}");
+                for (j, other) in directions.iter().enumerate() {
+                    let expected = if i == j { 1.0 } else { 0.0 };
+                    assert!((dot(direction, other) - expected).abs() < 1e-5);
+                }
+            }
+        }
+    }
+}

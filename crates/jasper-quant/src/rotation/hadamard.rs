@@ -1,0 +1,138 @@
+//! The fast rotation: signs and Hadamard matrices in turn.
+//!
+//! Four rounds (the rotation "FhtKac" of the RaBitQ library). Each flips random signs, applies an orthonormal Hadamard
+//! matrix to the first or, in every other round, the last 2^k coordinates, 2^k being the largest power of two that
+//! fits, and mixes the two halves by `(a + b, a - b) / sqrt(2)` (a step of Kac's walk). Where the dimension is a power of
+//! two the matrix covers it and nothing is mixed. Every step is orthonormal, so the whole is.
+
+use jasper_core::synthetic::rng;
+use rand::RngExt;
+
+use crate::wide::{LANES, Work, widest};
+
+const ROUNDS: usize = 4;
+/// Rotated dimensions are a multiple of this: the group of dimensions that codes are read by.
+const GROUP: usize = 64;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Hadamard {
+    dimension: usize,
+    rotated: usize,
+    /// One bit a coordinate and round, `[ROUNDS][rotated / 64]`; 1 flips the sign.
+    signs: Vec<u64>,
+    /// The same as factors, `[ROUNDS][rotated]`, with the scale of the round's Hadamard matrix in them.
+    factors: Vec<f32>,
+}
+
+impl Hadamard {
+    pub(super) fn new(dimension: usize, seed: u64) -> Self {
+        let mut random = rng(seed);
+        let signs = (0..ROUNDS * dimension.div_ceil(GROUP)).map(|_| random.random()).collect();
+        Self::from_signs(dimension, signs)
+    }
+
+    /// `signs` are `ROUNDS * dimension.div_ceil(64)`.
+    pub(super) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
+        let rotated = dimension.next_multiple_of(GROUP);
+        assert_eq!(signs.len(), ROUNDS * rotated / GROUP);
+        let window = window(rotated);
+        let scale = (window as f32).sqrt().recip();
+        let factors = (0..ROUNDS * rotated)
+            .map(|at| {
+                let (round, coordinate) = (at / rotated, at % rotated);
+                let first = first_of_window(round, rotated);
+                let scale = if (first..first + window).contains(&coordinate) { scale } else { 1.0 };
+                if signs[at / GROUP] >> (at % GROUP) & 1 == 1 { -scale } else { scale }
+            })
+            .collect();
+        Self { dimension, rotated, signs, factors }
+    }
+
+    pub(super) fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    pub(super) fn rotated_dimension(&self) -> usize {
+        self.rotated
+    }
+
+    pub(super) fn signs(&self) -> &[u64] {
+        &self.signs
+    }
+
+    pub(super) fn rotate(&self, rows: &[f32], out: &mut [f32], stride: usize) {
+        for (row, out) in rows.chunks_exact(self.dimension).zip(out.chunks_exact_mut(stride)) {
+            let (values, padding) = out.split_at_mut(self.rotated);
+            values[..self.dimension].copy_from_slice(row);
+            values[self.dimension..].fill(0.0);
+            padding.fill(0.0);
+            widest(Rounds { values, factors: &self.factors });
+        }
+    }
+}
+
+/// The largest power of two up to `rotated`.
+fn window(rotated: usize) -> usize {
+    1 << rotated.ilog2()
+}
+
+/// Where the Hadamard matrix of a round begins.
+fn first_of_window(round: usize, rotated: usize) -> usize {
+    if round.is_multiple_of(2) { 0 } else { rotated - window(rotated) }
+}
+
+/// All rounds on one row, in place.
+struct Rounds<'a> {
+    values: &'a mut [f32],
+    factors: &'a [f32],
+}
+
+impl Work for Rounds<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let rotated = self.values.len();
+        let window = window(rotated);
+        for (round, factors) in self.factors.chunks_exact(rotated).enumerate() {
+            for (x, factor) in self.values.iter_mut().zip(factors) {
+                *x *= factor;
+            }
+            transform(&mut self.values[first_of_window(round, rotated)..][..window]);
+            if window < rotated {
+                let (low, high) = self.values.split_at_mut(rotated / 2);
+                for (a, b) in low.iter_mut().zip(high) {
+                    (*a, *b) =
+                        ((*a + *b) * std::f32::consts::FRAC_1_SQRT_2, (*a - *b) * std::f32::consts::FRAC_1_SQRT_2);
+                }
+            }
+        }
+    }
+}
+
+/// The Hadamard transform, not scaled, of a power of two of at least [`LANES`] values.
+#[inline(always)]
+fn transform(values: &mut [f32]) {
+    let (blocks, _) = values.as_chunks_mut::<LANES>();
+    for block in &mut *blocks {
+        *block = step::<8>(step::<4>(step::<2>(step::<1>(*block))));
+    }
+    let mut half = 1;
+    while half < blocks.len() {
+        for pair in blocks.chunks_exact_mut(2 * half) {
+            let (low, high) = pair.split_at_mut(half);
+            for (a, b) in low.iter_mut().zip(high) {
+                for (a, b) in a.iter_mut().zip(b) {
+                    (*a, *b) = (*a + *b, *a - *b);
+                }
+            }
+        }
+        half *= 2;
+    }
+}
+
+/// One step of the transform within a register: a shuffle, a change of signs, an addition.
+#[inline(always)]
+fn step<const HALF: usize>(x: [f32; LANES]) -> [f32; LANES] {
+    std::array::from_fn(|i| if i & HALF == 0 { x[i] + x[i ^ HALF] } else { x[i ^ HALF] - x[i] })
+}

@@ -1,0 +1,173 @@
+//! Products of a query's int8 with the bits of a row, for each level of instructions.
+//!
+//! Groups of 64 dimensions are read at a time. At width `m` such a group is `2 m` words; repeated until they fill 64 bytes,
+//! they hold each of the group's 16 pairs of (word, slot) once, and one AND with a mask takes the pairs out. The query
+//! lies in the same order, with zeros where a plane has no dimension. The sums are integers: every level gives the same.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
+
+use bytemuck::{Pod, Zeroable};
+use jasper_core::distance::{Level, prefetch};
+
+use crate::factors::LOW;
+use crate::wide::{self, Work};
+use crate::{Layout, Plane, QueryCode};
+
+/// Dimensions of a group.
+const GROUP: usize = 64;
+/// Pairs of word and slot in a group, four dimensions each.
+const PAIRS: usize = GROUP / 4;
+
+/// The query's share of a group.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Group([[i8; 4]; PAIRS]);
+
+/// A query in the order of groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Lanes {
+    planes: Vec<PlaneGroups>,
+    /// `[limbs][groups of all planes]`.
+    groups: Vec<Group>,
+}
+
+/// How a plane is read.
+#[derive(Clone, Copy, Debug)]
+struct PlaneGroups {
+    plane: Plane,
+    /// Groups whose words all lie within the row; those behind the plane meet zeros of the query.
+    whole: usize,
+    /// Words of one more group, which ends behind the row: at most one.
+    rest: usize,
+}
+
+impl PlaneGroups {
+    fn groups(&self) -> usize {
+        self.whole + usize::from(self.rest > 0)
+    }
+}
+
+impl Lanes {
+    /// `levels` is `[limbs][layout.dimensions()]`.
+    pub(crate) fn new(layout: &Layout, levels: &[i8]) -> Self {
+        let planes: Vec<PlaneGroups> = layout
+            .planes()
+            .iter()
+            .map(|&plane| {
+                let words = 2 * plane.width as usize;
+                let groups = plane.words().div_ceil(words);
+                let fits = plane.first_word + groups * words <= layout.words();
+                let whole = if fits { groups } else { groups - 1 };
+                PlaneGroups { plane, whole, rest: if fits { 0 } else { plane.words() - whole * words } }
+            })
+            .collect();
+        let mut out = Vec::new();
+        for levels in levels.chunks_exact(layout.dimensions()) {
+            for PlaneGroups { plane, .. } in &planes {
+                let levels = &levels[plane.first_dimension..][..plane.dimensions];
+                out.extend(levels.chunks(GROUP).map(|levels| group(plane.width as usize, levels)));
+            }
+        }
+        Self { planes, groups: out }
+    }
+}
+
+/// Up to 64 levels in the order in which words of `width` bits are read.
+fn group(width: usize, levels: &[i8]) -> Group {
+    let mut group = Group::zeroed();
+    for (pair, four) in group.0.iter_mut().enumerate() {
+        let (word, slot) = (pair % (2 * width), pair / (2 * width));
+        let first = 4 * (word * (8 / width) + slot);
+        if let Some(levels) = levels.get(first..first + 4) {
+            four.copy_from_slice(levels);
+        }
+    }
+    group
+}
+
+/// What a level writes.
+trait Simd {
+    /// The product of the row's levels with `groups`: a limb of a query, of as many groups as the planes have.
+    ///
+    /// # Safety
+    /// - The processor runs the level.
+    /// - `groups` holds the groups of `planes`, one plane after the other.
+    /// - `row` is readable for the words of the layout that `planes` are of.
+    unsafe fn product(planes: &[PlaneGroups], groups: &[Group], row: *const u32) -> i32;
+
+    /// Two f16 as f32, from the low half.
+    ///
+    /// # Safety
+    /// The processor runs the level.
+    unsafe fn halves(word: u32) -> [f32; 2];
+}
+
+/// Bytes of rows asked for ahead of the one being scored, as for exact distances.
+const PREFETCH_BYTES: usize = 4096;
+
+/// Estimates for row `row(i)` in `out[i]`, for every `i`, with the widest instructions up to `level`.
+pub(crate) fn estimates<'a>(
+    level: Level,
+    query: &QueryCode,
+    row: impl Fn(usize) -> &'a [u32],
+    out: &mut [f32],
+) {
+    match level.min(Level::detect()) {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => wide::at(Level::Avx512, Estimates { query, row, out, simd: avx512::Avx512 }),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => wide::at(Level::Avx2, Estimates { query, row, out, simd: avx2::Avx2 }),
+        _ => wide::at(Level::Scalar, Estimates { query, row, out, simd: scalar::Scalar }),
+    }
+}
+
+/// Made by [`estimates`] alone, with a level that was detected.
+struct Estimates<'a, F, S> {
+    query: &'a QueryCode,
+    row: F,
+    out: &'a mut [f32],
+    #[expect(dead_code, reason = "it is its type that says what runs")]
+    simd: S,
+}
+
+impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> Work for Estimates<'_, F, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { query, row, out, .. } = self;
+        let (layout, terms, lanes) = (query.layout(), query.terms(), query.lanes());
+        let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(2, 32);
+        (0..ahead.min(out.len())).for_each(|i| prefetch(row(i)));
+        let per_limb = lanes.groups.len() / terms.limbs as usize;
+        for i in 0..out.len() {
+            if i + ahead < out.len() {
+                prefetch(row(i + ahead));
+            }
+            let row = row(i);
+            assert_eq!(row.len(), layout.words());
+            let mut product = 0.0;
+            for (limb, groups) in lanes.groups.chunks_exact(per_limb).enumerate() {
+                // SAFETY: the level was detected; `Lanes::new` made the groups of a limb, plane after plane, for this
+                // layout, whose words the row has.
+                let sum = unsafe { S::product(&lanes.planes, groups, row.as_ptr()) };
+                product += terms.scale[limb] * (sum as f32 + terms.offset[limb]);
+            }
+            // SAFETY: the level was detected.
+            let [mut add, rescale] = unsafe { S::halves(row[layout.factor_word()]) };
+            if layout.halves() == 4 {
+                // SAFETY: the level was detected.
+                let [_, low] = unsafe { S::halves(row[layout.factor_word() + 1]) };
+                add += low * LOW;
+            }
+            out[i] = (add * terms.add_unit + terms.add) + rescale * product;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

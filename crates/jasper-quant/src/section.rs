@@ -1,0 +1,180 @@
+//! The bytes of a quantizer, as a section of the index file: little-endian, without padding.
+//!
+//! ```text
+//! all:     u32 kind (1 RaBitQ, 2 mixed) | u32 version (1) | u32 metric | u32 dimension d | f32 centre[d]
+//! RaBitQ:  u32 bits | f32 bound_sigmas | rotation | f32 units[3]
+//! mixed:   u32 sectors | u32 words of 4, 2, 1 bits | f32 fit[4] | f32 steps[coded] | f32 directions[coded][d] | f32 units[3]
+//! rotation: u32 0, u64 signs[4][D / 64], D = d rounded up to 64; or u32 1, f32 matrix[d][d]
+//! ```
+
+use bytemuck::Pod;
+use jasper_core::{MAX_DIMENSION, Metric};
+
+use crate::factors::{Factors, Units};
+use crate::projection::Projection;
+use crate::space::Space;
+use crate::{DecodeError, Rotation};
+
+const VERSION: u32 = 1;
+const HADAMARD: u32 = 0;
+const HAAR: u32 = 1;
+/// Rounds of signs of a Hadamard rotation, in words of 64.
+const ROUNDS: usize = 4;
+
+/// Which quantizer a section holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rabitq = 1,
+    Mixed = 2,
+}
+
+/// Puts a section together.
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn new(kind: Kind) -> Self {
+        let mut writer = Self(Vec::new());
+        writer.u32(kind as u32);
+        writer.u32(VERSION);
+        writer
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(crate) fn floats(&mut self, values: &[f32]) {
+        values.iter().for_each(|value| self.0.extend(value.to_le_bytes()));
+    }
+
+    pub(crate) fn space(&mut self, space: &Space) {
+        self.u32(space.metric.code());
+        self.u32(space.dimension() as u32);
+        self.floats(&space.centre);
+    }
+
+    pub(crate) fn rotation(&mut self, rotation: &Rotation) {
+        if let Some(signs) = rotation.signs() {
+            self.u32(HADAMARD);
+            signs.iter().for_each(|signs| self.0.extend(signs.to_le_bytes()));
+        }
+        if let Some(matrix) = rotation.matrix() {
+            self.u32(HAAR);
+            self.floats(matrix.values());
+        }
+    }
+
+    pub(crate) fn units(&mut self, units: &Units) {
+        self.floats(&[units.0.add, units.0.rescale, units.0.error]);
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Takes a section apart. Lengths are checked before anything is allocated.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The kind, after which comes what is of that kind.
+    pub(crate) fn kind(&mut self) -> Result<Kind, DecodeError> {
+        let kind = match self.u32()? {
+            1 => Kind::Rabitq,
+            2 => Kind::Mixed,
+            value => {
+                let expected = "1 (RaBitQ) or 2 (mixed); a newer Jasper may read it";
+                return Err(DecodeError::Field { field: "kind", value: value.into(), expected });
+            }
+        };
+        match self.u32()? {
+            VERSION => Ok(kind),
+            value => {
+                let expected = "this Jasper reads version 1; use a newer one";
+                Err(DecodeError::Field { field: "version", value: value.into(), expected })
+            }
+        }
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(self.values::<u32>(1)?[0])
+    }
+
+    /// Finite numbers.
+    pub(crate) fn floats(&mut self, field: &'static str, count: usize) -> Result<Vec<f32>, DecodeError> {
+        let values = self.values::<f32>(count)?;
+        if values.iter().all(|value| value.is_finite()) { Ok(values) } else { Err(DecodeError::Number(field)) }
+    }
+
+    /// A number above zero.
+    pub(crate) fn positive(&mut self, field: &'static str) -> Result<f32, DecodeError> {
+        let value = self.floats(field, 1)?[0];
+        if value > 0.0 { Ok(value) } else { Err(DecodeError::Number(field)) }
+    }
+
+    pub(crate) fn space(&mut self) -> Result<Space, DecodeError> {
+        let code = self.u32()?;
+        let expected = "0 (l2), 1 (ip) or 2 (cosine)";
+        let metric = Metric::from_code(code)
+            .ok_or(DecodeError::Field { field: "metric", value: code.into(), expected })?;
+        let dimension = self.u32()?;
+        if dimension == 0 || dimension as usize > MAX_DIMENSION {
+            let expected = "1 to 32768";
+            return Err(DecodeError::Field { field: "dimension", value: dimension.into(), expected });
+        }
+        Ok(Space { metric, centre: self.floats("centre", dimension as usize)? })
+    }
+
+    pub(crate) fn rotation(&mut self, dimension: usize) -> Result<Rotation, DecodeError> {
+        match self.u32()? {
+            HADAMARD => {
+                Ok(Rotation::from_signs(dimension, self.values::<u64>(ROUNDS * dimension.div_ceil(64))?))
+            }
+            HAAR => Ok(Rotation::from_projection(self.projection("rotation", dimension, dimension)?)),
+            value => {
+                let expected = "0 (Hadamard) or 1 (Haar)";
+                Err(DecodeError::Field { field: "rotation", value: value.into(), expected })
+            }
+        }
+    }
+
+    pub(crate) fn projection(
+        &mut self,
+        field: &'static str,
+        directions: usize,
+        dimension: usize,
+    ) -> Result<Projection, DecodeError> {
+        Ok(Projection::new(self.floats(field, directions * dimension)?, dimension))
+    }
+
+    pub(crate) fn units(&mut self) -> Result<Units, DecodeError> {
+        let (add, rescale) = (self.positive("unit of add")?, self.positive("unit of rescale")?);
+        Ok(Units(Factors { add, rescale, error: self.positive("unit of error")? }))
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+        match self.bytes.len() - self.at {
+            0 => Ok(()),
+            left => Err(DecodeError::Long(left)),
+        }
+    }
+
+    fn values<T: Pod>(&mut self, count: usize) -> Result<Vec<T>, DecodeError> {
+        // At most 2^15 * 2^15 values of 8 bytes.
+        let wanted = self.at + count * size_of::<T>();
+        let part = self
+            .bytes
+            .get(self.at..wanted)
+            .ok_or(DecodeError::Short { len: self.bytes.len(), wanted })?;
+        self.at = wanted;
+        Ok(part.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+    }
+}

@@ -1,0 +1,117 @@
+//! What is common to all codes: residuals, and the parts of a distance that need no code.
+//!
+//! With centre c, residuals r = v - c of a row and p = q - c of a query, every distance is a part of the row, a part of
+//! the query, and the product that codes estimate:
+//!
+//! | metric | distance | row | query | product times |
+//! | --- | --- | --- | --- | --- |
+//! | squared L2 | `‖q - v‖²` | `‖r‖²` | `‖p‖²` | `-2 <p, r>` |
+//! | inner product | `-<q, v>` | `-<r, c>` | `-<p, c> - ‖c‖²` | `-<p, r>` |
+//! | cosine, of unit vectors | `‖q - v‖² / 2` | `‖r‖² / 2` | `‖p‖² / 2` | `-<p, r>` |
+//!
+//! So one form serves them all, and its error is that of `<p, r>`.
+
+use jasper_core::{Element, MatrixView, Metric};
+
+/// The metric and the centre that residuals are taken from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Space {
+    pub(crate) metric: Metric,
+    pub(crate) centre: Vec<f32>,
+}
+
+impl Space {
+    /// Centres on the mean of `rows`, at least one.
+    pub(crate) fn centred<T: Element>(metric: Metric, rows: MatrixView<'_, T>) -> Self {
+        let mut space = Self { metric, centre: vec![0.0; rows.dimension()] };
+        let mut mean = vec![0.0_f64; rows.dimension()];
+        let mut row = vec![0.0; rows.dimension()];
+        for values in rows.rows() {
+            widen(values, &mut row);
+            space.to_residual(&mut row);
+            mean.iter_mut().zip(&row).for_each(|(mean, x)| *mean += f64::from(*x));
+        }
+        space.centre = mean.iter().map(|sum| (sum / rows.len() as f64) as f32).collect();
+        space
+    }
+
+    pub(crate) fn dimension(&self) -> usize {
+        self.centre.len()
+    }
+
+    /// Turns a vector into its residual: to unit length first where the metric is cosine. Zeros stay zeros there.
+    pub(crate) fn to_residual(&self, row: &mut [f32]) {
+        if self.metric == Metric::Cosine {
+            let norm = dot(row, row).sqrt();
+            if norm > 0.0 {
+                row.iter_mut().for_each(|x| *x /= norm);
+            }
+        }
+        row.iter_mut().zip(&self.centre).for_each(|(x, c)| *x -= c);
+    }
+
+    /// What the product of residuals is multiplied with.
+    pub(crate) fn product_weight(&self) -> f32 {
+        if self.metric == Metric::L2 { -2.0 } else { -1.0 }
+    }
+
+    /// The part of a row with this residual.
+    pub(crate) fn row_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
+        match self.metric {
+            Metric::L2 => squared_norm,
+            Metric::InnerProduct => -dot(residual, &self.centre),
+            Metric::Cosine => 0.5 * squared_norm,
+        }
+    }
+
+    /// The part of a query with this residual.
+    pub(crate) fn query_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
+        match self.metric {
+            Metric::L2 => squared_norm,
+            Metric::InnerProduct => -dot(residual, &self.centre) - dot(&self.centre, &self.centre),
+            Metric::Cosine => 0.5 * squared_norm,
+        }
+    }
+
+    /// The distance of two residuals, from all their coordinates.
+    pub(crate) fn exact(&self, query: &[f32], row: &[f32]) -> f32 {
+        self.row_part(row, dot(row, row))
+            + self.query_part(query, dot(query, query))
+            + self.product_weight() * dot(query, row)
+    }
+}
+
+/// The product of two vectors, in the one order of [`jasper_core::distance`].
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    (f32::kernels().dot)(a, b)
+}
+
+/// Copies a row as f32.
+pub(crate) fn widen<T: Element>(row: &[T], out: &mut [f32]) {
+    out.iter_mut().zip(row).for_each(|(out, x)| *out = x.to_f32());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_to_distances() {
+        let rows = [3.0_f32, 1.0, -2.0, 0.5, 4.0, 1.0, 1.0, 1.0, 1.0];
+        let view = MatrixView::new(&rows, 3).unwrap();
+        let (query, row) = ([1.0_f32, -2.0, 3.0], [0.5_f32, 4.0, 1.0]);
+        for (metric, expected) in [
+            (Metric::L2, 0.25 + 36.0 + 4.0),
+            (Metric::InnerProduct, 4.5),
+            (Metric::Cosine, 1.0 + 4.5 / (14.0_f32 * 17.25).sqrt()),
+        ] {
+            let space = Space::centred(metric, view);
+            let residual = |mut row: [f32; 3]| {
+                space.to_residual(&mut row);
+                row
+            };
+            let distance = space.exact(&residual(query), &residual(row));
+            assert!((distance - expected).abs() < 1e-4, "{metric}: {distance} {expected}");
+        }
+    }
+}
