@@ -127,7 +127,9 @@ impl Codes {
 
     /// The bytes of rows `range`, as a file or a device holds them.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
-        bytemuck::cast_slice(&self.words()[range.start * self.layout.words()..range.end * self.layout.words()])
+        bytemuck::cast_slice(
+            &self.words()[range.start * self.layout.words()..range.end * self.layout.words()],
+        )
     }
 
     /// Codes from the bytes of whole rows of a quantizer.

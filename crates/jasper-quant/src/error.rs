@@ -41,7 +41,9 @@ pub enum TrainError {
 #[non_exhaustive]
 pub enum DecodeError {
     /// The section ends before what it announces.
-    #[error("a quantizer's section ends after {len} bytes, where {wanted} were expected; the file is damaged")]
+    #[error(
+        "a quantizer's section ends after {len} bytes, where {wanted} were expected; the file is damaged"
+    )]
     Short {
         /// Bytes there are.
         len: usize,

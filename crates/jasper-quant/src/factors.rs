@@ -12,6 +12,9 @@ use crate::Layout;
 /// What the fourth factor is in units of the first: the last of the 11 bits of an f16 near 1.
 pub(crate) const LOW: f32 = 1.0 / 2048.0;
 
+/// Rows whose factors choose the units of all: enough for a root mean square.
+pub(crate) const UNIT_ROWS: usize = 1024;
+
 /// The factors of one code.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Factors {

@@ -139,7 +139,9 @@ impl Layout {
     pub fn bits_of(&self, dimension: usize) -> u32 {
         self.planes
             .iter()
-            .filter(|plane| (plane.first_dimension..plane.first_dimension + plane.dimensions).contains(&dimension))
+            .filter(|plane| {
+                (plane.first_dimension..plane.first_dimension + plane.dimensions).contains(&dimension)
+            })
             .map(|plane| plane.width)
             .sum()
     }
@@ -203,8 +205,9 @@ mod tests {
         let mixed = [[3, 3, 1], [5, 6, 4], [0, 7, 0], [7, 0, 0], [0, 0, 15]]
             .map(|words: [usize; 3]| Layout::mixed(words, words.iter().sum::<usize>().div_ceil(8), 2));
         for layout in uniform.chain(mixed) {
-            let levels: Vec<u8> =
-                (0..layout.dimensions()).map(|i| random.random_range(0..1_u16 << layout.bits_of(i)) as u8).collect();
+            let levels: Vec<u8> = (0..layout.dimensions())
+                .map(|i| random.random_range(0..1_u16 << layout.bits_of(i)) as u8)
+                .collect();
             let mut row = vec![0; layout.words()];
             layout.pack(&levels, &mut row);
             assert_eq!(layout.unpack(&row), levels, "{layout:?}");

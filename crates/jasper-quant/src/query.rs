@@ -172,8 +172,10 @@ fn offset(layout: &Layout, levels: &[i8]) -> f32 {
         .planes()
         .iter()
         .map(|plane| {
-            let sum: i64 =
-                levels[plane.first_dimension..][..plane.dimensions].iter().map(|level| i64::from(*level)).sum();
+            let sum: i64 = levels[plane.first_dimension..][..plane.dimensions]
+                .iter()
+                .map(|level| i64::from(*level))
+                .sum();
             // Planes of one dimension add up: (2^a - 1) 2^b + (2^b - 1) = 2^(a + b) - 1.
             -(((1 << plane.width) - 1) << plane.shift) * sum
         })

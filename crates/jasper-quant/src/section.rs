@@ -110,7 +110,11 @@ impl<'a> Reader<'a> {
     /// Finite numbers.
     pub(crate) fn floats(&mut self, field: &'static str, count: usize) -> Result<Vec<f32>, DecodeError> {
         let values = self.values::<f32>(count)?;
-        if values.iter().all(|value| value.is_finite()) { Ok(values) } else { Err(DecodeError::Number(field)) }
+        if values.iter().all(|value| value.is_finite()) {
+            Ok(values)
+        } else {
+            Err(DecodeError::Number(field))
+        }
     }
 
     /// A number above zero.
@@ -122,8 +126,11 @@ impl<'a> Reader<'a> {
     pub(crate) fn space(&mut self) -> Result<Space, DecodeError> {
         let code = self.u32()?;
         let expected = "0 (l2), 1 (ip) or 2 (cosine)";
-        let metric = Metric::from_code(code)
-            .ok_or(DecodeError::Field { field: "metric", value: code.into(), expected })?;
+        let metric = Metric::from_code(code).ok_or(DecodeError::Field {
+            field: "metric",
+            value: code.into(),
+            expected,
+        })?;
         let dimension = self.u32()?;
         if dimension == 0 || dimension as usize > MAX_DIMENSION {
             let expected = "1 to 32768";
@@ -170,10 +177,8 @@ impl<'a> Reader<'a> {
     fn values<T: Pod>(&mut self, count: usize) -> Result<Vec<T>, DecodeError> {
         // At most 2^15 * 2^15 values of 8 bytes.
         let wanted = self.at + count * size_of::<T>();
-        let part = self
-            .bytes
-            .get(self.at..wanted)
-            .ok_or(DecodeError::Short { len: self.bytes.len(), wanted })?;
+        let part =
+            self.bytes.get(self.at..wanted).ok_or(DecodeError::Short { len: self.bytes.len(), wanted })?;
         self.at = wanted;
         Ok(part.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
     }

@@ -1,4 +1,4 @@
-//! Errors of RaBitQ codes are those that its theory and careful simulations say.
+//! Errors of RaBitQ codes are those that theory and careful simulation say.
 
 mod common;
 
@@ -7,7 +7,7 @@ use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 
 /// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8, by the
-/// exact search of the scale.
+/// exact search of the scale: another implementation's figures.
 const ERRORS: [(usize, [f64; 8]); 4] = [
     (96, [0.7505, 0.3600, 0.1879, 0.0973, 0.0488, 0.0239, 0.0118, 0.0058]),
     (128, [0.7525, 0.3619, 0.1894, 0.0993, 0.0503, 0.0248, 0.0123, 0.0061]),
@@ -15,7 +15,7 @@ const ERRORS: [(usize, [f64; 8]); 4] = [
     (1536, [0.7548, 0.3673, 0.1968, 0.1073, 0.0583, 0.0308, 0.0157, 0.0079]),
 ];
 
-/// A quantizer of `dimension` that is centred on the origin.
+/// A quantizer that is centred on the origin.
 fn centred(dimension: usize, params: &RabitqParams) -> Rabitq {
     let mut rows = gaussian(32, dimension, 99);
     let mirrored: Vec<f32> = rows.iter().map(|x| -x).collect();
@@ -23,32 +23,132 @@ fn centred(dimension: usize, params: &RabitqParams) -> Rabitq {
     Rabitq::train(MatrixView::new(&rows, dimension).unwrap(), params).unwrap()
 }
 
-/// Errors of the product, in units of both lengths.
-fn product_errors(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> Vec<f64> {
+/// The rotation under which `dimension` stays as it is.
+fn without_padding(dimension: usize) -> RotationKind {
+    if dimension.is_multiple_of(64) { RotationKind::Hadamard } else { RotationKind::Haar }
+}
+
+/// Errors of the products, in units of both lengths: `[queries][rows]`.
+fn product_errors(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> Vec<Vec<f64>> {
     let dimension = quantizer.dimension();
-    let all = estimates(quantizer, rows, queries);
-    let mut errors = Vec::new();
-    for (query, estimates) in queries.chunks_exact(dimension).zip(&all) {
-        for (row, estimate) in rows.chunks_exact(dimension).zip(estimates) {
-            let error = f64::from(*estimate) - distance(Metric::L2, query, row);
-            errors.push(-0.5 * error / (dot(row, row) * dot(query, query)).sqrt());
-        }
-    }
-    errors
+    let pairs = queries.chunks_exact(dimension).zip(estimates(quantizer, rows, queries));
+    pairs
+        .map(|(query, estimates)| {
+            let errors = rows.chunks_exact(dimension).zip(estimates).map(|(row, estimate)| {
+                let error = f64::from(estimate) - distance(Metric::L2, query, row);
+                -0.5 * error / (dot(row, row) * dot(query, query)).sqrt()
+            });
+            errors.collect()
+        })
+        .collect()
 }
 
 #[test]
 fn errors_are_those_of_the_table() {
     for (dimension, expected) in ERRORS {
-        let rotation = if dimension == 96 { RotationKind::Haar } else { RotationKind::Hadamard };
         let (rows, queries) = (gaussian(600, dimension, 1), gaussian(150, dimension, 2));
         for bits in 1..=8 {
-            let params = RabitqParams { rotation, ..RabitqParams::new(Metric::L2, bits) };
-            let quantizer = centred(dimension, &params);
-            let (mean, deviation) = moments(product_errors(&quantizer, &rows, &queries).into_iter());
-            let scaled = deviation * (dimension as f64).sqrt();
-            let ratio = scaled / expected[bits as usize - 1];
-            println!("{dimension} {bits} {scaled:.4} {ratio:.3} {mean:e}");
+            let params =
+                RabitqParams { rotation: without_padding(dimension), ..RabitqParams::new(Metric::L2, bits) };
+            let errors = product_errors(&centred(dimension, &params), &rows, &queries);
+            let (_, deviation) = moments(errors.into_iter().flatten());
+            let ratio = deviation * (dimension as f64).sqrt() / expected[bits as usize - 1];
+            assert!((ratio - 1.0).abs() < 0.03, "{dimension} dimensions, {bits} bits: {ratio}");
         }
+    }
+}
+
+/// Padding brings bits: 96 dimensions in 128 have the error of 128.
+#[test]
+fn padding_is_not_wasted() {
+    let (rows, queries) = (gaussian(600, 96, 1), gaussian(150, 96, 2));
+    let errors = product_errors(&centred(96, &RabitqParams::new(Metric::L2, 1)), &rows, &queries);
+    let (_, deviation) = moments(errors.into_iter().flatten());
+    assert!((deviation / 0.0666 - 1.0).abs() < 0.03, "{deviation}");
+}
+
+/// Over random rotations the error of every pair has mean zero. Errors of one rotation hang together, so it is rotations that
+/// are counted.
+#[test]
+fn estimates_have_no_bias() {
+    const SEEDS: u64 = 60;
+    for (dimension, bits) in [(96, 1), (96, 4), (128, 2), (128, 8), (960, 1), (960, 3), (1536, 1), (1536, 4)]
+    {
+        let (rows, queries) = (gaussian(24, dimension, 3), gaussian(24, dimension, 4));
+        let means = (0..SEEDS).map(|seed| {
+            let params = RabitqParams { seed, ..RabitqParams::new(Metric::L2, bits) };
+            let errors = product_errors(&centred(dimension, &params), &rows, &queries);
+            moments(errors.into_iter().flatten()).0
+        });
+        let (mean, deviation) = moments(means);
+        let standard_error = deviation / ((SEEDS - 1) as f64).sqrt();
+        assert!(
+            mean.abs() < 3.0 * standard_error,
+            "{dimension} dimensions, {bits} bits: {mean} {standard_error}"
+        );
+    }
+}
+
+/// Share of the pairs whose error is within the bound.
+fn coverage(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> f64 {
+    let dimension = quantizer.dimension();
+    let codes = Codes::of(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
+    let (mut within, mut all) = (0.0, 0.0);
+    for (query, estimates) in queries.chunks_exact(dimension).zip(estimates(quantizer, rows, queries)) {
+        let code = quantizer.query(query);
+        for (i, (row, estimate)) in rows.chunks_exact(dimension).zip(estimates).enumerate() {
+            let error = f64::from(estimate) - distance(quantizer.metric(), query, row);
+            within += f64::from(u8::from(error.abs() <= f64::from(code.bound(codes.row(i)))));
+            all += 1.0;
+        }
+    }
+    within / all
+}
+
+#[test]
+fn bounds_hold_as_often_as_they_say() {
+    for metric in Metric::ALL {
+        for (dimension, bits) in [(128, 1), (128, 4), (960, 1), (960, 2)] {
+            let quantizer = centred(dimension, &RabitqParams::new(metric, bits));
+            let (rows, queries) = (gaussian(300, dimension, 5), gaussian(100, dimension, 6));
+            let unrelated = coverage(&quantizer, &rows, &queries);
+            assert!((0.925..0.965).contains(&unrelated), "{metric}, {dimension}, {bits}: {unrelated}");
+        }
+    }
+    // A query near the row errs less: by sqrt(1 - cos²).
+    let quantizer = centred(128, &RabitqParams::new(Metric::L2, 1));
+    let mut near = 0.0;
+    for seed in 0..100 {
+        let row = gaussian(1, 128, 100 + seed);
+        let query: Vec<f32> =
+            row.iter().zip(gaussian(1, 128, 500 + seed)).map(|(x, e)| x + 0.2 * e).collect();
+        near += coverage(&quantizer, &row, &query) / 100.0;
+    }
+    assert!(near > 0.99, "{near}");
+}
+
+/// The error of a query at an angle to the row is that of an unrelated one times the sine.
+#[test]
+fn errors_shrink_towards_the_row() {
+    let dimension = 128;
+    let rows = gaussian(400, dimension, 7);
+    let quantizer = centred(dimension, &RabitqParams::new(Metric::L2, 1));
+    let deviation = |along: f64| {
+        let errors = rows.chunks_exact(dimension).enumerate().map(|(i, row)| {
+            let mut other = gaussian(1, dimension, 1000 + i as u64);
+            let shadow = (dot(&other, row) / dot(row, row)) as f32;
+            other.iter_mut().zip(row).for_each(|(x, r)| *x -= shadow * r);
+            let lengths = (dot(row, row) / dot(&other, &other)).sqrt();
+            let across = ((1.0 - along * along).sqrt() * lengths) as f32;
+            let query: Vec<f32> =
+                row.iter().zip(&other).map(|(r, x)| along as f32 * r + across * x).collect();
+            product_errors(&quantizer, row, &query)[0][0]
+        });
+        moments(errors).1
+    };
+    let unrelated = deviation(0.0);
+    for along in [0.5, 0.9, 0.99_f64] {
+        let ratio = deviation(along) / (unrelated * (1.0 - along * along).sqrt());
+        assert!((ratio - 1.0).abs() < 0.12, "{along}: {ratio}");
     }
 }

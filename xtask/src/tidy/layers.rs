@@ -7,10 +7,11 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data"]),
+    ("jasper-quant", &["jasper-core"]),
     ("jasper-build", &["jasper-core", "jasper-data", "jasper-graph"]),
     ("jasper-cuda-std-macros", &[]),
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
@@ -24,7 +25,10 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper-cuda"]),
     ("jasper-plot", &[]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
-    ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
+    (
+        "jasper-benches",
+        &["jasper-core", "jasper-data", "jasper-graph", "jasper-quant", "jasper-build", "jasper"],
+    ),
     ("jasper-cuda-builder", &[]),
     ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
 ];
@@ -43,7 +47,7 @@ const DUTIES: [(&str, &[&str]); 8] = [
     ("cust", &["jasper-driver", "jasper-cuda"]),
     ("libloading", &["jasper-driver"]),
     // Threads.
-    ("rayon", &["jasper-data", "jasper-build", "jasper", "jasper-cuda"]),
+    ("rayon", &["jasper-data", "jasper-quant", "jasper-build", "jasper", "jasper-cuda"]),
 ];
 
 /// Compares the dependencies of `packages` with both tables.

@@ -11,7 +11,7 @@ const MOST_LINES: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, and calls
 /// to the CUDA driver.
-const UNSAFE_PACKAGES: [&str; 8] = [
+const UNSAFE_PACKAGES: [&str; 9] = [
     "gpu-kernels",
     "jasper-core",
     "jasper-cuda",
@@ -20,6 +20,7 @@ const UNSAFE_PACKAGES: [&str; 8] = [
     "jasper-data",
     "jasper-driver",
     "jasper-graph",
+    "jasper-quant",
 ];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 

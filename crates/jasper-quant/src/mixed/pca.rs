@@ -46,7 +46,8 @@ pub(super) fn components(residuals: &[f32], dimension: usize, count: usize, seed
 /// An orthonormal basis that holds the leading components: powers of the covariance on random directions.
 fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatrix<f64> {
     let mut random = rng(seed);
-    let gaussian = DMatrix::from_fn(covariance.nrows(), count, |_, _| -> f64 { StandardNormal.sample(&mut random) });
+    let gaussian =
+        DMatrix::from_fn(covariance.nrows(), count, |_, _| -> f64 { StandardNormal.sample(&mut random) });
     (0..ITERATIONS).fold(gaussian, |basis, _| (covariance * basis).qr().q())
 }
 
@@ -64,8 +65,8 @@ fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
             let first = tile * TILE;
             for others in (0..dimension).step_by(TILE) {
                 for (j, out) in out.chunks_exact_mut(dimension).enumerate() {
-                    for i in others..(others + TILE).min(dimension) {
-                        out[i] += f64::from(dot(column(first + j), column(i)));
+                    for (i, sum) in out.iter_mut().enumerate().skip(others).take(TILE) {
+                        *sum += f64::from(dot(column(first + j), column(i)));
                     }
                 }
             }

@@ -118,7 +118,8 @@ fn write_levels(projected: &[f32], inverse: f32, of: &Steps, levels: &mut [u8]) 
     let (inverses, limits, (halves, _)) =
         (lanes(&of.inverses), lanes(&of.limits), of.halves.as_chunks::<LANES>());
     let (levels, _) = levels.as_chunks_mut::<LANES>();
-    for ((((levels, row), inverses), limits), halves) in levels.iter_mut().zip(rows).zip(inverses).zip(limits).zip(halves)
+    for ((((levels, row), inverses), limits), halves) in
+        levels.iter_mut().zip(rows).zip(inverses).zip(limits).zip(halves)
     {
         for i in 0..LANES {
             let level = lesser(row[i].abs() * inverses[i] * inverse, limits[i]).floor() as u8;

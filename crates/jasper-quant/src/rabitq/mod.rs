@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use jasper_core::{Element, MatrixView, Metric};
 
-use crate::factors::{Factors, Units};
-use crate::query::QueryParts;
+use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::quantizer::{Quantizer, Scratch};
+use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot, widen};
 use crate::wide::widest;
@@ -22,21 +22,20 @@ use grid::{Fit, Grid, Quantize};
 
 /// Standard deviations of the error bound by default: the value of the RaBitQ papers, 94% of errors lie within.
 pub const BOUND_SIGMAS: f32 = 1.9;
-/// Rows whose factors choose the units of all: enough for a root mean square.
-const UNIT_ROWS: usize = 1024;
 /// Factors of a row: `add`, `rescale`, `error`, `add_low`. Rows end on 16 bytes anyway.
 const HALVES: usize = 4;
 
-/// The scales to try at 1 to 8 bits; the sign alone needs none.
+/// The scales to try at 1 to 8 bits; the sign alone needs none. The finer the code, the more the cosine jumps from scale
+/// to scale, and the more must be tried to come within 2% of the error at the best of all.
 const GRIDS: [Option<Grid>; 8] = [
     None,
     Some(Grid::mean(1.00, (0.75, 1.3), 8)),
     Some(Grid::mean(1.70, (0.75, 1.3), 8)),
     Some(Grid::mean(2.98, (0.75, 1.3), 8)),
-    Some(Grid::mean(5.32, (0.75, 1.3), 8)),
-    Some(Grid::unclipped((0.75, 1.3), 8)),
-    Some(Grid::unclipped((0.75, 1.3), 8)),
-    Some(Grid::unclipped((0.75, 1.3), 8)),
+    Some(Grid::unclipped((0.9, 1.2), 12)),
+    Some(Grid::unclipped((0.9, 1.15), 16)),
+    Some(Grid::unclipped((0.9, 1.15), 24)),
+    Some(Grid::unclipped((0.9, 1.1), 48)),
 ];
 
 /// How to train a [`Rabitq`].

@@ -12,7 +12,8 @@ use crate::projection::Projection;
 /// distribution follows the convention of the decomposition (Mezzadri 2007). In f64, rounded to f32 at the end.
 pub(super) fn haar(dimension: usize, seed: u64) -> Projection {
     let mut random = rng(seed);
-    let gaussian = DMatrix::from_fn(dimension, dimension, |_, _| -> f64 { StandardNormal.sample(&mut random) });
+    let gaussian =
+        DMatrix::from_fn(dimension, dimension, |_, _| -> f64 { StandardNormal.sample(&mut random) });
     let (mut q, r) = gaussian.qr().unpack();
     for (mut column, diagonal) in q.column_iter_mut().zip(r.diagonal().iter()) {
         column *= diagonal.signum();

@@ -102,8 +102,10 @@ impl Work for Rounds<'_> {
             if window < rotated {
                 let (low, high) = self.values.split_at_mut(rotated / 2);
                 for (a, b) in low.iter_mut().zip(high) {
-                    (*a, *b) =
-                        ((*a + *b) * std::f32::consts::FRAC_1_SQRT_2, (*a - *b) * std::f32::consts::FRAC_1_SQRT_2);
+                    (*a, *b) = (
+                        (*a + *b) * std::f32::consts::FRAC_1_SQRT_2,
+                        (*a - *b) * std::f32::consts::FRAC_1_SQRT_2,
+                    );
                 }
             }
         }

@@ -81,7 +81,12 @@ unsafe fn plane_sums<const WIDTH: usize>(
 /// # Safety
 /// `group` is readable; the processor runs the level.
 #[inline(always)]
-unsafe fn step<const WIDTH: usize>(sums: &mut [__m256i; 2], bits: __m256i, mask: __m256i, group: *const Group) {
+unsafe fn step<const WIDTH: usize>(
+    sums: &mut [__m256i; 2],
+    bits: __m256i,
+    mask: __m256i,
+    group: *const Group,
+) {
     // SAFETY: a group is two registers, aligned.
     unsafe {
         for (half, sum) in sums.iter_mut().enumerate() {

@@ -9,7 +9,8 @@ use super::*;
 
 /// All layouts of a kind that a quantizer may ask for, and shapes at the edges.
 fn layouts() -> Vec<Layout> {
-    let uniform = [1, 64, 96, 128, 200, 960].into_iter().flat_map(|d| (1..=8).map(move |m| Layout::uniform(d, m, 4)));
+    let uniform =
+        [1, 64, 96, 128, 200, 960].into_iter().flat_map(|d| (1..=8).map(move |m| Layout::uniform(d, m, 4)));
     let mut layouts: Vec<Layout> = uniform.collect();
     for sectors in 1..=2 {
         let room = sectors * 8 - 1;
@@ -38,8 +39,7 @@ fn products_are_those_of_the_levels() {
             (0..layout.dimensions()).map(|_| if extreme { -128 } else { levels(255) as i8 }).collect();
         let mut row = vec![!0_u32; layout.words()];
         layout.pack(&row_levels, &mut row);
-        let expected: i32 =
-            row_levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum();
+        let expected: i32 = row_levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum();
         let lanes = Lanes::new(&layout, &query);
         for level in Level::available() {
             let sum = Product { lanes: &lanes, row: &row, level };

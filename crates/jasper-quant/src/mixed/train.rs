@@ -1,0 +1,144 @@
+//! Learning a mixed quantizer from data.
+
+use jasper_core::synthetic::permutation;
+use jasper_core::{Element, MatrixView};
+use rayon::prelude::*;
+
+use super::allocation::{WIDTHS, allocate};
+use super::{HALVES, MAX_SECTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
+use crate::factors::{Factors, UNIT_ROWS, Units};
+use crate::projection::Projection;
+use crate::quantizer::Scratch;
+use crate::space::{Space, dot, widen};
+use crate::{Layout, TrainError, error};
+
+/// Rows that components are taken from: enough for their directions, a second or two of work.
+const SAMPLE_ROWS: usize = 20_000;
+/// Rows held out of the sample as queries of the fit, where no queries are given: three numbers need no more.
+const FIT_QUERIES: usize = 200;
+/// Fewest rows to learn from.
+const LEAST_ROWS: usize = 2;
+
+impl Mixed {
+    /// Learns centre, components, bits, steps, fit and units from `rows` (all rows of the index, or a sample), on the
+    /// threads of `pool`. Without `queries`, of the kind that will be asked, some of the rows stand for them.
+    ///
+    /// Takes seconds: the components of 20,000 rows cost `20,000 dimension²` and `dimension²` times their number.
+    /// The same on any number of threads; processors may differ in last bits, so what was learnt is to be saved.
+    ///
+    /// # Errors
+    /// [`TrainError`] on less than two rows, sectors out of range, values that are not finite, and queries of another
+    /// dimension.
+    pub fn train<T: Element>(
+        rows: MatrixView<'_, T>,
+        queries: Option<MatrixView<'_, T>>,
+        params: &MixedParams,
+        pool: &rayon::ThreadPool,
+    ) -> Result<Self, TrainError> {
+        let dimension = rows.dimension();
+        error::check_dimension(dimension)?;
+        if rows.len() < LEAST_ROWS {
+            return Err(TrainError::TooFewRows { rows: rows.len(), least: LEAST_ROWS });
+        }
+        if !(1..=MAX_SECTORS).contains(&params.sectors) {
+            return Err(TrainError::Sectors(params.sectors));
+        }
+        rows.check_finite()?;
+        if let Some(queries) = queries {
+            if queries.dimension() != dimension {
+                return Err(TrainError::QueryDimension { queries: queries.dimension(), rows: dimension });
+            }
+            queries.check_finite()?;
+        }
+        let space = Space::centred(params.metric, rows);
+        let order = permutation(rows.len(), params.seed);
+        let sample = residuals(&space, rows, &order[..rows.len().min(SAMPLE_ROWS)]);
+        let rest = sample.len() / dimension;
+        let held_out = if queries.is_some() { 0 } else { FIT_QUERIES.min(rest / 10) };
+        let (sample, held_out) = sample.split_at((rest - held_out) * dimension);
+        let given = queries.map(|queries| {
+            let all: Vec<u32> = (0..queries.len().min(FIT_QUERIES) as u32).collect();
+            residuals(&space, queries, &all)
+        });
+        Ok(pool.install(|| Self::learn(space, sample, given.as_deref().unwrap_or(held_out), params)))
+    }
+
+    /// Learns from residuals of rows and queries, on the current pool.
+    fn learn(space: Space, sample: &[f32], queries: &[f32], params: &MixedParams) -> Self {
+        let words = params.sectors as usize * SECTOR_WORDS - HALVES / 2;
+        let directions = pca::components(sample, space.dimension(), words * 32, params.seed);
+        let spread = spread(sample, &directions);
+        let variances: Vec<f64> = spread.iter().map(|s| s * s).collect();
+        let plane_words = allocate(&variances, words);
+        let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
+        let coded = layout.dimensions().min(directions.directions());
+        let steps: Vec<f32> = (0..layout.dimensions())
+            .map(|i| {
+                let spread = if i < coded { spread[i] as f32 } else { 0.0 };
+                let bits = layout.bits_of(i);
+                WIDTHS.iter().filter(|width| width.bits == bits).map(|width| spread * width.step).sum()
+            })
+            .collect();
+        let kept = directions.values()[..coded * space.dimension()].to_vec();
+        let directions = Projection::new(kept, space.dimension());
+        let mut mixed = Self::of_parts(space, directions, &steps, params.sectors, plane_words);
+        mixed.fitted = fit::fit(&mixed, queries, sample);
+        mixed.units = mixed.units_of(sample);
+        mixed
+    }
+
+    /// Units for the factors of a sample.
+    fn units_of(&self, sample: &[f32]) -> Units {
+        let dimension = self.space.dimension();
+        let mut scratch = Scratch::default();
+        let factors: Vec<Factors> = sample
+            .chunks_exact(dimension)
+            .step_by((sample.len() / dimension).div_ceil(UNIT_ROWS))
+            .map(|residual| {
+                self.project(residual, &mut scratch);
+                self.factors(residual, 0, &mut scratch)
+            })
+            .collect();
+        Units::of(&factors)
+    }
+}
+
+/// Residuals of the rows `chosen`.
+fn residuals<T: Element>(space: &Space, rows: MatrixView<'_, T>, chosen: &[u32]) -> Vec<f32> {
+    let mut out = vec![0.0; chosen.len() * rows.dimension()];
+    for (out, i) in out.chunks_exact_mut(rows.dimension()).zip(chosen) {
+        widen(rows.row(*i as usize), out);
+        space.to_residual(out);
+    }
+    out
+}
+
+/// Standard deviations along `directions` of residuals scaled to length 1, forced to fall.
+fn spread(residuals: &[f32], directions: &Projection) -> Vec<f64> {
+    let (dimension, count) = (directions.dimension(), directions.directions());
+    let sums: Vec<Vec<f64>> = residuals
+        .par_chunks(1024 * dimension)
+        .map(|residuals| {
+            let mut projected = vec![0.0; residuals.len() / dimension * count];
+            directions.project(residuals, &mut projected, count);
+            let mut sums = vec![0.0; count];
+            for (residual, projected) in residuals.chunks_exact(dimension).zip(projected.chunks_exact(count))
+            {
+                let squared_norm = f64::from(dot(residual, residual));
+                if squared_norm > 0.0 {
+                    let squares = projected.iter().map(|z| f64::from(*z).powi(2) / squared_norm);
+                    sums.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square);
+                }
+            }
+            sums
+        })
+        .collect();
+    let rows = (residuals.len() / dimension) as f64;
+    let mut least = f64::INFINITY;
+    (0..count)
+        .map(|i| {
+            least = least.min(sums.iter().map(|sums| sums[i]).sum::<f64>() / rows);
+            least.sqrt()
+        })
+        .collect()
+}
