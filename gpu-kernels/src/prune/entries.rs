@@ -12,22 +12,24 @@ use crate::tile::Chunked;
 macro_rules! entries {
     ($($element:ident $term:ident $bytes:literal $blocks:tt: $link:ident $merge:ident $join:ident $bypass:ident;)*) => {
         entries! { families $(
-            $blocks (entries!(space $element $term $bytes)):
+            (entries!(space $element $term $bytes)):
             /// Links of new vertices: its name says of what.
-            link LinkArgs $link,
+            link LinkArgs $blocks $link,
             /// New edges merged into rows: its name says of what.
-            merge MergeArgs $merge,
+            merge MergeArgs $blocks $merge,
             /// New vertices compared with each other: its name says of what.
-            join JoinArgs $join,
+            join JoinArgs $blocks $join,
             /// Hidden neighbours taken out of rows: its name says of what.
-            bypass BypassArgs $bypass;
+            ///
+            /// It holds more at once than the others, and has the registers for it.
+            bypass BypassArgs 3 $bypass;
         )* }
         entries! { bodies link_body LinkArgs $($link)* }
         entries! { bodies merge_body MergeArgs $($merge)* }
         entries! { bodies join_body JoinArgs $($join)* }
         entries! { bodies bypass_body BypassArgs $($bypass)* }
     };
-    (families $($blocks:tt ($space:ty): $($(#[$doc:meta])* $family:ident $Args:ident $entry:ident),*;)*) => { $( $(
+    (families $(($space:ty): $($(#[$doc:meta])* $family:ident $Args:ident $blocks:tt $entry:ident),*;)*) => { $( $(
         $(#[$doc])*
         ///
         /// # Safety

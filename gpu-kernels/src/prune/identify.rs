@@ -11,7 +11,7 @@ use crate::rows::row_of_warp;
 ///
 /// # Safety
 /// As the fields of the arguments say.
-#[kernel(max_threads = 256)]
+#[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn identify(args: IdentifyArgs) {
     let list = row_of_warp();
     if list >= args.lists as usize {
