@@ -72,6 +72,13 @@ impl BuildParams {
         self.build_beam_width
     }
 
+    /// Expansions after which a build search ends, 4 L + 128; what it has not expanded is no candidate. Data of middling
+    /// difficulty takes a sixth more than L: only a search that wanders comes so far, and past 4 L it finds nothing that a
+    /// prune would keep. Every executor ends there, and a device has room for so many.
+    pub fn most_hops(&self) -> usize {
+        4 * self.build_beam_width + 128
+    }
+
     /// Slack of the prune rule; multiplies *squared* distances, so 1.2 is 1.095 on true distance.
     pub fn alpha(&self) -> f32 {
         self.alpha

@@ -88,7 +88,7 @@ impl Scratch {
         let scorers: Vec<_> =
             prepared[..tasks.len()].iter().map(|prepared| graph.scorer(prepared).sketched()).collect();
         if let Way::Beam(width) = request.way() {
-            Beam::search(&mut self.beams, &scorers, graph, width);
+            Beam::search(&mut self.beams, &scorers, graph, width, usize::MAX);
         }
         let mut report = SearchReport::default();
         for ((task, scorer), beam) in tasks.iter_mut().zip(&scorers).zip(&self.beams) {

@@ -264,7 +264,8 @@ impl Scratch {
         candidates: &mut NeighborLists,
     ) {
         let scorers: Vec<_> = vertices.iter().map(|&vertex| graph.row_scorer(vertex).sketched()).collect();
-        Beam::search(&mut self.beams, &scorers, graph, graph.params().build_beam_width());
+        let params = graph.params();
+        Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.most_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
             candidates.work += beam.work();
             self.candidates.clear();

@@ -73,6 +73,16 @@ fn batches_are_linked_as_the_paper_says() {
     for_each_element!(grow_all);
 }
 
+/// Along a line, where each vertex leads to the next, and the one looked for is at the other end.
+#[test]
+fn a_search_that_wanders_ends() {
+    let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();
+    let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
+    let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
+    let Ok(candidates) = CpuExecutor::new(1).unwrap().search(&graph, &[VectorId::new(199)]);
+    assert_eq!((candidates.work().hops, graph.params().most_hops()), (132, 132));
+}
+
 fn on_any_graph<T: Element>(
     metric: Metric,
     n: usize,

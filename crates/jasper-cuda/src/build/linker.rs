@@ -25,11 +25,6 @@ pub(super) const SEARCHED_AT_ONCE: usize = 1 << 16;
 /// Targets of back edges whose rows are worked out before they are written.
 pub(super) const TARGETS_AT_ONCE: u32 = 1 << 18;
 
-/// Expansions of a search at most: those of data of middling difficulty are a sixth more than its frontier holds.
-pub(super) const fn most_candidates(beam_width: usize) -> u32 {
-    4 * beam_width as u32 + 128
-}
-
 /// Links batches of vertices into a graph in the memory of a device: what the CPU executor does, by kernels.
 ///
 /// All of it is queued in one stream. The host waits three times a batch, for a few counters each.
@@ -105,7 +100,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             "a batch is of slots of the graph"
         );
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
-        let most = most_candidates(beam_width);
+        let most = self.params.most_hops() as u32;
         let launch = suited(batch.len(), stream.multiprocessors());
         let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
         let batch = stream.upload(&ids)?;

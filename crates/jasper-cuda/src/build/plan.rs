@@ -7,7 +7,7 @@ use jasper_build::largest_batch;
 use jasper_core::Element;
 use jasper_graph::Graph;
 
-use super::linker::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE, most_candidates};
+use super::linker::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::graph::links_stride;
 use crate::{DeviceGraph, Error, MemoryPlan, Place, Result, Stream};
 
@@ -41,7 +41,7 @@ pub fn plan_build<T: Element>(graph: &Graph<T>, vertices: usize) -> Result<Memor
     let (batch, row) = (batch as u64, row as u64);
     let edges = batch * row;
     let targets = edges.min(TARGETS_AT_ONCE.into()).min(vertices as u64 + 2);
-    let candidates = u64::from(most_candidates(params.build_beam_width()));
+    let candidates = params.most_hops() as u64;
     let sort = SortScratch::<Stream>::bytes(edges as u32) + Groups::<Stream>::bytes(edges as u32);
     Ok(DeviceGraph::<T>::plan(graph)
         .part(Place::Device, "candidates", searched * (candidates * 8 + 32))
