@@ -46,6 +46,19 @@ pub enum Error {
     /// A job needs more memory than there is; nothing of it was begun.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Rows are longer than a block has shared memory for; nothing was begun.
+    #[error(
+        "searches of rows of {row_bytes} bytes take {needed} bytes of shared memory a block, and this device has {most}; \
+         use a smaller element, or the cpu"
+    )]
+    Rows {
+        /// Bytes of a row, with its padding.
+        row_bytes: u32,
+        /// Bytes of a block that searches.
+        needed: u32,
+        /// Bytes that a block of this device has.
+        most: u32,
+    },
     /// A parameter of a build is more than kernels are made for; nothing was begun.
     #[error("{name} ({value}) must be at most {most} on a device; lower it, or build on the cpu")]
     BuildParam {
@@ -158,6 +171,7 @@ impl Error {
                 | Self::NoSuchDevice { .. }
                 | Self::OutOfMemory { .. }
                 | Self::Plan(_)
+                | Self::Rows { .. }
         )
     }
 

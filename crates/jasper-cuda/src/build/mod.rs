@@ -18,6 +18,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 
 use crate::kept::KeptMemory;
+use crate::search::pass::check_shared;
 use crate::{Context, DeviceGraph, Error, Stream};
 
 pub use linker::DeviceLinker;
@@ -31,7 +32,8 @@ pub use plan::plan_build;
 /// the host.
 ///
 /// # Errors
-/// [`Error::BuildParam`] and, when it does not fit, [`Error::Plan`] with the numbers, before anything is done; what the
+/// [`Error::BuildParam`] and, when it or a row does not fit, [`Error::Plan`] or [`Error::Rows`] with the numbers, before
+/// anything is linked; what the
 /// device says; a cancel. The graph is as it was.
 pub fn link_on_device<T: Element>(
     context: &Context,
@@ -44,6 +46,7 @@ pub fn link_on_device<T: Element>(
         plan_build(graph, order.len())?.check(context.free_memory()?)?;
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph)?;
+        check_shared(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
         Ok::<_, Error>((stream, copy))
     };
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;

@@ -26,7 +26,7 @@ use jasper_graph::{Graph, RowError};
 use crate::{Buffer, Context, DeviceGraph, MemoryPlan, Result, Stream};
 use batch::{Batch, Task};
 use lane::{Lane as _, PinnedLane};
-use pass::{Pass, Places, WIDEST, usual_kernel};
+use pass::{Pass, Places, WIDEST, check_shared, usual_kernel};
 
 /// Searches a graph on a device: the answers of the CPU executor, from a copy of the graph in device memory.
 ///
@@ -56,13 +56,15 @@ impl<T: Element> Searcher<T> {
     /// compiles the kernel of usual searches for the first time.
     ///
     /// # Errors
-    /// [`Error::Plan`](crate::Error::Plan) when it does not fit, with numbers; [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
+    /// [`Error::Plan`](crate::Error::Plan) when it does not fit, and [`Error::Rows`](crate::Error::Rows) when a row does
+    /// not, with numbers; [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
     pub fn new(context: &Context, graph: &Graph<T>) -> Result<Self> {
         let plan = DeviceGraph::<T>::plan(graph);
         plan.check(context.free_memory()?)?;
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph)?;
         stream.synchronize()?;
+        check_shared(&copy, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
         context.warm_up(&usual_kernel(&copy))?;
         Ok(Self { graph: copy, plan, context: context.clone(), shelf: Mutex::default() })
     }

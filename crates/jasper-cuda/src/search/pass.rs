@@ -2,12 +2,12 @@
 
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, Search, SearchArgs};
-use gpu_kernels::{Buffer as _, In, Out, Stream};
+use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
 use jasper_build::{Request, SearchError, SearchParams, Way};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 
-use crate::DeviceGraph;
+use crate::{DeviceGraph, Error};
 use crate::graph::words;
 
 /// The widest frontier there is.
@@ -196,6 +196,40 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
 /// The kernel that searches a graph like that.
 fn kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>, beam_width: u32, launch: TunedLaunch) -> Search {
     Search::for_rows(T::KIND, graph.measure(), graph.args().row_bytes, beam_width, launch.warps)
+}
+
+/// Whether a block with `most` bytes of shared memory has room for searches that keep `beam_width` entries, however many
+/// are asked at once.
+pub(crate) fn check_shared<T: Element, S: Stream>(
+    graph: &DeviceGraph<T, S>,
+    beam_width: usize,
+    most: u32,
+) -> Result<(), Error> {
+    let beam_width = beam_width as u32;
+    let shared = |launch: TunedLaunch| {
+        let args = SearchArgs {
+            graph: graph.args(),
+            queries: In::NOWHERE,
+            query_rows: In::NOWHERE,
+            allowed: In::NOWHERE,
+            answers: Out::NOWHERE,
+            work: Out::NOWHERE,
+            log: Out::NOWHERE,
+            queries_len: 1,
+            k: 1,
+            beam_width,
+            most_hops: u32::MAX,
+            expansions: launch.expansions,
+            filter_slots: launch.filter_slots,
+            form: graph.form(),
+        };
+        kernel(graph, beam_width, launch).launch(&args).shared
+    };
+    let needed = shared(suited(1, 1)).max(shared(suited(usize::MAX, 1)));
+    if needed <= most {
+        return Ok(());
+    }
+    Err(Error::Rows { row_bytes: graph.args().row_bytes, needed, most })
 }
 
 /// The kernel of the first search that most users make: that of one query.

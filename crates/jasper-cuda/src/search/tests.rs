@@ -14,7 +14,7 @@ use rand::RngExt;
 
 use super::batch::{Batch, LANES, Task};
 use super::lane::{Answered, Lane};
-use super::pass::{Places, WIDEST};
+use super::pass::{Places, WIDEST, check_shared};
 use crate::DeviceGraph;
 
 /// A lane to an emulated device.
@@ -270,6 +270,21 @@ fn long_queries_and_many_answers_are_shared_among_threads() {
         let told = both.emulated(&graph, view, SearchParams::new(1)).unwrap_err().to_string();
         assert!(told.starts_with(&format!("query: row {row} holds a value that is not finite")), "{told}");
     }
+}
+
+/// A search keeps its query in shared memory.
+#[test]
+fn rows_that_no_block_has_room_for_are_refused() {
+    let both = Both::new(14);
+    let check = |dimension: usize, kilobytes: u32| {
+        let graph = built(&whole::<f32>(2, dimension, 18), dimension, Metric::L2, &both);
+        check_shared(&DeviceGraph::upload(&both.stream, &graph).unwrap(), 64, kilobytes << 10)
+    };
+    assert_eq!(check(23_000, 227), Ok(()));
+    assert_eq!(check(20_000, 99), Ok(()));
+    let told = check(23_000, 99).unwrap_err().to_string();
+    assert!(told.starts_with("searches of rows of 92000 bytes take 1"), "{told}");
+    assert!(told.contains("this device has 101376"), "{told}");
 }
 
 #[test]
