@@ -5,6 +5,7 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep, warp_number, warps};
 use super::layout::{bypass_capacity, heirs_capacity};
+use super::left::Waiting;
 use super::score::score;
 use super::sort::{distinct, for_my_places, sort_padded};
 use super::space::Space;
@@ -43,7 +44,7 @@ pub(super) unsafe fn bypass<S: Space>(args: BypassArgs) {
                 kept_keys.add(place).store(key);
             }
         };
-        let kept = keep(&space, prune, &memory, count, take);
+        let kept = keep(&space, prune, &memory, count, &Waiting::none(memory.old), take);
         sort_padded(kept_keys, kept);
         let stride = prune.graph.links_stride;
         let ids = args.ids.from(row * stride as usize);
@@ -133,7 +134,7 @@ unsafe fn nearest_heirs<S: Space>(
                 new.add(place).store(neighbor::key(distance, id));
             });
             sort_padded(heirs, nearest + len);
-            nearest = distinct(heirs, nearest + len, memory.settled_len).min(most);
+            nearest = distinct(heirs, nearest + len, memory.settled_ends[0]).min(most);
             met += len;
             first += rows;
         }

@@ -3,9 +3,9 @@
 use cuda_std::prelude::*;
 
 use super::layout::Layout;
-use super::left::{Left, NO_HEAD};
+use super::left::{Left, NO_HEAD, Waiting};
 use super::space::Space;
-use super::{PRUNE_DISTANCES, PruneArgs};
+use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs};
 use crate::neighbor;
 
 /// What a block has in shared memory.
@@ -17,8 +17,8 @@ pub(super) struct Memory {
     pub(super) old: Shared<u32>,
     /// Edges that are new.
     pub(super) fresh: Shared<u32>,
-    /// Length of the head of the old row that is settled.
-    pub(super) settled_len: Shared<u32>,
+    /// Ends of the two heads of the old row that are settled: what the rounds of an earlier prune kept.
+    pub(super) settled_ends: [Shared<u32>; 2],
     others: Shared<u16>,
     settled: Shared<u16>,
     heads: Shared<u32>,
@@ -36,7 +36,7 @@ impl Memory {
             keys: base.cast(),
             old: base.byte_add(layout.old).cast(),
             fresh: words,
-            settled_len: words.add(1),
+            settled_ends: [words.add(1), words.add(2)],
             others: base.byte_add(layout.others).cast(),
             settled: base.byte_add(layout.settled).cast(),
             heads: base.byte_add(layout.heads).cast(),
@@ -60,33 +60,40 @@ pub(super) fn warps() -> u32 {
 /// Keeps up to `max_degree` of the first `count` keys, which rise, and hands each to `take` with its number; returns how
 /// many. Whole block.
 ///
+/// Twice it goes through them: first with a slack of 1, then with `alpha` through those that were led to, as the CPU
+/// executor does. Whom a kept candidate leads towards with `alpha` is dropped at once, so that none is compared with it
+/// again.
+///
 /// Candidates without the unvisited bit are *settled*: an earlier prune has kept them beside each other, so that they
-/// are compared with the others only.
+/// are compared with the others only. Of these, it kept those `waiting` the second time.
 ///
 /// # Safety
-/// The keys name vertices of the space, distinct ones; a barrier has passed since they were written.
+/// The keys name vertices of the space, distinct ones; a barrier has passed since they and the old row were written.
 #[inline(always)]
 pub(super) unsafe fn keep<S: Space>(
     space: &S,
     args: &PruneArgs,
     memory: &Memory,
     count: u32,
+    waiting: &Waiting,
     take: impl Fn(u32, u64),
 ) -> u32 {
     let (warp, warps, keys) = (warp_number(), warps(), memory.keys);
-    let (mut kept, mut scored) = (0, 0);
+    let (mut kept, mut scored, mut turn, mut second) = (0, 0, 0, false);
     // SAFETY: places are below `count`, and each warp has room for its share of the capacity; every branch goes by what
     // is the same in all threads, or in all lanes of a warp where only that has to be.
     unsafe {
         let (others, settled) =
             (memory.others.add(warp * (memory.capacity / warps)), memory.settled.add(warp * args.max_degree));
-        let mut left = Left::share((keys, count), (warp, warps), others, settled);
+        let mut left = Left::share((keys, count), (warp, warps), others, settled, waiting);
         loop {
             warp::sync_warp(warp::FULL_MASK);
-            // A warp that is a round ahead writes to the other half.
-            let heads = memory.heads.add(kept % 2 * warps);
+            // A warp that is a turn ahead writes to the other half.
+            let heads = memory.heads.add(turn % 2 * warps);
+            turn += 1;
+            let head = left.head(second);
             if warp::lane_id() == 0 {
-                heads.add(warp).store(left.head());
+                heads.add(warp).store(head);
             }
             thread::sync_threads();
             let mut next = NO_HEAD;
@@ -94,7 +101,11 @@ pub(super) unsafe fn keep<S: Space>(
                 next = next.min(heads.add(warp).load());
             }
             if next == NO_HEAD {
-                break;
+                if second || args.alpha <= FIRST_ALPHA {
+                    break;
+                }
+                second = true;
+                continue;
             }
             let key = keys.add(next).load();
             take(kept, key);
@@ -102,7 +113,7 @@ pub(super) unsafe fn keep<S: Space>(
             if kept == args.max_degree {
                 break;
             }
-            left.skip(next);
+            left.skip(next, second);
             let near = space.near(neighbor::id(key));
             scored += left.drop_led_to(space, keys, (key, &near), args.alpha);
         }

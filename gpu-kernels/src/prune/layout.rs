@@ -14,7 +14,7 @@ pub(super) struct Layout {
     pub(super) old: u32,
     /// `u32[2][warps]`: the first that each warp has left, in this round and the one before.
     pub(super) heads: u32,
-    /// `u32[2]`: edges that are new, and the length of the head of the old row that is settled.
+    /// `u32[3]`: edges that are new, and the ends of the two heads of the old row that are settled.
     pub(super) words: u32,
     /// Bytes of all.
     #[cfg(not(target_arch = "nvptx64"))]
@@ -37,10 +37,13 @@ impl Layout {
             heads,
             words,
             #[cfg(not(target_arch = "nvptx64"))]
-            end: words + 2 * size_of::<u32>() as u32,
+            end: words + 3 * size_of::<u32>() as u32,
         }
     }
 }
+
+/// Mark of the place of a candidate that waits for the second round; places are below it.
+pub(super) const WAITS: u32 = 1 << 15;
 
 /// Candidates that there is room for when a search found up to `found`, and others `joined` them: what a bitonic sort of
 /// all takes.

@@ -2,13 +2,15 @@
 
 use cuda_std::prelude::*;
 
+use super::FIRST_ALPHA;
+use super::layout::WAITS;
 use super::space::Space;
 use crate::neighbor;
 
 /// Head of what is left where nothing is.
 pub(super) const NO_HEAD: u32 = u32::MAX;
 
-/// Places of candidates among the sorted keys, rising.
+/// Places of candidates among the sorted keys, rising, some of them marked.
 struct List {
     places: Shared<u16>,
     begin: u32,
@@ -21,30 +23,99 @@ pub(super) struct Left {
     settled: List,
 }
 
+/// The part of the old row that an earlier prune kept in its second round.
+pub(super) struct Waiting {
+    pub(super) old: Shared<u32>,
+    pub(super) begin: u32,
+    pub(super) end: u32,
+}
+
+impl Waiting {
+    /// No part of an `old` row.
+    #[inline(always)]
+    pub(super) fn none(old: Shared<u32>) -> Self {
+        Self { old, begin: 0, end: 0 }
+    }
+
+    /// Whether `id` is among them.
+    ///
+    /// # Safety
+    /// A barrier has passed since the old row was written.
+    #[inline(always)]
+    unsafe fn contain(&self, id: u32) -> bool {
+        let (mut found, mut place) = (false, self.begin);
+        while place < self.end {
+            // SAFETY: within the old row.
+            found |= unsafe { self.old.add(place).load() } == id;
+            place += 1;
+        }
+        found
+    }
+}
+
 impl List {
     #[inline(always)]
     fn len(&self) -> u32 {
         self.end - self.begin
     }
 
-    /// The first; [`NO_HEAD`] if there is none.
+    /// The first that does not wait, or the first of all in the `second` round; [`NO_HEAD`] if there is none. Whole warp.
     ///
     /// # Safety
     /// A barrier of the warp has passed since the list was changed.
     #[inline(always)]
-    unsafe fn head(&self) -> u32 {
-        // SAFETY: within the list.
-        if self.begin < self.end { unsafe { self.places.add(self.begin).load() }.into() } else { NO_HEAD }
+    unsafe fn head(&self, second: bool) -> u32 {
+        let mut first = 0;
+        while first < self.len() {
+            let index = first + warp::lane_id();
+            // SAFETY: within the list; the whole warp comes to every vote.
+            unsafe {
+                let place = if index < self.len() { self.marked(index) } else { WAITS };
+                let open = index < self.len() && (second || place & WAITS == 0);
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, open);
+                if lanes != 0 {
+                    return self.marked(first + lanes.trailing_zeros()) & !WAITS;
+                }
+            }
+            first += warp::WARP_SIZE;
+        }
+        NO_HEAD
     }
 
-    /// The place at `index`, behind the first.
+    /// The place at `index`, behind the first, with its mark.
     ///
     /// # Safety
-    /// As for [`Self::head`]; there is one.
+    /// A barrier of the warp has passed since the list was changed; there is one.
     #[inline(always)]
-    unsafe fn place(&self, index: u32) -> u32 {
+    unsafe fn marked(&self, index: u32) -> u32 {
         // SAFETY: within the list.
         unsafe { self.places.add(self.begin + index).load() }.into()
+    }
+
+    /// Takes a `place` away that does not wait, or in the `second` round the first.
+    ///
+    /// # Safety
+    /// Whole warp. As for [`Self::marked`]; a barrier of the warp passes before the list is looked at again.
+    #[inline(always)]
+    unsafe fn remove(&mut self, place: u32) {
+        // SAFETY: the caller's promise; the head is in the list.
+        if unsafe { self.marked(0) } & !WAITS == place {
+            self.begin += 1;
+            return;
+        }
+        let (mut first, mut end) = (0, self.begin);
+        while first < self.len() {
+            let index = first + warp::lane_id();
+            // SAFETY: within the list; what is stored has been read, by this lane or before a barrier.
+            unsafe {
+                let there = index < self.len();
+                let here = if there { self.marked(index) } else { 0 };
+                warp::sync_warp(warp::FULL_MASK);
+                end = self.store(end, here, there && here & !WAITS != place);
+            }
+            first += warp::WARP_SIZE;
+        }
+        self.end = end;
     }
 
     /// Stores the places that are `wanted` from `to` on; returns the end.
@@ -66,7 +137,8 @@ impl List {
 }
 
 impl Left {
-    /// The share of a warp of the first `count` keys: every so many-th of them, from `warp` of `warps` on. Whole warp.
+    /// The share of a warp of the first `count` keys: every so many-th of them, from `warp` of `warps` on. Settled ones
+    /// that are `waiting` are for the second round alone. Whole warp.
     ///
     /// # Safety
     /// A barrier has passed since the keys were written; `others` and `settled` have room for the share.
@@ -76,6 +148,7 @@ impl Left {
         (warp, warps): (u32, u32),
         others: Shared<u16>,
         settled: Shared<u16>,
+        waiting: &Waiting,
     ) -> Self {
         let list = |places| List { places, begin: 0, end: 0 };
         let (mut others, mut settled) = (list(others), list(settled));
@@ -85,40 +158,46 @@ impl Left {
             let there = place < count;
             // SAFETY: places are below `count`.
             unsafe {
-                let is_settled = there && keys.add(place).load() & neighbor::UNVISITED == 0;
+                let key = if there { keys.add(place).load() } else { neighbor::UNVISITED };
+                let is_settled = key & neighbor::UNVISITED == 0;
                 others.end = others.store(others.end, place, there && !is_settled);
-                settled.end = settled.store(settled.end, place, is_settled);
+                let waits = is_settled && waiting.contain(neighbor::id(key));
+                settled.end = settled.store(settled.end, place | if waits { WAITS } else { 0 }, is_settled);
             }
             first += warp::WARP_SIZE * warps;
         }
         Self { others, settled }
     }
 
-    /// The first of all; [`NO_HEAD`] if there is none.
+    /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Whole warp.
     ///
     /// # Safety
     /// A barrier of the warp has passed since anything was dropped.
     #[inline(always)]
-    pub(super) unsafe fn head(&self) -> u32 {
+    pub(super) unsafe fn head(&self, second: bool) -> u32 {
         // SAFETY: the caller's promise.
-        unsafe { self.others.head().min(self.settled.head()) }
+        unsafe { self.others.head(second).min(self.settled.head(second)) }
     }
 
-    /// Takes the first away, if it is `place`.
+    /// Takes the head away, if it is `place`. Whole warp.
     ///
     /// # Safety
-    /// As for [`Self::head`].
+    /// As for [`Self::head`], and a barrier of the warp passes before anything is looked at again.
     #[inline(always)]
-    pub(super) unsafe fn skip(&mut self, place: u32) {
-        // SAFETY: the caller's promise.
+    pub(super) unsafe fn skip(&mut self, place: u32, second: bool) {
+        // SAFETY: the caller's promise; heads are the same in all lanes.
         unsafe {
-            self.others.begin += u32::from(self.others.head() == place);
-            self.settled.begin += u32::from(self.settled.head() == place);
+            if self.others.head(second) == place {
+                self.others.remove(place);
+            } else if self.settled.head(second) == place {
+                self.settled.remove(place);
+            }
+            warp::sync_warp(warp::FULL_MASK);
         }
     }
 
-    /// Drops those that `kept` leads towards, but that two settled ones do not drop each other; returns how many were
-    /// compared.
+    /// Drops those that `kept` leads towards, but that two settled ones do not drop each other, and lets those wait for the
+    /// second round that it leads towards with the slack of the first; returns how many were compared.
     ///
     /// # Safety
     /// Whole warp. The keys are those that places are of; `kept` is the key of `near`, which is of the space.
@@ -142,13 +221,18 @@ impl Left {
             unsafe {
                 let mut place = 0;
                 if there {
-                    place =
-                        if is_other { self.others.place(index) } else { self.settled.place(index - others) };
+                    place = if is_other {
+                        self.others.marked(index)
+                    } else {
+                        self.settled.marked(index - others)
+                    };
                 }
-                let key = if there { keys.add(place).load() } else { kept };
-                let between = space.distance(near, neighbor::id(key));
-                let led_to = alpha * between <= neighbor::distance(key);
-                let stays = there && !led_to;
+                let key = if there { keys.add(place & !WAITS).load() } else { kept };
+                let (between, distance) = (space.distance(near, neighbor::id(key)), neighbor::distance(key));
+                if FIRST_ALPHA * between <= distance {
+                    place |= WAITS;
+                }
+                let stays = there && alpha * between > distance;
                 warp::sync_warp(warp::FULL_MASK);
                 others_end = self.others.store(others_end, place, stays && is_other);
                 settled_end = self.settled.store(settled_end, place, stays && !is_other);

@@ -4,6 +4,7 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep};
 use super::layout::link_capacity;
+use super::left::Waiting;
 use super::sort::{NO_CANDIDATE, distinct, for_my_places, sort_padded};
 use super::space::Space;
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
@@ -33,7 +34,8 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
                 global::store(distances.at(place as usize), neighbor::orderable(key));
             }
         };
-        let kept = keep(&space, &args.prune, &memory, count.min(args.prune.max_candidates), take);
+        let count = count.min(args.prune.max_candidates);
+        let kept = keep(&space, &args.prune, &memory, count, &Waiting::none(memory.old), take);
         for_my_places(stride - kept, |place| global::store(ids.at((kept + place) as usize), NO_ROW));
         if thread::thread_idx_x() == 0 {
             global::store(args.vertices.at(list), if identical == NO_ROW { vertex } else { NO_ROW });

@@ -4,10 +4,11 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep, warp_number, warps};
 use super::layout::merge_capacity;
+use super::left::Waiting;
 use super::score::score;
 use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
 use super::space::Space;
-use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
+use super::{FIRST_ALPHA, MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::graph::NO_ROW;
 use crate::neighbor;
 
@@ -60,14 +61,14 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
-        settle(degree, old, memory.settled_len);
+        let waiting = settle(prune, degree, old, &memory);
         sort_padded(memory.keys, edges + degree);
         let take = |place: u32, key: u64| {
             if thread::thread_idx_x() == 0 {
                 global::store(ids.at(place as usize), neighbor::id(key));
             }
         };
-        kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), take);
+        kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), &waiting, take);
         for_my_places(stride, |place| {
             if place >= kept {
                 global::store(ids.at(place as usize), NO_ROW);
@@ -100,7 +101,7 @@ unsafe fn old_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
             first += thread::block_dim_x();
         }
         if thread::thread_idx_x() == 0 {
-            memory.settled_len.store(degree);
+            memory.settled_ends.iter().for_each(|end| end.store(degree));
         }
     }
     degree
@@ -141,25 +142,32 @@ unsafe fn new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, mem
     }
 }
 
-/// Marks the head of a row as settled: a prune writes its row nearest first, and later edges are appended, so that the
-/// head that rises is what it kept. Now and then the first of the appended is farther still, and goes uncompared with
-/// that head until it is crowded. Whole block; a barrier.
+/// Marks what an earlier prune kept as settled, and gives the part of its second round: a prune writes what each round
+/// kept nearest first, and later edges are appended, so that the two heads that rise are what it kept. Now and then the
+/// first of the appended is farther still, and goes uncompared with them until it is crowded. Whole block; a barrier.
 ///
 /// # Safety
-/// There are `degree` keys, which is also what `settled_len` holds; a barrier has passed since they were written.
+/// There are `degree` keys, which is also what both ends hold; a barrier has passed since they were written.
 #[inline(always)]
-unsafe fn settle(degree: u32, keys: Shared<u64>, settled_len: Shared<u32>) {
+unsafe fn settle(args: &PruneArgs, degree: u32, keys: Shared<u64>, memory: &Memory) -> Waiting {
+    let [first, second] = memory.settled_ends;
     // SAFETY: marks are made when nobody compares any more, each by one thread.
     unsafe {
-        for_my_places(degree.saturating_sub(1), |place| {
-            if keys.add(place).load() > keys.add(place + 1).load() {
-                settled_len.atomic_min(place + 1);
-            }
-        });
-        thread::sync_threads();
-        for_my_places(settled_len.load(), |place| {
+        let find_end = |end: Shared<u32>, begin: u32| {
+            for_my_places(degree.saturating_sub(1), |place| {
+                if place >= begin && keys.add(place).load() > keys.add(place + 1).load() {
+                    end.atomic_min(place + 1);
+                }
+            });
+            thread::sync_threads();
+            end.load()
+        };
+        let begin = find_end(first, 0);
+        let end = if args.alpha > FIRST_ALPHA { find_end(second, begin) } else { begin };
+        for_my_places(end, |place| {
             let key = keys.add(place);
             key.store(key.load() & !neighbor::UNVISITED);
         });
+        Waiting { old: memory.old, begin, end }
     }
 }

@@ -2,10 +2,11 @@
 //! these, turned around, to the rows of the vertices that they lead to.
 //!
 //! Algorithm 3 of the paper on squared distances, step for step what the CPU executor does, so that both leave the same
-//! rows. A block takes a list of candidates, sorts it in shared memory and goes on in rounds: the first candidate that
-//! is left is kept, and all others that it leads towards are dropped, `alpha * d(kept, other) <= d(vertex, other)`.
+//! rows. A block takes a list of candidates, sorts it in shared memory and goes on turn by turn: the first candidate that
+//! is left is kept, and all others that it leads towards are dropped, `alpha * d(kept, other) <= d(vertex, other)`. There
+//! are two rounds of turns: those that a kept one leads towards with a slack of 1 wait for the second.
 //! Each warp owns a share of what is left, and compares it with the kept one many rows at a time; the warps meet once a
-//! round. So no two candidates are compared twice, and none that a nearer one has dropped before.
+//! turn. So no two candidates are compared twice, and none that a nearer one has dropped before.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -14,7 +15,7 @@
 //! | `score` | distances of one vertex to others, as keys there |
 //! | `sort` | keys sorted there, and made distinct |
 //! | `left` | the candidates that a warp has left |
-//! | `keep` | the rounds |
+//! | `keep` | the turns of both rounds |
 //! | `identify` | new vertices whose row is in the graph already |
 //! | `join` | candidates from the batch itself |
 //! | `link` | candidates of a new vertex to its links |
@@ -63,6 +64,10 @@ use crate::{In, Out};
 
 /// Threads of a block that goes through rows without sharing anything.
 const ROW_THREADS: u32 = 256;
+
+/// Slack of the first round, as on the CPU.
+#[cfg(feature = "kernels")]
+const FIRST_ALPHA: f32 = 1.0;
 
 /// What every prune takes.
 #[repr(C)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{Layout, bypass_capacity, join_capacity, link_capacity, merge_capacity};
+use super::layout::{Layout, WAITS, bypass_capacity, join_capacity, link_capacity, merge_capacity};
 use super::{
     BypassArgs, IdentifyArgs, JoinArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
     TurnAroundArgs,
@@ -69,7 +69,7 @@ impl Rows {
         assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
         let warps = warps(row_bytes);
         assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
-        assert!(capacity <= 1 << 16, "{capacity} candidates are more than the 65536 of a block");
+        assert!(capacity <= WAITS, "{capacity} candidates are more than the {WAITS} of a block");
         let shared = Layout::new(capacity, *max_degree, stride, warps).end;
         Launch::linear(lists, warps * WARP).with_shared(shared)
     }

@@ -23,7 +23,7 @@ use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
 pub use exact::ExactError;
 use locality::order_by_nearness;
-use prune::Prune;
+use prune::{FIRST_ALPHA, Prune};
 use updates::{NeighborLists, Updates};
 
 /// Runs batches and searches on threads of its own.
@@ -40,6 +40,8 @@ pub(crate) struct Scratch {
     beams: [Beam; TOGETHER],
     prune: Prune,
     candidates: Vec<Neighbor>,
+    /// Candidates of the second round of a prune alone.
+    waiting: Vec<Neighbor>,
     ids: Vec<VectorId>,
     distances: Vec<f32>,
 }
@@ -152,7 +154,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
         let params = graph.params();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), links| {
             let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
-            links.push(vertex, scratch.prune.keep(graph, found, params.max_degree(), params.alpha()));
+            links.push(vertex, scratch.prune.keep(graph, found, &[], params.max_degree(), params.alpha()));
             links.work.prune_distances += scratch.prune.take_distances();
         }))
     }
@@ -251,6 +253,7 @@ impl Scratch {
             beams: std::array::from_fn(|_| Beam::new()),
             prune: Prune::default(),
             candidates: Vec::new(),
+            waiting: Vec::new(),
             ids: Vec::new(),
             distances: Vec::new(),
         }
@@ -291,14 +294,23 @@ impl Scratch {
         }
         let new = self.candidates.len();
         self.score(graph, target, old.iter().copied());
-        // A prune writes its row nearest first, and later edges are appended: the head that rises is what it kept. Now
-        // and then the first of the appended is farther still, and goes uncompared with that head until it is crowded.
-        let head = &mut self.candidates[new..];
-        let settled = head.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-        head[..settled.min(old.len())].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+        // A prune writes what each of its rounds kept nearest first, and later edges are appended: the two heads that
+        // rise are what it kept. Now and then the first of the appended is farther still, and goes uncompared with them
+        // until it is crowded.
+        let row = &mut self.candidates[new..];
+        let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
+        let first = rising(row);
+        let settled = first + if params.alpha() > FIRST_ALPHA { rising(&row[first..]) } else { 0 };
+        row[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+        self.waiting.clear();
+        self.waiting.extend_from_slice(&row[first..settled]);
         self.order_candidates();
-        updates
-            .replace(target, self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha()));
+        let Self { candidates, waiting, .. } = self;
+        let farthest = candidates.last().copied();
+        waiting.retain(|&neighbor| Some(neighbor) <= farthest);
+        candidates.retain(|neighbor| !waiting.contains(neighbor));
+        let kept = self.prune.keep(graph, candidates, waiting, params.max_degree(), params.alpha());
+        updates.replace(target, kept);
         updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
 
@@ -327,7 +339,7 @@ impl Scratch {
         heirs.sort_unstable();
         updates.work.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
-        let kept = self.prune.keep(graph, &self.candidates, params.max_degree(), params.alpha());
+        let kept = self.prune.keep(graph, &self.candidates, &[], params.max_degree(), params.alpha());
         let mut row = kept.to_vec();
         row.sort_unstable();
         updates.replace(vertex, &row);

@@ -6,11 +6,16 @@ use jasper_graph::Graph;
 /// Kept neighbours compared with a candidate at once: enough to hide the loads, few enough to stop early.
 const COMPARED_AT_ONCE: usize = 8;
 
+/// Slack of the first round.
+pub(super) const FIRST_ALPHA: f32 = 1.0;
+
 /// What a prune needs and a thread keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Prune {
-    /// The kept, nearest first.
+    /// The kept: those of the first round nearest first, then those of the second.
     kept: Vec<Neighbor>,
+    /// Candidates that are led to in the first round, and wait for the second.
+    waiting: Vec<Neighbor>,
     /// Ids of the kept that are settled, and of the others.
     settled: Vec<VectorId>,
     others: Vec<VectorId>,
@@ -19,25 +24,48 @@ pub(crate) struct Prune {
 }
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates`, which are distinct, do not hold the vertex itself, and rise: what comes
-    /// first is kept first.
+    /// Keeps up to `max_degree` of `candidates` and of those that wait, all of them distinct and without the vertex itself.
+    /// What comes first is kept first.
     ///
-    /// The first is kept; every other one unless a kept `c*` leads towards it: `alpha d(c*, c) <= d(p, c)`. With
-    /// `<=`, a copy of a kept vertex is dropped.
+    /// There are two rounds, as DiskANN has them: the first with an `alpha` of 1, the second with the one given, over those
+    /// `waiting` and what the first has left. In each, a candidate is kept unless a kept `c*` leads towards it:
+    /// `alpha d(c*, c) <= d(p, c)`. With `<=`, a copy of a kept vertex is dropped. One round with an alpha above 1 fills
+    /// rows with near vertices where distances differ little, and leaves none for what leads away (docs: experiments).
     ///
     /// Candidates marked visited are *settled*: an earlier prune has kept them beside each other, so that they are
-    /// compared with the others only. Where that is so, the result is the same, for a tenth of the distances where a
-    /// full row gets one more edge.
+    /// compared with the others only, for a tenth of the distances where a full row gets one more edge. Of these,
+    /// `waiting` are those that it kept in its second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
         candidates: &[Neighbor],
+        waiting: &[Neighbor],
         max_degree: usize,
         alpha: f32,
     ) -> &[Neighbor] {
         self.kept.clear();
         self.settled.clear();
         self.others.clear();
+        self.waiting.clear();
+        self.waiting.extend_from_slice(waiting);
+        self.round(graph, candidates, max_degree, alpha.min(FIRST_ALPHA));
+        if alpha > FIRST_ALPHA && self.kept.len() < max_degree {
+            let mut waiting = std::mem::take(&mut self.waiting);
+            waiting.sort_unstable();
+            self.round(graph, &waiting, max_degree, alpha);
+            self.waiting = waiting;
+        }
+        &self.kept
+    }
+
+    /// One round: keeps what the kept do not lead to, and lets the rest wait.
+    fn round<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        candidates: &[Neighbor],
+        max_degree: usize,
+        alpha: f32,
+    ) {
         for (i, &candidate) in candidates.iter().enumerate() {
             if self.kept.len() == max_degree {
                 break;
@@ -48,12 +76,13 @@ impl Prune {
             let settled = !candidate.is_unvisited();
             let compared: &[&[VectorId]] =
                 if settled { &[&self.others] } else { &[&self.settled, &self.others] };
-            if !is_led_to(graph, candidate, compared, alpha, &mut self.distances) {
+            if is_led_to(graph, candidate, compared, alpha, &mut self.distances) {
+                self.waiting.push(candidate);
+            } else {
                 self.kept.push(candidate);
                 if settled { &mut self.settled } else { &mut self.others }.push(candidate.id());
             }
         }
-        &self.kept
     }
 
     /// Distances worked out since this was last asked.
@@ -85,14 +114,20 @@ mod tests {
     use super::*;
     use jasper_core::{BuildParams, Metric, synthetic::Clusters};
 
-    /// The rule as the paper writes it: take the nearest, drop what it leads to, repeat.
+    /// The rule as the paper writes it, for each alpha: take the nearest, drop what it leads to, repeat.
     fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<VectorId> {
-        let (mut left, mut kept) = (candidates.to_vec(), Vec::new());
-        while !left.is_empty() && kept.len() < max_degree {
-            let nearest = left.remove(0);
-            kept.push(nearest.id());
-            let scorer = graph.row_scorer(nearest.id());
-            left.retain(|c| alpha * scorer.score_one(c.id()) > c.distance());
+        let mut kept: Vec<VectorId> = Vec::new();
+        for alpha in [alpha.min(1.0), alpha] {
+            let leads = |kept: VectorId, c: &Neighbor| {
+                alpha * graph.row_scorer(kept).score_one(c.id()) <= c.distance()
+            };
+            let mut left = candidates.to_vec();
+            left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| leads(kept, c)));
+            while !left.is_empty() && kept.len() < max_degree {
+                let nearest = left.remove(0);
+                kept.push(nearest.id());
+                left.retain(|c| !leads(nearest.id(), c));
+            }
         }
         kept
     }
@@ -115,23 +150,26 @@ mod tests {
                     .collect();
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
-                let kept: Vec<_> =
-                    prune.keep(&graph, &candidates, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let ids = |kept: &[Neighbor]| kept.iter().map(|n| n.id()).collect::<Vec<_>>();
+                let kept = ids(prune.keep(&graph, &candidates, &[], max_degree, alpha));
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
-                // What one prune kept is settled for the next: the same result with one more candidate, for less.
-                let (more, rest): (Vec<_>, Vec<_>) = candidates.iter().partition(|c| c.id().get() == 100);
-                let first = prune.keep(&graph, &rest, max_degree, alpha).to_vec();
-                let mut again: Vec<_> = first.iter().map(|n| n.visited()).chain(more.clone()).collect();
-                again.sort_unstable();
-                let plain: Vec<_> = again.iter().map(|n| Neighbor::new(n.distance(), n.id())).collect();
+                // What one prune kept is settled for the next: the same result with one more candidate that is far, for
+                // less.
+                let (more, rest): (Vec<_>, Vec<_>) =
+                    candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
+                let first = prune.keep(&graph, &rest, &[], max_degree, alpha).to_vec();
+                let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
+                let settled = |run: &[Neighbor]| run.iter().map(|n| n.visited()).collect::<Vec<_>>();
+                let (again, waiting) = (settled(&first[..len]), settled(&first[len..]));
                 prune.take_distances();
-                let settled: Vec<_> =
-                    prune.keep(&graph, &again, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let settled =
+                    ids(prune.keep(&graph, &[&again[..], &more].concat(), &waiting, max_degree, alpha));
                 let settled_work = prune.take_distances();
-                let unsettled: Vec<_> =
-                    prune.keep(&graph, &plain, max_degree, alpha).iter().map(|n| n.id()).collect();
+                let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
+                plain.sort_unstable();
+                let unsettled = ids(prune.keep(&graph, &plain, &[], max_degree, alpha));
                 assert_eq!(settled, unsettled);
                 assert!(settled_work <= prune.take_distances());
             }

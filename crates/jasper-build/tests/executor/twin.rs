@@ -68,18 +68,37 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
     all
 }
 
-/// Keep the first candidate, drop every other that it leads towards, and so on with those that are left. Two that are
-/// both `settled` do not drop each other.
-pub fn robust_prune<T: Element>(graph: &Graph<T>, mut left: Vec<Near>, settled: &[Near]) -> Vec<Near> {
+/// Keeps every candidate that nothing kept leads towards, first by an alpha of 1; then by that of the graph, of those not
+/// kept and those `waiting`. Two that are both `settled` do not lead to each other.
+pub fn robust_prune<T: Element>(
+    graph: &Graph<T>,
+    candidates: Vec<Near>,
+    settled: &[Near],
+    waiting: &[Near],
+) -> Vec<Near> {
     let params = graph.params();
-    let mut kept = Vec::new();
-    while !left.is_empty() && kept.len() < params.max_degree() {
-        let first = left.remove(0);
-        kept.push(first);
-        // The distance of c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
-        let between = |c: &Near| graph.row_scorer(slot(c.id)).score_one(slot(first.id));
-        let are_settled = |c: &Near| settled.contains(&first) && settled.contains(c);
-        left.retain(|c| are_settled(c) || params.alpha() * between(c) > c.distance);
+    let mut kept: Vec<Near> = Vec::new();
+    let mut round = |candidates: Vec<Near>, alpha: f32| {
+        let mut rest = Vec::new();
+        for candidate in candidates {
+            // The distance of a kept c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
+            let scorer = graph.row_scorer(slot(candidate.id));
+            let leads = |kept: &Near| {
+                let are_settled = settled.contains(kept) && settled.contains(&candidate);
+                !are_settled && alpha * scorer.score_one(slot(kept.id)) <= candidate.distance
+            };
+            if kept.len() == params.max_degree() || kept.iter().any(leads) {
+                rest.push(candidate);
+            } else {
+                kept.push(candidate);
+            }
+        }
+        rest
+    };
+    let mut rest = round(candidates, params.alpha().min(1.0));
+    if params.alpha() > 1.0 {
+        rest.extend(waiting);
+        round(sorted(rest), params.alpha());
     }
     kept
 }
@@ -119,7 +138,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
         let mut all = sorted(scored(&scorer, others));
         all.truncate(params.max_degree());
         all.extend(visited);
-        let kept = robust_prune(graph, ordered(all), &[]);
+        let kept = robust_prune(graph, ordered(all), &[], &[]);
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
@@ -132,11 +151,19 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
             old.into_iter().chain(ids(new)).collect()
         } else {
             let old = scored(&graph.row_scorer(slot(target)), old);
-            // What an earlier prune wrote rises; what was appended since does not, as a rule.
-            let rising = (1..old.len())
-                .take_while(|&i| old[i - 1] != old[i] && sorted(old[..=i].to_vec()) == old[..=i]);
-            let settled = old[..old.len().min(rising.count() + 1)].to_vec();
-            ids(robust_prune(graph, ordered(new.into_iter().chain(old).collect()), &settled))
+            // What each round of an earlier prune wrote rises; what was appended since does not, as a rule.
+            let rising = |run: &[Near]| {
+                let pairs =
+                    run.windows(2).take_while(|pair| pair[0] != pair[1] && sorted(pair.to_vec()) == *pair);
+                run.len().min(pairs.count() + 1)
+            };
+            let first = rising(&old);
+            let settled = first + if params.alpha() > 1.0 { rising(&old[first..]) } else { 0 };
+            let (settled, second) = (old[..settled].to_vec(), old[first..settled].to_vec());
+            let all = ordered(new.into_iter().chain(old).collect());
+            let (waiting, candidates): (Vec<Near>, Vec<Near>) =
+                all.into_iter().partition(|near| second.contains(near));
+            ids(robust_prune(graph, candidates, &settled, &waiting))
         };
         rows.insert(target, changed);
     }
@@ -157,7 +184,7 @@ pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let scorer = graph.row_scorer(slot(vertex));
     let stay = scored(&scorer, live.iter().copied());
     let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
-    ids(sorted(robust_prune(graph, candidates, &stay)))
+    ids(sorted(robust_prune(graph, candidates, &stay, &[])))
 }
 
 /// A graph over rows whose edges mean nothing: each vertex has any neighbours, the start points are any vertices.

@@ -52,7 +52,7 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
         let mut heirs: Vec<Neighbor> = heirs.map(|id| vertices.neighbor(vertex, id)).collect();
         heirs.sort_unstable();
         let stay = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited());
-        let (kept, _) = vertices.prune_in_order(stay.chain(heirs).collect());
+        let (kept, _) = vertices.prune_in_order(stay.chain(heirs).collect(), &[]);
         let mut kept: Vec<Neighbor> =
             kept.iter().map(|neighbor| Neighbor::new(neighbor.distance(), neighbor.id())).collect();
         kept.sort_unstable();

@@ -54,7 +54,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         all.sort_unstable();
         all.dedup();
         let is_linked = identical[list] == NO_ROW;
-        let (kept, distances) = if is_linked { vertices.prune(all) } else { (Vec::new(), 0) };
+        let (kept, distances) = if is_linked { vertices.prune(all, &[]) } else { (Vec::new(), 0) };
         counters[2] += distances;
         counters[3] += u64::from(!is_linked);
         links.extend(vertices.padded(kept.iter().map(|key| key.id().get()).collect()));

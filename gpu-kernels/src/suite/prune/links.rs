@@ -43,7 +43,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
             Some(key.distance()) == nearest && vertices.row(key.id().get()) == vertices.row(vertex)
         });
         let same = same.map(|key| key.id().get());
-        let (kept, distances) = if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left) };
+        let (kept, distances) = if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, &[]) };
         counters[0] += keys.len() as u64;
         counters[1] += 1000;
         counters[2] += distances;

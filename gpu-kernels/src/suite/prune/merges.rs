@@ -25,8 +25,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     for &target in &targets {
         let mut old = vertices.some(&mut rng, vertices.max_degree);
         old.retain(|&id| id != target);
-        let settled = rng.random_range(0..=old.len());
-        old[..settled].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
+        let (first, settled) = (rng.random_range(0..=old.len()), rng.random_range(0..=old.len()));
+        let (first, settled) = (first.min(settled), first.max(settled));
+        old[..first].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
+        old[first..settled].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
         vertices.links[target as usize * vertices.links_stride..][..old.len()].copy_from_slice(&old);
         let sources = vertices.some(&mut rng, if target % 2 == 0 { 4 } else { vertices.len() });
         let sources = sources.into_iter().filter(|&source| source != target);
@@ -48,11 +50,13 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
                 return (target, old.into_iter().chain(new).collect());
             }
             let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
-            let rising = old.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-            let settled = rising.min(old.len());
+            let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
+            let first = rising(&old);
+            let settled = first + if vertices.alpha > 1.0 { rising(&old[first..]) } else { 0 };
             old[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
             distances += old.len() as u64;
-            let (kept, some) = vertices.prune(new.into_iter().chain(old).collect());
+            let waiting = old[first..settled].to_vec();
+            let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &waiting);
             distances += some;
             (target, kept.iter().map(|neighbor| neighbor.id().get()).collect())
         })

@@ -20,7 +20,7 @@ pub(super) struct Vertices<T> {
     pub(super) links_stride: usize,
     pub(super) links: Vec<u32>,
     pub(super) max_degree: usize,
-    alpha: f32,
+    pub(super) alpha: f32,
     pub(super) max_candidates: usize,
 }
 
@@ -108,27 +108,41 @@ impl<T: Element> Vertices<T> {
     }
 
     /// The nearest candidates, [pruned in order](Self::prune_in_order).
-    pub(super) fn prune(&self, mut candidates: Vec<Neighbor>) -> (Vec<Neighbor>, u64) {
+    pub(super) fn prune(&self, mut candidates: Vec<Neighbor>, waiting: &[Neighbor]) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
-        self.prune_in_order(candidates)
+        self.prune_in_order(candidates, waiting)
     }
 
-    /// Keep the first candidate, drop every other that it leads towards, and so on with those that are left; two that
+    /// Keep the first candidate, drop every other that it leads towards with `alpha`, and so on with those that are left;
+    /// those that it leads towards with a slack of 1 wait, as do those of `waiting`, until nothing else is left. Two that
     /// were visited do not drop each other. Gives what is kept, and the distances that took.
-    pub(super) fn prune_in_order(&self, mut left: Vec<Neighbor>) -> (Vec<Neighbor>, u64) {
+    pub(super) fn prune_in_order(
+        &self,
+        mut left: Vec<Neighbor>,
+        waiting: &[Neighbor],
+    ) -> (Vec<Neighbor>, u64) {
         left.truncate(self.max_candidates);
         let (mut kept, mut distances) = (Vec::new(), 0);
-        while !left.is_empty() {
-            let first = left.remove(0);
-            kept.push(first);
-            if kept.len() == self.max_degree {
-                break;
+        let mut waiting = waiting.to_vec();
+        for second in [false, true] {
+            while let Some(next) = left.iter().position(|other| second || !waiting.contains(other)) {
+                let first = left.remove(next);
+                kept.push(first);
+                if kept.len() == self.max_degree {
+                    return (kept, distances);
+                }
+                left.retain(|other| {
+                    if !first.is_unvisited() && !other.is_unvisited() {
+                        return true;
+                    }
+                    distances += 1;
+                    let between = self.distance(first.id().get(), other.id().get());
+                    if between <= other.distance() {
+                        waiting.push(*other);
+                    }
+                    self.alpha * between > other.distance()
+                });
             }
-            left.retain(|other| {
-                let settled = !first.is_unvisited() && !other.is_unvisited();
-                distances += u64::from(!settled);
-                settled || self.alpha * self.distance(first.id().get(), other.id().get()) > other.distance()
-            });
         }
         (kept, distances)
     }
