@@ -14,13 +14,30 @@ pub(super) const FIRST_ALPHA: f32 = 1.0;
 pub(crate) struct Prune {
     /// The kept: those of the first round nearest first, then those of the second.
     kept: Vec<Neighbor>,
-    /// Candidates that are led to in the first round, and wait for the second.
-    waiting: Vec<Neighbor>,
-    /// Ids of the kept that are settled, and of the others.
-    settled: Vec<VectorId>,
-    others: Vec<VectorId>,
+    /// Ids of the kept, those that are settled apart from the others.
+    by_standing: [Vec<VectorId>; 2],
+    /// Candidates of the second round.
+    waiting: Vec<Candidate>,
     /// Distances worked out between candidates.
     distances: u64,
+}
+
+/// A candidate, and with how many of the kept it has been compared, by their standing.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    neighbor: Neighbor,
+    compared: [usize; 2],
+}
+
+/// Standing of a kept neighbour, as an index.
+const SETTLED: usize = 0;
+const OTHER: usize = 1;
+
+/// What becomes of a candidate in a round.
+enum Fate {
+    Kept,
+    Waits,
+    Dropped,
 }
 
 impl Prune {
@@ -44,69 +61,72 @@ impl Prune {
         alpha: f32,
     ) -> &[Neighbor] {
         self.kept.clear();
-        self.settled.clear();
-        self.others.clear();
-        self.waiting.clear();
-        self.waiting.extend_from_slice(waiting);
-        self.round(graph, candidates, max_degree, alpha.min(FIRST_ALPHA));
-        if alpha > FIRST_ALPHA && self.kept.len() < max_degree {
-            let mut waiting = std::mem::take(&mut self.waiting);
-            waiting.sort_unstable();
-            self.round(graph, &waiting, max_degree, alpha);
-            self.waiting = waiting;
-        }
-        &self.kept
-    }
-
-    /// One round: keeps what the kept do not lead to, and lets the rest wait.
-    fn round<T: Element>(
-        &mut self,
-        graph: &Graph<T>,
-        candidates: &[Neighbor],
-        max_degree: usize,
-        alpha: f32,
-    ) {
-        for (i, &candidate) in candidates.iter().enumerate() {
+        self.by_standing.iter_mut().for_each(Vec::clear);
+        let fresh = |&neighbor: &Neighbor| Candidate { neighbor, compared: [0; 2] };
+        let mut waits = std::mem::take(&mut self.waiting);
+        waits.clear();
+        waits.extend(waiting.iter().map(fresh));
+        for (i, candidate) in candidates.iter().enumerate() {
             if self.kept.len() == max_degree {
                 break;
             }
             if let Some(next) = candidates.get(i + 1) {
                 jasper_core::distance::prefetch(graph.padded_vector(next.id()));
             }
-            let settled = !candidate.is_unvisited();
-            let compared: &[&[VectorId]] =
-                if settled { &[&self.others] } else { &[&self.settled, &self.others] };
-            if is_led_to(graph, candidate, compared, alpha, &mut self.distances) {
-                self.waiting.push(candidate);
-            } else {
-                self.kept.push(candidate);
-                if settled { &mut self.settled } else { &mut self.others }.push(candidate.id());
+            let mut candidate = fresh(candidate);
+            if let Fate::Waits = self.try_keep(graph, &mut candidate, alpha.min(FIRST_ALPHA), alpha) {
+                waits.push(candidate);
             }
         }
+        waits.sort_unstable_by_key(|candidate| candidate.neighbor);
+        for candidate in &mut waits {
+            if self.kept.len() == max_degree {
+                break;
+            }
+            self.try_keep(graph, candidate, alpha, alpha);
+        }
+        self.waiting = waits;
+        &self.kept
+    }
+
+    /// Keeps a candidate that no kept one leads towards by the alpha of this `round`. By the `last`, it would be dropped in
+    /// every round.
+    fn try_keep<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        candidate: &mut Candidate,
+        round: f32,
+        last: f32,
+    ) -> Fate {
+        let Candidate { neighbor, compared } = candidate;
+        let is_settled = !neighbor.is_unvisited();
+        let scorer = graph.row_scorer(neighbor.id());
+        let mut distances = [0.0; COMPARED_AT_ONCE];
+        for standing in if is_settled { OTHER..=OTHER } else { SETTLED..=OTHER } {
+            for kept in self.by_standing[standing][compared[standing]..].chunks(COMPARED_AT_ONCE) {
+                let distances = &mut distances[..kept.len()];
+                scorer.score(kept, distances);
+                compared[standing] += kept.len();
+                self.distances += kept.len() as u64;
+                let is_led_to =
+                    |alpha: f32| distances.iter().any(|&between| alpha * between <= neighbor.distance());
+                if is_led_to(last) {
+                    return Fate::Dropped;
+                }
+                if is_led_to(round) {
+                    return Fate::Waits;
+                }
+            }
+        }
+        self.kept.push(*neighbor);
+        self.by_standing[if is_settled { SETTLED } else { OTHER }].push(neighbor.id());
+        Fate::Kept
     }
 
     /// Distances worked out since this was last asked.
     pub(crate) fn take_distances(&mut self) -> u64 {
         std::mem::take(&mut self.distances)
     }
-}
-
-/// Whether any of the `kept` leads towards the candidate.
-fn is_led_to<T: Element>(
-    graph: &Graph<T>,
-    candidate: Neighbor,
-    kept: &[&[VectorId]],
-    alpha: f32,
-    work: &mut u64,
-) -> bool {
-    let scorer = graph.row_scorer(candidate.id());
-    let mut distances = [0.0; COMPARED_AT_ONCE];
-    kept.iter().flat_map(|kept| kept.chunks(COMPARED_AT_ONCE)).any(|kept| {
-        let distances = &mut distances[..kept.len()];
-        scorer.score(kept, distances);
-        *work += kept.len() as u64;
-        distances.iter().any(|&between| alpha * between <= candidate.distance())
-    })
 }
 
 #[cfg(test)]
