@@ -1,12 +1,15 @@
 //! A graph from rows, all at once.
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, RowSource, VectorId};
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
-use crate::pipeline::{Exclusive, GraphCell, LinkError, link_all};
-use crate::{Executor, Existing, InsertError, Linker, MemoryEstimate, Work, connectivity, start};
+use crate::pipeline::{Exclusive, GraphCell, link_all};
+use crate::{
+    CheckpointError, Checkpoints, Executor, Existing, Growth, InsertError, Linker, MemoryEstimate, Work,
+    connectivity, start,
+};
 
 /// What a bulk build was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,16 +57,33 @@ pub fn bulk_build<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        let memory = MemoryEstimate::of_build::<T>(graph.slots(), graph.dimension(), metric, &params);
-        let sketched = memory.sketched_rows::<T>(graph.dimension()).min(order.len());
-        graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
-        Ok(link_growing(executor, &mut Exclusive(graph), order, &params, progress)?)
+        link_on_host(executor, graph, order, None, progress)
     };
     bulk_build_by(executor, link, rows, keys, metric, params, progress)
 }
 
+/// Links `order` as [`bulk_build`] does, for [`bulk_build_by`]: with checkpoints, from the last one on.
+///
+/// # Errors
+/// [`InsertError`]: a checkpoint that cannot be written or taken up, a cancel. The graph is of no use then.
+pub fn link_on_host<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>(
+    executor: &E,
+    graph: &mut Graph<T>,
+    order: &[VectorId],
+    checkpoints: Option<Checkpoints<'_>>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Work, InsertError> {
+    let params = *graph.params();
+    let growth = executor.install(|| Growth::resume(graph, order, checkpoints))?;
+    let memory = MemoryEstimate::of_build::<T>(graph.slots(), graph.dimension(), graph.metric(), &params);
+    let sketched = memory.sketched_rows::<T>(graph.dimension()).min(order.len());
+    graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
+    let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
+    link_growing(executor, &mut Exclusive(graph), growth, &params, keep, progress)
+}
+
 /// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all
-/// others in the order they are linked in, for [`link_growing`] on a linker of its own. The executor does the rest.
+/// others in the order they are linked in, for [`link_on_host`], or [`link_growing`] on a linker of its own. The executor does the rest.
 ///
 /// # Errors
 /// Those of [`bulk_build`], and of `link`.
@@ -99,19 +119,34 @@ pub fn bulk_build_by<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T
     Ok((graph, report))
 }
 
-/// Links `order` into a graph with one linked vertex, by the batches of a bulk build: each as large as the parameters
-/// allow after those before it.
+/// Writes a checkpoint of the links of a graph on the host.
+pub type WriteFn<'a, T> = dyn FnMut(&Graph<T>) -> Result<(), CheckpointError> + 'a;
+
+/// Links what is left of `growth` into a graph, by the batches of a bulk build: each as large as the parameters allow
+/// after those before it. When a checkpoint is due, `keep` has the links brought to the host, and written.
 ///
 /// # Errors
-/// [`LinkError`]; the graph is of no use then.
-pub fn link_growing<T: Element, L: Linker<T>>(
+/// [`InsertError`]: of the linker, of `keep`, a cancel. The graph is of no use then, but for the last checkpoint, which
+/// on a cancel is of all that was linked.
+pub fn link_growing<T: Element, L: Linker<T>, C: GraphCell<L::Graph>>(
     linker: &L,
-    cell: &mut impl GraphCell<L::Graph>,
-    order: &[VectorId],
+    cell: &mut C,
+    mut growth: Growth<'_>,
     params: &BuildParams,
+    mut keep: impl FnMut(&L::Graph, &mut WriteFn<'_, T>) -> Result<(), InsertError>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Work, LinkError<L::Error>> {
-    let size = |linked| batch_after(1 + linked, params);
-    let (_, work) = link_all(linker, cell, order, |_, found| Ok(found), size, progress)?;
-    Ok(work)
+) -> Result<Work, InsertError> {
+    let (rest, begun) = (growth.rest(), growth.after(0, Work::default()).vertices);
+    let size = |linked| batch_after(1 + begun + linked, params);
+    let between = |cell: &C, done, work| {
+        let linked = growth.after(done, work);
+        let told =
+            Progress { stage: Stage::Linking, done: linked.vertices, total: growth.total() }.report(progress);
+        if growth.is_due(linked, told.is_err()) {
+            cell.read(|graph| keep(graph, &mut |host| growth.write(host, linked)))?;
+        }
+        Ok::<(), InsertError>(told?)
+    };
+    let (_, work) = link_all(linker, cell, rest, |_, found| Ok(found), size, between)?;
+    Ok(growth.after(0, work).work)
 }

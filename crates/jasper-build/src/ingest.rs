@@ -5,6 +5,7 @@ use std::error::Error;
 use std::hash::Hasher;
 use std::io;
 
+use crate::CheckpointError;
 use crate::insert::Existing;
 use crate::pipeline::LinkError;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
@@ -38,6 +39,9 @@ pub enum InsertError {
     /// The progress closure broke off.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+    /// A checkpoint of a bulk build cannot be written, or not be taken up.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// The device failed.
     #[error("the device could not link the vectors")]
     Device(#[source] Box<dyn Error + Send + Sync>),

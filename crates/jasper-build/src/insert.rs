@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{Element, Key, ProgressFn, RowSource, VectorId};
+use jasper_core::{Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
@@ -109,7 +109,10 @@ fn link_rows<T: Element, E: Executor<T>>(
     let before = cell.read(vertices_of) - order.len();
     let widen = |graph: &E::Graph, found| executor.join_batch(graph, found);
     let size = |linked: usize| (before + linked).min(BATCH);
-    let (identical, work) = link_all(executor, &mut LinksOf::new(cell), order, widen, size, progress)?;
+    let tell = |_: &LinksOf<'_, _, _>, done, _| -> Result<(), InsertError> {
+        Ok(Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?)
+    };
+    let (identical, work) = link_all(executor, &mut LinksOf::new(cell), order, widen, size, tell)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
     change(cell, |host| {

@@ -24,6 +24,7 @@
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
+//! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
 //! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
 //! | [`memory`](MemoryEstimate) | what a build takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod bulk;
+mod checkpoint;
 mod compact;
 pub mod connectivity;
 mod consolidate;
@@ -49,7 +51,8 @@ mod request;
 mod start;
 mod work;
 
-pub use bulk::{BuildReport, bulk_build, bulk_build_by, largest_batch, link_growing};
+pub use bulk::{BuildReport, WriteFn, bulk_build, bulk_build_by, largest_batch, link_growing, link_on_host};
+pub use checkpoint::{CheckpointError, Checkpoints, Growth};
 pub use compact::{CompactReport, compact};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};

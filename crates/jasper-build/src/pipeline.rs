@@ -2,7 +2,7 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{Cancelled, Element, VectorId};
 
 use crate::{Linker, Links, Work};
 
@@ -87,26 +87,29 @@ pub type Identical = Vec<(VectorId, VectorId)>;
 /// Links `order` batch by batch, each as large as `size` says of the number of vertices linked before it. Gives
 /// the vertices that were not linked, and what it cost.
 ///
+/// `between` is told before each batch, and behind the last, how many vertices are linked and at what cost; it tells
+/// others, and ends the work by an error.
+///
 /// # Errors
-/// [`LinkError::Cancelled`] between batches; what was published stays, and the caller rolls it back.
-pub fn link_all<T: Element, L: Linker<T>>(
+/// Those of `between`; what was published stays, and the caller rolls it back.
+pub fn link_all<T: Element, L: Linker<T>, C: GraphCell<L::Graph>, E: From<LinkError<L::Error>>>(
     linker: &L,
-    cell: &mut impl GraphCell<L::Graph>,
+    cell: &mut C,
     order: &[VectorId],
     widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
     size: impl Fn(usize) -> usize,
-    progress: &mut ProgressFn<'_>,
-) -> Result<(Identical, Work), LinkError<L::Error>> {
+    mut between: impl FnMut(&C, usize, Work) -> Result<(), E>,
+) -> Result<(Identical, Work), E> {
     let (mut identical, mut work) = (Identical::new(), Work::default());
     let mut done = 0;
     while done < order.len() {
-        Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+        between(cell, done, work)?;
         let batch = &order[done..][..size(done).clamp(1, order.len() - done)];
         let (links, batch_work) = link_batch(linker, cell, batch, &widen).map_err(LinkError::Linker)?;
         identical.extend_from_slice(links.identical());
         work += batch_work;
         done += batch.len();
     }
-    Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+    between(cell, done, work)?;
     Ok((identical, work))
 }

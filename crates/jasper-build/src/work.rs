@@ -20,3 +20,15 @@ impl AddAssign for Work {
         self.prune_distances += other.prune_distances;
     }
 }
+
+impl From<Work> for [u64; 3] {
+    fn from(work: Work) -> Self {
+        [work.hops, work.distances, work.prune_distances]
+    }
+}
+
+impl From<[u64; 3]> for Work {
+    fn from([hops, distances, prune_distances]: [u64; 3]) -> Self {
+        Self { hops, distances, prune_distances }
+    }
+}

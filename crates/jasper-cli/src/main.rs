@@ -13,6 +13,7 @@
 //! | `profile` | what each query took, in a table |
 //! | `plot` | recall, speed and the roofline, drawn |
 //! | `screen`, `human` | what goes to the terminal, as text or as JSON |
+//! | `interrupt` | Ctrl-C, where a command ends its work in good order |
 //! | `machine` | what the operating system knows of this process |
 //! | `failure` | how errors are told, and which exit code they get |
 
@@ -26,6 +27,7 @@ mod failure;
 mod files;
 mod format;
 mod human;
+mod interrupt;
 mod machine;
 mod place;
 mod plot;

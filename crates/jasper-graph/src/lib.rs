@@ -52,8 +52,8 @@ mod tuned;
 
 pub use changes::Changes;
 pub use file::{
-    FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError, SaveStats, Section,
-    SectionReport, check_file,
+    Checkpoint, CheckpointFile, FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError,
+    SaveStats, Section, SectionReport, check_file,
 };
 pub use graph::Graph;
 pub use keys::KeyError;

@@ -1,18 +1,17 @@
 //! How an index is made.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-#[cfg(feature = "cuda")]
-use jasper_build::bulk_build_by;
-use jasper_build::{BuildReport, CpuExecutor, InsertError, PoolError, bulk_build};
-#[cfg(feature = "cuda")]
-use jasper_core::VectorId;
+use jasper_build::{BuildReport, Checkpoints, CpuExecutor, InsertError, PoolError, bulk_build_by};
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
-    silent,
+    VectorId, silent,
 };
 use jasper_graph::Graph;
 
+use crate::place::Place;
 use crate::{Device, DeviceError, Index, MemoryEstimate};
 
 /// An index could not be built.
@@ -57,11 +56,13 @@ pub struct IndexBuilder<'a> {
     threads: usize,
     device: Device,
     keys: Option<&'a [Key]>,
+    checkpoints: Option<Checkpoints<'a>>,
 }
 
 impl<'a> IndexBuilder<'a> {
     pub(crate) fn new(metric: Metric) -> Self {
-        Self { metric, params: BuildParams::builder(), threads: 0, device: Device::Auto, keys: None }
+        let params = BuildParams::builder();
+        Self { metric, params, threads: 0, device: Device::Auto, keys: None, checkpoints: None }
     }
 
     /// Most out-edges of a vertex, R; 64 if not set. More costs memory (4 bytes an edge) and build time, and gives
@@ -110,6 +111,34 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
+    /// Writes down how far the build is, in a file at `path`, `every` so often and when it is cancelled; the same build
+    /// then goes on from there, after a kill as well. Where sums do not round the index is that of a build without a
+    /// stop, byte for byte, on any device; for floats on the same device.
+    ///
+    /// The file takes up to 4 bytes for each of `max_degree` edges a vertex. It stays until it is removed, which is best
+    /// done when the index is saved: [`Checkpoints::remove`].
+    ///
+    /// ```
+    /// # use std::{ops::ControlFlow, time::Duration};
+    /// # use jasper::{Index, MatrixView, Metric, Stage, synthetic::Clusters};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("vectors.checkpoint");
+    /// # let rows: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let rows = MatrixView::new(&rows, 16)?;
+    /// let builder = Index::builder(Metric::L2).checkpoint(&path, Duration::from_secs(300));
+    /// let stopped = builder.build_with(&rows, &mut |progress| match progress.stage {
+    ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
+    ///     _ => ControlFlow::Continue(()),
+    /// });
+    /// assert!(stopped.is_err() && path.exists());
+    /// let index = builder.build(&rows)?; // The second half.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checkpoint(mut self, path: &'a Path, every: Duration) -> Self {
+        self.checkpoints = Some(Checkpoints::new(path, every));
+        self
+    }
+
     /// Builds an index over `rows`: a [`jasper_core::MatrixView`], or a [`jasper_data::VectorFile`] that is read as it
     /// is stored. Rows that are identical share a vertex.
     ///
@@ -129,45 +158,17 @@ impl<'a> IndexBuilder<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let params = self.params.build()?;
+        let place = Place::open(self.device)?;
         let executor = CpuExecutor::new(self.threads)?;
-        let (graph, report) = match self.device {
-            Device::Auto | Device::Cpu => {
-                bulk_build(&executor, rows, self.keys, self.metric, params, progress)?
-            }
-            Device::Cuda(ordinal) => self.build_on_cuda(ordinal, &executor, params, rows, progress)?,
-        };
-        Ok((Index { graph, executor: Arc::new(executor) }, report))
-    }
-
-    /// Builds on a CUDA device.
-    #[cfg(feature = "cuda")]
-    fn build_on_cuda<T: Element>(
-        self,
-        ordinal: usize,
-        executor: &CpuExecutor,
-        params: BuildParams,
-        rows: &dyn RowSource<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Graph<T>, BuildReport), BuildError> {
-        let context =
-            jasper_cuda::Context::open(ordinal).map_err(|error| DeviceError::Cuda { ordinal, error })?;
+        if let Some(checkpoints) = self.checkpoints {
+            let checked = checkpoints.check::<T>(self.metric, rows.dimension(), &params);
+            checked.map_err(InsertError::from)?;
+        }
         let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-            jasper_cuda::link_on_device(&context, executor.pool(), graph, order, progress)
+            place.link(&executor, graph, order, self.checkpoints, progress)
         };
-        Ok(bulk_build_by(executor, link, rows, self.keys, self.metric, params, progress)?)
-    }
-
-    /// Refuses to: there is no CUDA.
-    #[cfg(not(feature = "cuda"))]
-    fn build_on_cuda<T: Element>(
-        self,
-        ordinal: usize,
-        _: &CpuExecutor,
-        _: BuildParams,
-        _: &dyn RowSource<T>,
-        _: &mut ProgressFn<'_>,
-    ) -> Result<(Graph<T>, BuildReport), BuildError> {
-        Err(DeviceError::NotBuilt(ordinal).into())
+        let (graph, report) = bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
+        Ok((Index { graph, executor: Arc::new(executor) }, report))
     }
 
     /// An index without vectors, for those that come with [`Index::insert`].

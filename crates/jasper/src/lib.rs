@@ -84,6 +84,7 @@ mod check;
 mod device;
 mod index;
 mod on_device;
+mod place;
 mod processor;
 mod profile;
 mod seat;
@@ -104,8 +105,9 @@ pub use stats::IndexStats;
 pub use update::DeleteError;
 
 pub use jasper_build::{
-    BuildReport, CompactReport, ConsolidateError, ConsolidateReport, ExactError, Filter, Hit, InsertError,
-    InsertReport, MemoryEstimate, SearchError, SearchParams, SearchReport, Work,
+    BuildReport, CheckpointError, Checkpoints, CompactReport, ConsolidateError, ConsolidateReport,
+    ExactError, Filter, Hit, InsertError, InsertReport, MemoryEstimate, SearchError, SearchParams,
+    SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

@@ -1,15 +1,17 @@
 //! `jasper build`: an index from a vector file.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::time::Instant;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use jasper::{Device, Element, Index, Key, Metric};
+use anyhow::{Context, Result, ensure};
+use jasper::{Checkpoints, Device, Element, Index, Key, Metric, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
 use crate::element::with_element;
+use crate::interrupt::Interrupt;
 use crate::screen::Screen;
 use crate::{human, machine};
 
@@ -50,6 +52,10 @@ pub struct Args {
     /// The index file to write
     #[arg(long, value_name = "INDEX")]
     output: PathBuf,
+    /// Write down how far the build is, in INDEX.checkpoint, every so many seconds (300) and on Ctrl-C; the same command
+    /// then goes on from there, after a kill as well
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "300")]
+    checkpoint: Option<u64>,
 }
 
 /// What was built.
@@ -67,6 +73,8 @@ struct Report {
     /// Where it was built: cpu or cuda:N.
     device: String,
     mean_degree: f64,
+    /// Vertices that were linked already, as the checkpoint says.
+    resumed: usize,
     /// Rows that share the vertex of an identical one.
     identical: usize,
     /// Vertices that were linked again because no path led to them.
@@ -114,12 +122,36 @@ impl Args {
             "{}: its folder does not exist; make it first",
             self.output.display()
         );
+        let checkpoint = checkpoint_of(&self.output);
+        let mut interrupt = None;
+        if let Some(every) = self.checkpoint {
+            builder = builder.checkpoint(&checkpoint, Duration::from_secs(every));
+            interrupt = Some(Interrupt::watch()?);
+        }
+        let is_interrupted = || interrupt.as_ref().is_some_and(Interrupt::is_asked);
+        let stopped = |error: anyhow::Error| match is_interrupted() && checkpoint.is_file() {
+            true => error.context(format!("the same command goes on from {}", checkpoint.display())),
+            false => error,
+        };
+        let mut show = screen.progress();
+        let mut resumed = None;
+        let mut progress = |progress: Progress| {
+            if progress.stage == Stage::Linking {
+                resumed.get_or_insert(progress.done);
+            }
+            if is_interrupted() { ControlFlow::Break(()) } else { show(progress) }
+        };
         let begun = Instant::now();
-        let (index, report) = builder.build_with::<T>(rows, &mut screen.progress())?;
+        let built = builder.build_with::<T>(rows, &mut progress);
+        let (index, report) = built.map_err(|error| stopped(error.into()))?;
         let seconds = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let saved = index.save_with(&self.output, &mut screen.progress())?;
+        let saved = index.save_with(&self.output, &mut progress).map_err(|error| stopped(error.into()))?;
         let save_seconds = begun.elapsed().as_secs_f64();
+        if self.checkpoint.is_some() {
+            let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
+            removed.with_context(|| format!("{}: is of no more use, and stays", checkpoint.display()))?;
+        }
         Ok(Report {
             points: report.keys,
             dimension: index.dimension(),
@@ -136,6 +168,7 @@ impl Args {
             }
             .to_string(),
             mean_degree: index.stats().mean_degree,
+            resumed: resumed.unwrap_or(0),
             identical: report.identical,
             repaired: report.repaired,
             hops: report.work.hops,
@@ -152,6 +185,13 @@ impl Args {
     }
 }
 
+/// Where the checkpoint of an index lies.
+fn checkpoint_of(output: &Path) -> PathBuf {
+    let mut path = output.to_owned().into_os_string();
+    path.push(".checkpoint");
+    path.into()
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dimension, element, metric, mean_degree, identical, .. } = self;
@@ -163,6 +203,9 @@ impl fmt::Display for Report {
             f,
             "built    {points} vectors of {dimension} {element}, {metric}, in {seconds} on {place}: {rate} a second"
         )?;
+        if self.resumed > 0 {
+            writeln!(f, "resumed  at {} vertices, where the checkpoint was", human::count(self.resumed))?;
+        }
         writeln!(
             f,
             "graph    {mean_degree:.1} edges a vertex, {} of the rows identical to others",

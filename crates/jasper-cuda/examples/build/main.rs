@@ -14,7 +14,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jasper_build::{
-    BuildReport, CpuExecutor, Exclusive, InsertError, Linker, Work, bulk_build_by, link_growing,
+    BuildReport, CpuExecutor, Exclusive, Growth, InsertError, Linker, Work, WriteFn, bulk_build_by,
+    link_growing,
 };
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
 use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Stream, link_on_device};
@@ -50,7 +51,7 @@ fn measure<T: Element>(context: &Context, set: &str, rows: &VectorFile, metric: 
     let begun = Instant::now();
     let (graph, report) = build::<T>(&cpu, rows, metric, |graph, order, progress| {
         before = begun.elapsed().as_secs_f64();
-        let work = link_on_device(context, cpu.pool(), graph, order, progress)?;
+        let work = link_on_device(context, cpu.pool(), graph, order, None, progress)?;
         linking = begun.elapsed().as_secs_f64() - before;
         Ok(work)
     })?;
@@ -100,7 +101,9 @@ fn link_timed<T: Element>(
     let mut copy = cpu.pool().install(|| DeviceGraph::upload(&stream, graph)).map_err(InsertError::device)?;
     stream.synchronize().map_err(InsertError::device)?;
     let uploading = begun.elapsed().as_secs_f64();
-    let work = link_growing(&linker, &mut Exclusive(&mut copy), order, graph.params(), progress)?;
+    let growth = Growth::new(order);
+    let keep = |_: &GraphOf<T>, _: &mut WriteFn<'_, T>| Ok(());
+    let work = link_growing(&linker, &mut Exclusive(&mut copy), growth, graph.params(), keep, progress)?;
     let begun = Instant::now();
     copy.read_links(&stream, cpu.pool(), graph).map_err(InsertError::device)?;
     let reading = begun.elapsed().as_secs_f64();

@@ -104,7 +104,7 @@ impl Set {
             None => bulk_build(&executor, base, None, metric, params, &mut progress)?,
             Some(device) => {
                 let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-                    link_on_device(device, executor.pool(), graph, order, progress)
+                    link_on_device(device, executor.pool(), graph, order, None, progress)
                 };
                 bulk_build_by(&executor, link, base, None, metric, params, &mut progress)?
             }

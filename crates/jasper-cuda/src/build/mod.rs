@@ -12,7 +12,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use jasper_build::{Exclusive, InsertError, Work, link_growing};
+use jasper_build::{Checkpoints, Exclusive, Growth, InsertError, Work, WriteFn, link_growing};
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -28,30 +28,33 @@ pub use plan::plan_build;
 /// [`jasper_build::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
 /// CPU executor links, byte for byte.
 ///
-/// Vectors are copied to the device once, by the threads of `pool`, and links back once; in between, only counters come to
-/// the host.
+/// Vectors are copied to the device once, by the threads of `pool`, and links back once, and for each checkpoint; in
+/// between, only counters come to the host.
 ///
 /// # Errors
 /// [`Error::BuildParam`] and, when it or a row does not fit, [`Error::Plan`] or [`Error::Rows`] with the numbers, before
-/// anything is linked; what the
-/// device says; a cancel. The graph is as it was.
+/// anything is linked; what the device says; a checkpoint that cannot be written or taken up; a cancel. Without
+/// checkpoints the graph is as it was.
 pub fn link_on_device<T: Element>(
     context: &Context,
     pool: &ThreadPool,
     graph: &mut Graph<T>,
     order: &[VectorId],
+    checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
-    let begin = || {
-        plan_build(graph, order.len())?.check(context.free_memory()?)?;
+    let fits = || Ok::<_, Error>(plan_build(graph, order.len())?.check(context.free_memory()?)?);
+    fits().map_err(InsertError::device)?;
+    let growth = pool.install(|| Growth::resume(graph, order, checkpoints))?;
+    let copied = || {
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph)?;
         check_shared(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
         Ok::<_, Error>((stream, copy))
     };
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
-    let (stream, copy) = pool.install(begin).map_err(InsertError::device)?;
-    link(&DeviceLinker::new(stream, graph), copy, pool, graph, order, progress)
+    let (stream, copy) = pool.install(copied).map_err(InsertError::device)?;
+    link(&DeviceLinker::new(stream, graph), copy, pool, graph, growth, progress)
 }
 
 /// Links into a copy of the graph, in any stream, and copies the links back.
@@ -60,10 +63,15 @@ fn link<T: Element, S: gpu_kernels::Stream>(
     mut copy: DeviceGraph<T, S>,
     pool: &ThreadPool,
     graph: &mut Graph<T>,
-    order: &[VectorId],
+    growth: Growth<'_>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
-    let work = link_growing(linker, &mut Exclusive(&mut copy), order, graph.params(), progress)?;
+    let params = *graph.params();
+    let keep = |copy: &DeviceGraph<T, S>, write: &mut WriteFn<'_, T>| {
+        copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
+        Ok(write(graph)?)
+    };
+    let work = link_growing(linker, &mut Exclusive(&mut copy), growth, &params, keep, progress)?;
     copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
     Ok(work)
 }

@@ -1,10 +1,11 @@
 //! Whole builds through the emulator, against the CPU executor.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use jasper_build::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
+use jasper_build::{BuildReport, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by};
 use jasper_core::synthetic::rng;
 use jasper_core::{
     BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, silent,
@@ -32,13 +33,25 @@ fn params() -> BuildParams {
 
 /// The graph that an emulated device links.
 fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, BuildReport) {
+    built_with(rows, metric, seed, None, &mut silent).unwrap()
+}
+
+/// [`built`] with checkpoints, and a progress closure that may cancel.
+fn built_with<T: Element>(
+    rows: &MatrixView<'_, T>,
+    metric: Metric,
+    seed: u64,
+    checkpoints: Option<Checkpoints<'_>>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<(Graph<T>, BuildReport), InsertError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
+        let growth = Growth::resume(graph, order, checkpoints)?;
         let copy = DeviceGraph::upload(&stream, graph).unwrap();
-        link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, order, progress)
+        link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, growth, progress)
     };
-    bulk_build_by(&cpu, link, rows, None, metric, params(), &mut silent).unwrap()
+    bulk_build_by(&cpu, link, rows, None, metric, params(), progress)
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
@@ -105,9 +118,33 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let error = link(&linker, copy, cpu.pool(), &mut graph, &order, &mut cancel).unwrap_err();
+    let growth = Growth::new(&order);
+    let error = link(&linker, copy, cpu.pool(), &mut graph, growth, &mut cancel).unwrap_err();
     assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
+}
+
+#[test]
+fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
+    let rows = whole::<u8>(120, 9);
+    let rows = MatrixView::new(&rows, DIMENSION).unwrap();
+    let (expected, whole) = built(&rows, Metric::L2, 9);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let checkpoints = Checkpoints::new(&path, Duration::MAX);
+    for stop in [10, 50, 100] {
+        let mut stops = |progress: Progress| match progress {
+            Progress { stage: Stage::Linking, done, .. } if done >= stop => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        let error = built_with(&rows, Metric::L2, stop as u64, Some(checkpoints), &mut stops).unwrap_err();
+        assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
+    }
+    let (found, report) = built_with(&rows, Metric::L2, 10, Some(checkpoints), &mut silent).unwrap();
+    for slot in expected.vertices() {
+        assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}", slot.get());
+    }
+    assert_eq!(report.work.hops, whole.work.hops);
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub enum FileFault {
     /// It begins with other bytes than an index.
     #[error("is not a Jasper index: an index begins with `JASPER`; make one with `jasper build`")]
     NotAnIndex,
+    /// It is what a bulk build wrote on its way.
+    #[error("is the checkpoint of a build, not an index; the command that began the build finishes it")]
+    Checkpoint,
     /// It was written by another release.
     #[error(
         "is an index of format version {0}; this release reads version {FORMAT_VERSION}, so open it with a newer one"

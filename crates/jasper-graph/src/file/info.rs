@@ -106,14 +106,10 @@ impl IndexInfo {
 
     /// Reads the section, and checks the whole table against it.
     pub(super) fn of(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
-        let entry = table.get(Section::Params)?;
-        if entry.length != size_of::<Record>() as u64 {
-            let problem = format!("it has {} bytes in place of {}", entry.length, size_of::<Record>());
-            return Err(FileFault::invalid(Section::Params, problem));
+        if table.find(Section::Checkpoint).is_some() {
+            return Err(FileFault::Checkpoint);
         }
-        let bytes = super::small::read(source, entry)?;
-        let record: Record = bytemuck::pod_read_unaligned(&bytes);
-        let mut info = record.validate().map_err(|problem| FileFault::invalid(Section::Params, problem))?;
+        let mut info = Self::of_params(table, source)?;
         info.check_lengths(table)?;
         let records =
             |section| table.find(section).map_or(0, |entry| entry.length as usize / size_of::<KeyAt>());
@@ -122,6 +118,19 @@ impl IndexInfo {
         info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
         info.file_bytes = table.file_bytes();
         info.tuned = tuned::read(source, table)?;
+        Ok(info)
+    }
+
+    /// Reads the section alone.
+    pub(super) fn of_params(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
+        let entry = table.get(Section::Params)?;
+        if entry.length != size_of::<Record>() as u64 {
+            let problem = format!("it has {} bytes in place of {}", entry.length, size_of::<Record>());
+            return Err(FileFault::invalid(Section::Params, problem));
+        }
+        let bytes = super::small::read(source, entry)?;
+        let record: Record = bytemuck::pod_read_unaligned(&bytes);
+        let mut info = record.validate().map_err(|problem| FileFault::invalid(Section::Params, problem))?;
         info.state = entry.checksum;
         Ok(info)
     }
@@ -183,7 +192,9 @@ impl IndexInfo {
             Section::Tombstones | Section::FreeSlots => (item::U32, slots.div_ceil(32) * 4, true),
             Section::StartPoints => (item::U32, 4, false),
             Section::TunedSearches => (item::RECORD, size_of::<tuned::Record>() as u64, false),
-            Section::SquaredNorms | Section::Unknown(_) => return None,
+            Section::SquaredNorms | Section::Checkpoint | Section::Links | Section::Unknown(_) => {
+                return None;
+            }
         })
     }
 }

@@ -27,6 +27,7 @@
 //! | `table` | the first page: magic, version, and where each section lies |
 //! | `info` | the section `params`, and what the others must look like for it |
 //! | `save`, `replace` | the writer, and how a file takes the place of another all at once |
+//! | `checkpoint` | the links of a graph that is still being built |
 //! | `open`, `small`, `tuned` | the two ways to open a file, and the sections that both read |
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
 //! | `check` | every checksum, without opening |
@@ -34,6 +35,7 @@
 //! | `forge` | right checksums over wrong bytes, for tests |
 
 mod check;
+mod checkpoint;
 mod error;
 mod forge;
 mod info;
@@ -51,6 +53,7 @@ mod tuned;
 
 pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};
+pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use error::{FileFault, OpenError, SaveError};
 pub(crate) use forge::seal;
 pub use info::IndexInfo;

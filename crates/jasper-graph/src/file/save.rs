@@ -56,9 +56,7 @@ pub(super) fn write<T: Element>(
 ) -> Result<SaveStats, WriteFault> {
     let bytes = (graph.vector_bytes() + graph.graph_bytes() + graph.slots() * size_of::<u64>()) as u64;
     let meter = Meter::new(Stage::Saving, graph.slots(), bytes);
-    // The table is known last: until then its page is empty, and what is there is not an index.
-    out.write_all(&[0; SECTION_ALIGN as usize])?;
-    let mut file = FileWriter { out, end: SECTION_ALIGN, entries: Vec::new(), meter, progress };
+    let mut file = FileWriter::begin(out, meter, progress)?;
     let slots = || (0..graph.slots()).map(VectorId::from_index);
 
     file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(graph)))?;
@@ -111,12 +109,7 @@ pub(super) fn write<T: Element>(
         let records: Vec<tuned::Record> = graph.tuned.iter().map(tuned::Record::from).collect();
         file.section(Section::TunedSearches, item::RECORD, |section| section.put(&records))?;
     }
-
-    let table = Table::new(file.entries);
-    out.seek(SeekFrom::Start(0))?;
-    out.write_all(&table.page())?;
-    out.flush()?;
-    Ok(SaveStats { bytes: table.file_bytes() })
+    file.finish()
 }
 
 /// The bytes of the file, for tests and fuzzers.
@@ -141,7 +134,7 @@ fn words(set: &BitSet, slots: usize) -> Vec<u32> {
 }
 
 /// Writes sections one behind the other.
-struct FileWriter<'a, 'p, W> {
+pub(super) struct FileWriter<'a, 'p, W> {
     out: &'a mut W,
     end: u64,
     entries: Vec<Entry>,
@@ -150,7 +143,7 @@ struct FileWriter<'a, 'p, W> {
 }
 
 /// Writes the items of one section.
-struct SectionWriter<'a, 'p, W> {
+pub(super) struct SectionWriter<'a, 'p, W> {
     out: &'a mut W,
     buffer: Vec<u8>,
     length: u64,
@@ -162,8 +155,27 @@ struct SectionWriter<'a, 'p, W> {
 /// Bytes written at once.
 const BLOCK: usize = 1 << 20;
 
-impl<W: Write> FileWriter<'_, '_, W> {
-    fn section(
+impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
+    /// Begins a file. Its table is known last: until then that page is empty, and what is there is not an index.
+    pub(super) fn begin(
+        out: &'a mut W,
+        meter: Meter,
+        progress: &'a mut ProgressFn<'p>,
+    ) -> Result<Self, WriteFault> {
+        out.write_all(&[0; SECTION_ALIGN as usize])?;
+        Ok(Self { out, end: SECTION_ALIGN, entries: Vec::new(), meter, progress })
+    }
+
+    /// Writes the table.
+    pub(super) fn finish(self) -> Result<SaveStats, WriteFault> {
+        let table = Table::new(self.entries);
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&table.page())?;
+        self.out.flush()?;
+        Ok(SaveStats { bytes: table.file_bytes() })
+    }
+
+    pub(super) fn section(
         &mut self,
         section: Section,
         item: u32,
@@ -189,7 +201,7 @@ impl<W: Write> FileWriter<'_, '_, W> {
 }
 
 impl<W: Write> SectionWriter<'_, '_, W> {
-    fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), WriteFault> {
+    pub(super) fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), WriteFault> {
         for bytes in bytemuck::cast_slice::<I, u8>(items).chunks(BLOCK) {
             if self.buffer.len() + bytes.len() > BLOCK {
                 self.flush()?;

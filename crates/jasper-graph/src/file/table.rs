@@ -46,12 +46,20 @@ pub enum Section {
     StartPoints,
     /// Searches that were measured to reach a recall; may be missing, and may be skipped.
     TunedSearches,
+    /// How far a bulk build had come: of a checkpoint, and never of an index.
+    Checkpoint,
+    /// The out-edges of all slots, one behind the other: of a checkpoint.
+    Links,
     /// A kind that this release does not know.
     Unknown(u32),
 }
 
+/// Codes of the kinds that only checkpoints have, far from those of an index, which grow in number.
+const CHECKPOINT: [(Section, u32); 2] = [(Section::Checkpoint, 1 << 16), (Section::Links, (1 << 16) + 1)];
+
 impl Section {
-    /// The kinds this release knows, in the order of their codes, from 1, which is also their order in the file.
+    /// The kinds of an index that this release knows, in the order of their codes, from 1, which is also their order in
+    /// the file.
     pub const ALL: [Self; 12] = [
         Self::Params,
         Self::Vectors,
@@ -68,6 +76,9 @@ impl Section {
     ];
 
     fn code(self) -> u32 {
+        if let Some(&(_, code)) = CHECKPOINT.iter().find(|&&(kind, _)| kind == self) {
+            return code;
+        }
         match self {
             Self::Unknown(code) => code,
             known => 1 + Self::ALL.iter().position(|&kind| kind == known).unwrap_or(Self::ALL.len()) as u32,
@@ -75,8 +86,9 @@ impl Section {
     }
 
     fn from_code(code: u32) -> Self {
-        let index = (code as usize).wrapping_sub(1);
-        Self::ALL.get(index).copied().unwrap_or(Self::Unknown(code))
+        let of_checkpoint = CHECKPOINT.iter().find(|&&(_, other)| other == code).map(|&(kind, _)| kind);
+        let of_index = Self::ALL.get((code as usize).wrapping_sub(1)).copied();
+        of_checkpoint.or(of_index).unwrap_or(Self::Unknown(code))
     }
 }
 
@@ -95,6 +107,8 @@ impl fmt::Display for Section {
             Self::FreeSlots => "free slots",
             Self::StartPoints => "start points",
             Self::TunedSearches => "tuned searches",
+            Self::Checkpoint => "checkpoint",
+            Self::Links => "links",
             Self::Unknown(code) => return write!(f, "of kind {code}"),
         })
     }

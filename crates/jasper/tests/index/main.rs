@@ -5,6 +5,7 @@
 //! | [`memory`] | a build takes what was estimated |
 //! | [`model`] | any order of changes leaves an index that answers like a map of keys to vectors |
 //! | [`degenerate`] | odd sets and bad input get right answers or typed errors |
+//! | [`checkpoint`] | a build that was stopped goes on to the same index |
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
 //! | [`atomic`] | a call that fails or is stopped has done nothing |
 //! | [`filter`] | only what matches, all of it where little does |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
+mod checkpoint;
 mod common;
 mod degenerate;
 mod filter;

@@ -1,0 +1,82 @@
+//! Builds that are killed, interrupted and resumed by the same command.
+#![cfg(unix)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use common::Sandbox;
+
+const BUILD: [&str; 9] =
+    ["build", "--base", "base.u8bin", "--metric", "l2", "--threads", "2", "--output", "vectors.jasper"];
+const ROWS: usize = 6000;
+
+/// The build, with a checkpoint after every batch.
+fn start(sandbox: &Sandbox) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_jasper"))
+        .current_dir(sandbox.folder())
+        .args(BUILD)
+        .arg("--checkpoint=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// When the file was written, if it is there.
+fn written(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+/// Starts the build, sends it a signal when it has written some more checkpoints, and waits for its end.
+fn end_by(sandbox: &Sandbox, signal: &str) -> Output {
+    let checkpoint = sandbox.path("vectors.jasper.checkpoint");
+    let mut last = written(&checkpoint);
+    let child = start(sandbox);
+    let begun = Instant::now();
+    for _ in 0..5 {
+        while written(&checkpoint) == last {
+            assert!(begun.elapsed() < Duration::from_secs(60), "there is no checkpoint");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        last = written(&checkpoint);
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_build_goes_on_after_kills_and_interrupts_to_the_same_file() {
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<u8>("base.u8bin", ROWS, 0);
+    sandbox.ok(&BUILD);
+    fs::rename(sandbox.path("vectors.jasper"), sandbox.path("whole.jasper")).unwrap();
+    for signal in ["-KILL", "-KILL", "-INT", "-TERM"] {
+        let output = end_by(&sandbox, signal);
+        assert!(!sandbox.path("vectors.jasper").exists(), "it was stopped before it was done");
+        if signal == "-KILL" {
+            assert_eq!(output.status.signal(), Some(9));
+            continue;
+        }
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let way_on =
+            "error: the same command goes on from vectors.jasper.checkpoint: cancelled while linking (";
+        assert!(told.starts_with(way_on), "{told}");
+    }
+    let other = ["--base", "base.u8bin", "--metric", "cosine", "--output", "vectors.jasper", "--checkpoint"];
+    let told = sandbox.fails(1, &[&["build"], &other[..]].concat());
+    assert!(told.contains("whose metric is l2, where cosine is asked for"), "{told}");
+
+    let report = sandbox.one(&[&BUILD[..], &["--checkpoint"]].concat());
+    let resumed = report["resumed"].as_u64().unwrap();
+    assert!(resumed > 0 && resumed < ROWS as u64, "{report}");
+    assert!(sandbox.read("vectors.jasper") == sandbox.read("whole.jasper"), "the same index");
+    let names: Vec<_> = sandbox.content().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, ["base.u8bin", "vectors.jasper", "whole.jasper"].map(|name| sandbox.path(name)));
+}

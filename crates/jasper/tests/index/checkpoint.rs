@@ -1,0 +1,179 @@
+//! A build that was stopped goes on, to the very index that it would have been; or says why it cannot.
+
+use std::error::Error;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use jasper::{BuildError, Element, Index, IndexBuilder, Metric, Progress, Stage, synthetic::Clusters};
+
+use crate::common::{bytes_of, for_each_element, view};
+
+const DIMENSION: usize = 9;
+const ROWS: usize = 900;
+
+fn rows<T: Element>(seed: u64) -> Vec<T> {
+    let mut rows: Vec<T> = Clusters::new(DIMENSION, seed).rows(ROWS, 0);
+    rows.copy_within(0..40 * DIMENSION, 500 * DIMENSION);
+    rows
+}
+
+fn builder(metric: Metric) -> IndexBuilder<'static> {
+    Index::builder(metric).max_degree(10).build_beam_width(20).seed(3).threads(2)
+}
+
+/// Stops a build when so many vertices are linked.
+fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
+    move |progress| match progress.stage {
+        Stage::Linking if progress.done >= linked => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// Stops the build at `linked`, which leaves a checkpoint at `path`.
+fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
+    let builder = builder.checkpoint(path, every);
+    let error = builder.build_with(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
+    assert!(matches!(error, BuildError::Rows(jasper::InsertError::Cancelled(_))), "{error}");
+    assert!(path.exists());
+}
+
+fn goes_on<T: Element>() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let rows = rows::<T>(1);
+    for metric in Metric::ALL {
+        let (index, whole) =
+            builder(metric).build_with(&view(&rows, DIMENSION), &mut jasper::silent).unwrap();
+        for every in [Duration::ZERO, Duration::MAX] {
+            for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
+                stopped(builder(metric), &rows, &path, linked, every);
+            }
+            let mut first = None;
+            let (found, report) = builder(metric)
+                .threads(1)
+                .checkpoint(&path, every)
+                .build_with(&view(&rows, DIMENSION), &mut |progress| {
+                    if progress.stage == Stage::Linking {
+                        first.get_or_insert(progress.done);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+            assert!(first.unwrap() >= ROWS - 100, "it begins where the last was stopped");
+            assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
+            assert_eq!(report.work, whole.work);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_build_that_was_stopped_goes_on_to_the_same_index() {
+    for_each_element!(goes_on);
+}
+
+/// What a build says that finds `content` as its checkpoint; the file stays as it is.
+fn refusal(builder: IndexBuilder<'_>, rows: &[f32], path: &Path) -> String {
+    let content = fs::read(path).unwrap();
+    let builder = builder.checkpoint(path, Duration::MAX);
+    let error = builder.build(&view(rows, DIMENSION)).unwrap_err();
+    assert!(fs::read(path).unwrap() == content);
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        told = format!("{told}: {error}");
+        cause = error.source();
+    }
+    told
+}
+
+#[test]
+fn a_checkpoint_of_another_build_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let ours = rows::<f32>(2);
+    stopped(builder(Metric::L2), &ours, &path, 500, Duration::MAX);
+    let told = refusal(builder(Metric::L2).max_degree(12), &ours, &path);
+    let way_out = "where 12 is asked for; ask for 10, or remove the file to build from the start";
+    assert!(told.contains("whose max_degree is 10") && told.contains(way_out), "{told}");
+    let told = refusal(builder(Metric::Cosine), &ours, &path);
+    assert!(told.contains("whose metric is l2, where cosine is asked for"), "{told}");
+    for (other, name) in [
+        (builder(Metric::L2).build_beam_width(21), "build_beam_width"),
+        (builder(Metric::L2).alpha(1.3), "alpha"),
+        (builder(Metric::L2).seed(4), "seed"),
+    ] {
+        let told = refusal(other, &ours, &path);
+        assert!(told.contains(&format!("whose {name} is")), "{told}");
+    }
+    let mut theirs = ours.clone();
+    *theirs.last_mut().unwrap() += 1.0;
+    for theirs in [&theirs[..], &ours[DIMENSION..]] {
+        let told = refusal(builder(Metric::L2), theirs, &path);
+        assert!(told.contains("is the checkpoint of a build of other vectors; build from those"), "{told}");
+    }
+    let error = Index::<f32>::open(&path).unwrap_err().to_string();
+    assert!(error.contains("is the checkpoint of a build, not an index"), "{error}");
+    let index = builder(Metric::L2).build(&view(&ours, DIMENSION)).unwrap();
+    index.save(&path).unwrap();
+    let told = refusal(builder(Metric::L2), &ours, &path);
+    assert!(told.contains("lacks section `checkpoint`"), "{told}");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_refused_and_its_section_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let rows = rows::<f32>(3);
+    stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
+    let whole = fs::read(&path).unwrap();
+    // Header, params, checkpoint and degrees take a page each; links the rest.
+    for (at, named) in [
+        (9, "version"),
+        (40, "damaged header"),
+        (4096 + 10, "section `params` is damaged"),
+        (2 * 4096 + 10, "section `checkpoint` is damaged"),
+        (3 * 4096 + 100, "section `degrees` is damaged"),
+        (4 * 4096 + 100, "section `links`"),
+        (whole.len() - 1, "section `links` is damaged"),
+    ] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        let told = refusal(builder(Metric::L2), &rows, &path);
+        assert!(told.contains(named) && told.contains("remove it to build from the start"), "{told}");
+    }
+    fs::write(&path, &whole[..whole.len() - 4096]).unwrap();
+    let told = refusal(builder(Metric::L2), &rows, &path);
+    assert!(told.contains("bytes where"), "{told}");
+    fs::write(&path, &whole).unwrap();
+    builder(Metric::L2).checkpoint(&path, Duration::MAX).build(&view(&rows, DIMENSION)).unwrap();
+}
+
+#[test]
+fn what_a_kill_left_of_a_checkpoint_is_overwritten_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
+    let rows = rows::<f32>(4);
+    stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
+    let checkpoints = jasper::Checkpoints::new(&path, Duration::MAX);
+    checkpoints.remove().unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    checkpoints.remove().unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_ends_the_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none/checkpoint");
+    let rows = rows::<f32>(5);
+    let error =
+        builder(Metric::L2).checkpoint(&path, Duration::ZERO).build(&view(&rows, DIMENSION)).unwrap_err();
+    assert!(error.to_string().starts_with("the checkpoint cannot be written"), "{error}");
+}
