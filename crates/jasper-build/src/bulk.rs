@@ -7,8 +7,8 @@ use jasper_graph::{Graph, RowError};
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, GraphCell, link_all};
 use crate::{
-    CheckpointError, Checkpoints, Executor, Existing, Growth, InsertError, Linker, MemoryEstimate, Work,
-    connectivity, start,
+    BuildShape, CheckpointError, Checkpoints, Executor, Existing, Growth, InsertError, Linker, MemoryPlan,
+    Work, connectivity, free_host_memory, start,
 };
 
 /// What a bulk build was.
@@ -43,7 +43,7 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 /// Rows keep their order as slots; they are linked in a seeded random order, because a graph grown in the order of
 /// sorted data loses recall (docs: experiments). The result depends on rows, parameters and seed alone.
 ///
-/// Memory: [`MemoryEstimate`]. Of what a quarter of vectors and graph leaves free, rows of f32 get sketches while the
+/// Memory: [`BuildShape::plan_on_host`]. Of what a quarter of vectors and graph leaves free, rows of f32 get sketches while the
 /// build runs, those linked first before others, because searches meet them more often. The graph is the same without.
 ///
 /// # Errors
@@ -75,8 +75,11 @@ pub fn link_on_host<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>
 ) -> Result<Work, InsertError> {
     let params = *graph.params();
     let growth = executor.install(|| Growth::resume(graph, order, checkpoints))?;
-    let memory = MemoryEstimate::of_build::<T>(graph.slots(), graph.dimension(), graph.metric(), &params);
-    let sketched = memory.sketched_rows::<T>(graph.dimension()).min(order.len());
+    let shape = BuildShape::of(graph);
+    // Sketches change no link, so that fewer of them do where memory is short: what is free has room for the links too.
+    let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.graph_bytes() as u64);
+    let affordable = left.checked_div(shape.sketch_bytes::<T>() as u64).unwrap_or(0);
+    let sketched = shape.sketched_rows::<T>().min(order.len()).min(affordable as usize);
     graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
     link_growing(executor, &mut Exclusive(graph), growth, &params, keep, progress)

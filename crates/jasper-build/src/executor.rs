@@ -48,11 +48,12 @@ pub trait Linker<T: Element> {
     /// Of the processor.
     fn publish_links(&self, graph: &mut Self::Graph, links: &Self::Links) -> Result<(), Self::Error>;
 
-    /// The edges of `links` turned around, sorted by (target, distance, source).
+    /// The edges of `links` turned around, sorted by (target, distance, source). The links go before the sort, which takes
+    /// as much memory again as the edges.
     ///
     /// # Errors
     /// Of the processor.
-    fn turn_around(&self, links: &Self::Links) -> Result<Self::BackEdges, Self::Error>;
+    fn turn_around(&self, links: Self::Links) -> Result<Self::BackEdges, Self::Error>;
 
     /// What the rows of the next targets become: the new edges beside the old while there is room, else a prune of both.
     /// Takes as many targets off the back edges as are worked out at once; none when none are left. The links are

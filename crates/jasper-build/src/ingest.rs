@@ -1,6 +1,6 @@
 //! Rows into slots: checked, prepared, and identical rows brought together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::error::Error;
 use std::hash::Hasher;
 use std::io;
@@ -8,6 +8,7 @@ use std::io;
 use crate::CheckpointError;
 use crate::insert::Existing;
 use crate::pipeline::LinkError;
+use hashbrown::HashTable;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, KeyError, RowError};
 use rustc_hash::{FxBuildHasher, FxHasher};
@@ -99,8 +100,8 @@ pub(crate) fn add_rows<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<VectorId>, InsertError> {
     let mut slots = Vec::with_capacity(rows.len());
-    let mut known: HashMap<u64, VectorId, FxBuildHasher> =
-        HashMap::with_capacity_and_hasher(rows.len(), FxBuildHasher);
+    // Slots alone: what they hold is in the graph, where a row is compared with it.
+    let mut known = HashTable::<VectorId>::with_capacity(rows.len());
     let mut buffer = vec![T::default(); ROWS_AT_ONCE.min(rows.len()) * rows.dimension()];
     let mut prepared = Vec::new();
     for start in (0..rows.len()).step_by(ROWS_AT_ONCE) {
@@ -112,11 +113,11 @@ pub(crate) fn add_rows<T: Element>(
             for (i, row) in buffer.chunks_exact(rows.dimension()).enumerate() {
                 let squared_norm = graph.prepare(start + i, row, &mut prepared)?;
                 let hash = content_hash(&prepared);
-                let slot = match known.get(&hash) {
-                    Some(&slot) if graph.padded_vector(slot) == prepared => slot,
-                    _ => {
+                let slot = match known.find(hash, |&slot| graph.padded_vector(slot) == prepared) {
+                    Some(&slot) => slot,
+                    None => {
                         let slot = graph.add_row(&prepared, squared_norm)?;
-                        known.insert(hash, slot);
+                        known.insert_unique(hash, slot, |&slot| content_hash(graph.padded_vector(slot)));
                         slot
                     }
                 };

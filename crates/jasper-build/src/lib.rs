@@ -26,7 +26,7 @@
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
 //! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
-//! | [`memory`](MemoryEstimate) | what a build takes, before it begins |
+//! | [`memory`](MemoryPlan) | what a job takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
 //! | [`query`](SearchParams) | what users ask of a search, and what they get |
@@ -60,7 +60,7 @@ pub use executor::{Executor, Linker, Links};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use live::LiveGraph;
-pub use memory::MemoryEstimate;
+pub use memory::{BuildShape, Bytes, MemoryPlan, Part, Place, PlanError, SKETCHES, free_host_memory};
 pub use pipeline::{Exclusive, GraphCell, LinkError};
 pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use request::{Request, Way};

@@ -52,8 +52,8 @@ pub enum LinkError<E> {
     Linker(E),
 }
 
-/// Links one batch of vertices into the graph: its links, and what they cost with the merge of their targets. Before the
-/// candidates are pruned, `widen` may add to them.
+/// Links one batch of vertices into the graph: those that are not linked, and what it cost. Before the candidates are
+/// pruned, `widen` may add to them.
 ///
 /// # Errors
 /// Of the processor; the graph may be changed in part.
@@ -62,7 +62,7 @@ pub fn link_batch<T: Element, L: Linker<T>>(
     cell: &mut impl GraphCell<L::Graph>,
     batch: &[VectorId],
     widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
-) -> Result<(L::Links, Work), L::Error> {
+) -> Result<(Identical, Work), L::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
     let links = cell.read(|graph| {
@@ -73,12 +73,12 @@ pub fn link_batch<T: Element, L: Linker<T>>(
         parts.collect::<Result<_, _>>().map(L::Links::join)
     })?;
     cell.write(|graph| linker.publish_links(graph, &links))?;
-    let mut work = links.work();
-    let mut back_edges = linker.turn_around(&links)?;
+    let (identical, mut work) = (links.identical().to_vec(), links.work());
+    let mut back_edges = linker.turn_around(links)?;
     while let Some(updates) = cell.read(|graph| linker.merge(graph, &mut back_edges))? {
         work += cell.write(|graph| linker.publish(graph, updates))?;
     }
-    Ok((links, work))
+    Ok((identical, work))
 }
 
 /// Vertices that were not linked because their row is that of another: (the vertex, the other).
@@ -105,8 +105,8 @@ pub fn link_all<T: Element, L: Linker<T>, C: GraphCell<L::Graph>, E: From<LinkEr
     while done < order.len() {
         between(cell, done, work)?;
         let batch = &order[done..][..size(done).clamp(1, order.len() - done)];
-        let (links, batch_work) = link_batch(linker, cell, batch, &widen).map_err(LinkError::Linker)?;
-        identical.extend_from_slice(links.identical());
+        let (same, batch_work) = link_batch(linker, cell, batch, &widen).map_err(LinkError::Linker)?;
+        identical.extend(same);
         work += batch_work;
         done += batch.len();
     }

@@ -43,6 +43,28 @@ fn every_command_has_help_with_an_example() {
 }
 
 #[test]
+fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<f32>("base.fbin", 400, 0);
+    let plan = ["build", "--base", "base.fbin", "--metric", "l2", "--output", "o.jasper", "--plan"];
+    let told = sandbox.one(&plan);
+    let parts = told["parts"].as_array().unwrap();
+    let bytes = |part: &Value| part["bytes"].as_u64().unwrap();
+    assert_eq!(told["host_bytes"].as_u64().unwrap(), parts.iter().map(bytes).sum::<u64>());
+    assert_eq!(parts[0], json!({"place": "host", "name": "vectors", "bytes": 400 * 16 * 4}));
+    assert!(!sandbox.path("o.jasper").exists());
+    // A file that is a hole but for its header, of more than any machine has.
+    let (rows, dimension) = (125_000_000_u32, 32_000_u32);
+    sandbox.write("huge.u8bin", [rows.to_le_bytes(), dimension.to_le_bytes()].concat());
+    let file = std::fs::OpenOptions::new().write(true).open(sandbox.path("huge.u8bin")).unwrap();
+    file.set_len(8 + u64::from(rows) * u64::from(dimension)).unwrap();
+    let output = sandbox.jasper(&["build", "--base", "huge.u8bin", "--metric", "l2", "--output", "o.jasper"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("error: a build needs 40"), "{told}");
+    assert!(told.contains("bytes of host memory (vectors 4000000000000, graph "), "{told}");
+}
+
+#[test]
 fn build_tells_what_it_built() {
     let sandbox = Sandbox::with_index();
     let build =

@@ -6,11 +6,11 @@ use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::{Kernel, Launch};
+use jasper_build::free_host_memory;
 use jasper_driver::Failure;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
 use crate::kernels::Kernels;
-use crate::plan::free_host_memory;
 use crate::{Bytes, Device};
 
 /// A device in use. Clones, and other openings of the same device, share one context, its kernels and its fate.

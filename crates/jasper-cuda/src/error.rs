@@ -3,10 +3,9 @@
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::Launch;
-use jasper_build::SearchError;
+use jasper_build::{PlanError, SearchError};
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 
-use crate::plan::PlanError;
 use crate::ptx::Requirement;
 
 /// A device could not do what was asked.

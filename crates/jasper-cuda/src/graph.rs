@@ -4,7 +4,8 @@ use bytemuck::Pod;
 use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
 use gpu_kernels::{Buffer as _, In, Out};
-use jasper_core::{BitSet, Element, Key, Metric, VectorId, padded_len};
+use jasper_build::BuildShape;
+use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use rayon::prelude::*;
@@ -40,16 +41,19 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes.
     pub fn plan(graph: &Graph<T>) -> MemoryPlan {
-        let slots = graph.slots() as u64;
-        let of = |bytes: usize| slots * bytes as u64;
-        let norms = if graph.squared_norms().is_some() { of(size_of::<f32>()) } else { 0 };
-        let live = if is_whole(graph) { 0 } else { slots.div_ceil(32) * size_of::<u32>() as u64 };
-        MemoryPlan::new("a graph on a device")
-            .part(Place::Device, "vectors", of(padded_len::<T>(graph.dimension()) * size_of::<T>()))
-            .part(Place::Device, "adjacency", of(links_stride(graph) * size_of::<u32>()))
+        let words = if is_whole(graph) { 0 } else { graph.slots().div_ceil(32) };
+        Self::plan_whole(&BuildShape::of(graph), MemoryPlan::new("a graph on a device"))
+            .part(Place::Device, "live slots", (words * size_of::<u32>()) as u64)
+    }
+
+    /// `plan` and what a copy of a graph of this shape takes, all of whose slots are live.
+    pub(crate) fn plan_whole(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
+        let of = |bytes: usize| (shape.rows * bytes) as u64;
+        let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
+        plan.part(Place::Device, "vectors", of(padded_len::<T>(shape.dimension) * size_of::<T>()))
+            .part(Place::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
             .part(Place::Device, "squared lengths", norms)
             .part(Place::Device, "keys", of(size_of::<Key>()))
-            .part(Place::Device, "live slots", live)
             .part(Place::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
     }
 
@@ -60,7 +64,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Of the device: there is no memory for what [`Self::plan`] says.
     pub fn upload(stream: &S, graph: &Graph<T>) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
-        let links_stride = links_stride(graph);
+        let links_stride = links_stride(graph.params());
         let mut starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
         starts.sort_unstable();
         starts.dedup();
@@ -190,8 +194,8 @@ pub(crate) fn words(set: &BitSet, slots: usize) -> Vec<u32> {
 }
 
 /// Places for neighbours of each slot.
-pub(crate) fn links_stride<T: Element>(graph: &Graph<T>) -> usize {
-    graph.params().max_degree().next_multiple_of(LINKS_ALIGN)
+pub(crate) fn links_stride(params: &BuildParams) -> usize {
+    params.max_degree().next_multiple_of(LINKS_ALIGN)
 }
 
 /// Whether every slot is live.
@@ -225,8 +229,6 @@ mod tests {
     use cuda_std::emulator::Emulator;
     use gpu_kernels::Stream as _;
     use gpu_kernels::emulated::EmulatedStream;
-    use jasper_core::BuildParams;
-
     use super::*;
 
     #[test]

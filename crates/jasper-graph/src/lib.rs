@@ -59,6 +59,6 @@ pub use graph::Graph;
 pub use keys::KeyError;
 pub use row::RowError;
 pub use segments::{SEGMENT_ROWS, Segments};
-pub use space::Scorer;
+pub use space::{Scorer, needs_norms};
 pub use structure::{StructureFault, StructureReport};
 pub use tuned::{TunedLaunch, TunedSearch};

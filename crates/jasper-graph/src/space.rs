@@ -26,7 +26,7 @@ pub(crate) struct Space<T> {
 }
 
 /// Whether a metric needs the rows' squared lengths.
-pub(crate) const fn needs_norms(metric: Metric, exact: bool) -> bool {
+pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
     matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
 }
 

@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jasper_build::{BuildReport, Checkpoints, CpuExecutor, InsertError, PoolError, bulk_build_by};
+use jasper_build::{
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, PlanError, PoolError,
+    SKETCHES, bulk_build_by,
+};
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
     VectorId, silent,
 };
 use jasper_graph::Graph;
 
-use crate::place::Place;
-use crate::{Device, DeviceError, Index, MemoryEstimate};
+use crate::site::{self, Site};
+use crate::{Device, DeviceError, Index};
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +30,9 @@ pub enum BuildError {
     /// The dimension is impossible.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
+    /// There is not as much memory as the build takes.
+    #[error(transparent)]
+    Memory(#[from] PlanError),
     /// The threads could not be started.
     #[error(transparent)]
     Threads(#[from] PoolError),
@@ -158,14 +164,15 @@ impl<'a> IndexBuilder<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let params = self.params.build()?;
-        let place = Place::open(self.device)?;
+        let site = Site::open(self.device)?;
+        self.check_memory::<T>(rows.len(), rows.dimension())?;
         let executor = CpuExecutor::new(self.threads)?;
         if let Some(checkpoints) = self.checkpoints {
             let checked = checkpoints.check::<T>(self.metric, rows.dimension(), &params);
             checked.map_err(InsertError::from)?;
         }
         let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-            place.link(&executor, graph, order, self.checkpoints, progress)
+            site.link(&executor, graph, order, self.checkpoints, progress)
         };
         let (graph, report) = bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
         Ok((Index { graph, executor: Arc::new(executor) }, report))
@@ -181,8 +188,8 @@ impl<'a> IndexBuilder<'a> {
         Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?) })
     }
 
-    /// What a build of `rows` vectors of `dimension` coordinates will take of host memory, before it is begun. What
-    /// a CUDA device has no room for is refused when the build comes to it, with numbers.
+    /// What a build of `rows` vectors of `dimension` coordinates will take at its peak, of the host and of the device,
+    /// by part. Cost: none; the device need not be there.
     ///
     /// # Errors
     /// [`BuildError`] for parameters out of bounds.
@@ -190,7 +197,19 @@ impl<'a> IndexBuilder<'a> {
         self,
         rows: usize,
         dimension: usize,
-    ) -> Result<MemoryEstimate, BuildError> {
-        Ok(MemoryEstimate::of_build::<T>(rows, dimension, self.metric, &self.params.build()?))
+    ) -> Result<MemoryPlan, BuildError> {
+        let shape = BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? };
+        site::plan::<T>(&shape, self.device)
+    }
+
+    /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads
+    /// the first row.
+    ///
+    /// # Errors
+    /// [`BuildError::Memory`], with the numbers, and those of the estimate.
+    pub fn check_memory<T: Element>(self, rows: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+        let plan = self.estimate_memory::<T>(rows, dimension)?;
+        plan.clone().without(SKETCHES).check(Site::open(self.device)?.free_memory()?)?;
+        Ok(plan)
     }
 }

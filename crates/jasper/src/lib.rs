@@ -64,7 +64,7 @@
 //! | [`SharedIndex`] | the same from many threads |
 //! | [`DeviceIndex`], [`Device`] | searching on a GPU; [`IndexBuilder::device`] builds there |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
-//! | [`IndexStats`], [`CheckReport`], [`MemoryEstimate`] | what there is, whether it is sound, what it will take |
+//! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
 //! | [`Profile`], [`Roof`] | what searches take, and what a device gives at most |
 //! | [`RowSource`], [`MatrixView`], [`data`] | rows from memory and from files |
@@ -84,11 +84,11 @@ mod check;
 mod device;
 mod index;
 mod on_device;
-mod place;
 mod processor;
 mod profile;
 mod seat;
 mod shared;
+mod site;
 mod stats;
 pub mod tune;
 mod update;
@@ -106,8 +106,8 @@ pub use update::DeleteError;
 
 pub use jasper_build::{
     BuildReport, CheckpointError, Checkpoints, CompactReport, ConsolidateError, ConsolidateReport,
-    ExactError, Filter, Hit, InsertError, InsertReport, MemoryEstimate, SearchError, SearchParams,
-    SearchReport, Work,
+    ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan, Part, Place, PlanError, SearchError,
+    SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

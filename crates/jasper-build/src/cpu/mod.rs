@@ -164,8 +164,8 @@ impl<T: Element> Linker<T> for CpuExecutor {
         Ok(())
     }
 
-    fn turn_around(&self, links: &NeighborLists) -> Result<BackEdges, Infallible> {
-        Ok(self.pool.install(|| BackEdges::of(links)))
+    fn turn_around(&self, links: NeighborLists) -> Result<BackEdges, Infallible> {
+        Ok(self.pool.install(|| BackEdges::of(&links)))
     }
 
     fn merge(

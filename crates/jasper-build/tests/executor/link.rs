@@ -34,8 +34,8 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Ve
     all.extend(expected.rows);
     let widen =
         |graph: &Graph<T>, found| if within_batch { executor.join_batch(graph, found) } else { Ok(found) };
-    let Ok((links, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
-    let identical: BTreeMap<u32, u32> = links.identical().iter().map(|(a, b)| (a.get(), b.get())).collect();
+    let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
+    let identical: BTreeMap<u32, u32> = identical.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
     let found = rows(graph);
     for (vertex, row) in &found {

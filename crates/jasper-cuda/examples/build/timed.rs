@@ -59,7 +59,7 @@ impl<T: Element> Linker<T> for Timed<T> {
         self.time("publish_links", || self.linker.publish_links(graph, links))
     }
 
-    fn turn_around(&self, links: &Self::Links) -> Result<Self::BackEdges, Error> {
+    fn turn_around(&self, links: Self::Links) -> Result<Self::BackEdges, Error> {
         self.time("turn_around", || self.linker.turn_around(links))
     }
 

@@ -20,8 +20,9 @@ use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part
 use crate::DeviceGraph;
 use crate::search::pass::suited;
 
-/// Vertices that are searched for before they are pruned: enough to fill a device some twenty times.
-pub(super) const SEARCHED_AT_ONCE: usize = 1 << 16;
+/// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
+/// their candidates are no more than the sort of the back edges takes in builds of ten million vertices.
+pub(super) const SEARCHED_AT_ONCE: usize = 1 << 15;
 /// Targets of back edges whose rows are worked out before they are written.
 pub(super) const TARGETS_AT_ONCE: u32 = 1 << 18;
 
@@ -193,12 +194,12 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         links.parts.iter().try_for_each(|part| self.write(graph, &part.rows))
     }
 
-    fn turn_around(&self, links: &DeviceLinks<S>) -> Result<DeviceBackEdges<S>, S::Error> {
+    fn turn_around(&self, links: DeviceLinks<S>) -> Result<DeviceBackEdges<S>, S::Error> {
         let stream = &self.stream;
         let len: usize = links.parts.iter().map(|part| part.rows.ids.len()).sum();
         let mut edges = Pairs::allocate(stream, len as u32)?;
         let mut first = 0;
-        for Part { rows, distances } in &links.parts {
+        for Part { rows, distances } in links.parts {
             let args = TurnAroundArgs {
                 vertices: rows.vertices.input(),
                 ids: rows.ids.input(),
@@ -214,6 +215,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         }
         let mut scratch = SortScratch::allocate(stream, len as u32)?;
         sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + self.slot_bits, &mut scratch)?;
+        drop(scratch);
         let mut targets = Groups::allocate(stream, len as u32)?;
         targets.find(stream, &edges.keys, len as u32, u32::BITS)?;
         let targets_len = stream.download(&targets.count)?[0];

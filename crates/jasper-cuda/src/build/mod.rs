@@ -12,7 +12,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use jasper_build::{Checkpoints, Exclusive, Growth, InsertError, Work, WriteFn, link_growing};
+use jasper_build::{BuildShape, Checkpoints, Exclusive, Growth, InsertError, Work, WriteFn, link_growing};
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -43,7 +43,7 @@ pub fn link_on_device<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
-    let fits = || Ok::<_, Error>(plan_build(graph, order.len())?.check(context.free_memory()?)?);
+    let fits = || Ok::<_, Error>(plan_build::<T>(&BuildShape::of(graph))?.check(context.free_memory()?)?);
     fits().map_err(InsertError::device)?;
     let growth = pool.install(|| Growth::resume(graph, order, checkpoints))?;
     let copied = || {

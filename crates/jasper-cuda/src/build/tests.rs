@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use jasper_build::{BuildReport, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by};
+use jasper_build::{BuildReport, BuildShape, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by};
 use jasper_core::synthetic::rng;
 use jasper_core::{
     BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, silent,
@@ -149,18 +149,35 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
 
 #[test]
 fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
-    let graph = |params| Graph::<u8>::new(Metric::L2, 128, params).unwrap();
-    let small = plan_build(&graph(params()), 1000).unwrap();
-    let large = plan_build(&graph(params()), 1_000_000).unwrap();
-    let batch_bytes = 300_000 * 32 * (8 + 12 + 12 + 4);
+    let plan = |rows, params| plan_build::<u8>(&BuildShape { rows, dimension: 128, metric: Metric::L2, params });
+    let small = plan(1000, params()).unwrap();
+    let large = plan(1_000_000, params()).unwrap();
+    let batch_bytes = 300_000 * 32 * (12 + 12);
     assert!(large.total(Place::Device) > batch_bytes && small.total(Place::Device) < batch_bytes / 100);
     let wide = BuildParams::builder().build_beam_width(2000).build().unwrap();
-    let told = plan_build(&graph(wide), 1000).unwrap_err().to_string();
+    let told = plan(1000, wide).unwrap_err().to_string();
     assert_eq!(
         told,
         "build_beam_width (2000) must be at most 1024 on a device; lower it, or build on the cpu"
     );
     let greedy = BuildParams::builder().max_batch_share(1.0).build().unwrap();
-    let error = plan_build(&graph(greedy), 200_000_000).unwrap_err();
+    let error = plan(200_000_000, greedy).unwrap_err();
     assert!(matches!(error, Error::BuildParam { name: "max_batch_share", .. }), "{error}");
+}
+
+/// Bytes of a plan beyond vectors and graph, as a share of these.
+fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
+    let params = BuildParams::default();
+    let plan = plan_build::<T>(&BuildShape { rows, dimension, metric: Metric::L2, params }).unwrap();
+    let index = (rows * (dimension * size_of::<T>() + params.max_degree() * size_of::<u32>())) as f64;
+    plan.total(Place::Device) as f64 / index - 1.0
+}
+
+#[test]
+fn a_batch_takes_an_eighth_of_the_index_at_most() {
+    for rows in [10_000_000, 100_000_000] {
+        for share in [beside::<u8>(rows, 128), beside::<f32>(rows, 96), beside::<f32>(rows, 200)] {
+            assert!((0.02..0.12).contains(&share), "{share} of {rows} rows");
+        }
+    }
 }

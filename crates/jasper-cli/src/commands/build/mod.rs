@@ -1,12 +1,14 @@
 //! `jasper build`: an index from a vector file.
 
+mod plan;
+
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jasper::{Checkpoints, Device, Element, Index, Key, Metric, Progress, Stage};
+use jasper::{Checkpoints, Device, Element, Index, Key, Metric, Place, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
@@ -14,6 +16,7 @@ use crate::element::with_element;
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
 use crate::{human, machine};
+use plan::Plan;
 
 /// Build an index from a vector file
 ///
@@ -56,6 +59,9 @@ pub struct Args {
     /// then goes on from there, after a kill as well
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "300")]
     checkpoint: Option<u64>,
+    /// Only tell what the build would take of memory, part by part; refused if there is not as much
+    #[arg(long)]
+    plan: bool,
 }
 
 /// What was built.
@@ -88,7 +94,8 @@ struct Report {
     save_seconds: f64,
     /// Bytes of the index file.
     bytes: u64,
-    estimated_bytes: usize,
+    estimated_bytes: u64,
+    estimated_device_bytes: u64,
     peak_bytes: Option<u64>,
     output: PathBuf,
 }
@@ -99,10 +106,10 @@ impl Args {
         self.device.find()?;
         let rows = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
-        screen.report(&with_element!(rows.element(), T => self.build::<T>(&rows, keys.as_deref(), screen)?))
+        with_element!(rows.element(), T => self.build::<T>(&rows, keys.as_deref(), screen))
     }
 
-    fn build<T: Element>(self, rows: &VectorFile, keys: Option<&[Key]>, screen: Screen) -> Result<Report> {
+    fn build<T: Element>(self, rows: &VectorFile, keys: Option<&[Key]>, screen: Screen) -> Result<()> {
         let mut builder = Index::builder(self.metric)
             .max_degree(self.max_degree)
             .build_beam_width(self.build_beam_width)
@@ -115,7 +122,10 @@ impl Args {
         if let Some(keys) = keys {
             builder = builder.keys(keys);
         }
-        let estimate = builder.estimate_memory::<T>(rows.len(), rows.dimension())?;
+        let estimate = builder.check_memory::<T>(rows.len(), rows.dimension())?;
+        if self.plan {
+            return screen.report(&Plan::of(&estimate));
+        }
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
         ensure!(
             folder.is_none_or(|folder| folder.is_dir()),
@@ -152,7 +162,7 @@ impl Args {
             let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
             removed.with_context(|| format!("{}: is of no more use, and stays", checkpoint.display()))?;
         }
-        Ok(Report {
+        screen.report(&Report {
             points: report.keys,
             dimension: index.dimension(),
             element: T::KIND.name(),
@@ -178,7 +188,8 @@ impl Args {
             vectors_per_second: report.keys as f64 / seconds,
             save_seconds,
             bytes: saved.bytes,
-            estimated_bytes: estimate.total(),
+            estimated_bytes: estimate.total(Place::Host),
+            estimated_device_bytes: estimate.total(Place::Device),
             peak_bytes: machine::peak_bytes(),
             output: self.output,
         })

@@ -1,19 +1,22 @@
 //! Where an index is built: on the processor, or on a CUDA device.
 
-use jasper_build::{Checkpoints, CpuExecutor, InsertError, Work, link_on_host};
+use jasper_build::{
+    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Work, free_host_memory,
+    link_on_host,
+};
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_graph::Graph;
 
-use crate::{Device, DeviceError};
+use crate::{BuildError, Device, DeviceError};
 
 /// A processor that is ready to build. Without the feature `cuda` there is only one kind.
-pub(crate) struct Place {
+pub(crate) struct Site {
     /// None where the processor builds.
     #[cfg(feature = "cuda")]
     context: Option<jasper_cuda::Context>,
 }
 
-impl Place {
+impl Site {
     /// Opens the device; [`Device::Auto`] is the processor, whose graph is the same on every machine.
     ///
     /// # Errors
@@ -30,6 +33,19 @@ impl Place {
                 ),
             },
         })
+    }
+
+    /// What is free there.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: the device is lost.
+    pub(crate) fn free_memory(&self) -> Result<Bytes, DeviceError> {
+        #[cfg(feature = "cuda")]
+        if let Some(context) = &self.context {
+            let ordinal = context.device().ordinal;
+            return context.free_memory().map_err(|error| DeviceError::Cuda { ordinal, error });
+        }
+        Ok(Bytes { host: free_host_memory(), device: 0 })
     }
 
     /// Links the vertices of a bulk build: see [`jasper_build::bulk_build_by`].
@@ -50,5 +66,22 @@ impl Place {
             return jasper_cuda::link_on_device(context, pool, graph, order, checkpoints, progress);
         }
         link_on_host(executor, graph, order, checkpoints, progress)
+    }
+}
+
+/// What a build on the device takes, whether the device is there or not.
+///
+/// # Errors
+/// [`BuildError::Device`]: a parameter is beyond what kernels are made for, or there is no CUDA.
+pub(crate) fn plan<T: Element>(shape: &BuildShape, device: Device) -> Result<MemoryPlan, BuildError> {
+    match device {
+        Device::Auto | Device::Cpu => Ok(shape.plan_on_host::<T>()),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(ordinal) => {
+            let plan = jasper_cuda::plan_build::<T>(shape);
+            Ok(plan.map_err(|error| DeviceError::Cuda { ordinal, error })?)
+        }
+        #[cfg(not(feature = "cuda"))]
+        Device::Cuda(ordinal) => Err(DeviceError::NotBuilt(ordinal).into()),
     }
 }

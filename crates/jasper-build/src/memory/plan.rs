@@ -41,7 +41,7 @@ impl Bytes {
 /// Everything that a job allocates, by name.
 ///
 /// ```
-/// use jasper_cuda::{Bytes, MemoryPlan, Place};
+/// use jasper_build::{Bytes, MemoryPlan, Place};
 /// let plan = MemoryPlan::new("exact neighbours")
 ///     .part(Place::Device, "queries", 1 << 20)
 ///     .part(Place::Host, "answers", 1 << 16);
@@ -51,11 +51,12 @@ impl Bytes {
 /// assert_eq!(plan.batch("row", row, free, 1_000_000)?, 1_000_000);
 /// assert!(plan.batch("row", row, Bytes { device: 3 << 20, host: 1 << 30 }, 1_000_000)? < 5000);
 /// assert!(plan.check(Bytes { device: 1000, host: 1 << 30 }).is_err());
-/// # Ok::<(), jasper_cuda::PlanError>(())
+/// # Ok::<(), jasper_build::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     job: &'static str,
+    way_out: &'static str,
     parts: Vec<Part>,
 }
 
@@ -73,8 +74,8 @@ pub struct Part {
 /// A job takes more than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{} needs {needed} bytes of {place} memory ({}), {usable} can be used; ask for less at once",
-    .plan.job, Parts(.plan, *.place)
+    "{} needs {needed} bytes of {place} memory ({}), {usable} can be used; {}",
+    .plan.job, Parts(.plan, *.place), .plan.way_out
 )]
 pub struct PlanError {
     /// The job's plan.
@@ -90,13 +91,27 @@ pub struct PlanError {
 impl MemoryPlan {
     /// A plan without parts; `job` is its name in errors.
     pub fn new(job: &'static str) -> Self {
-        Self { job, parts: Vec::new() }
+        Self { job, way_out: "ask for less at once", parts: Vec::new() }
+    }
+
+    /// The plan with what errors tell who has less memory.
+    #[must_use]
+    pub fn way_out(mut self, way_out: &'static str) -> Self {
+        self.way_out = way_out;
+        self
     }
 
     /// The plan with one allocation more.
     #[must_use]
     pub fn part(mut self, place: Place, name: &'static str, bytes: u64) -> Self {
         self.parts.push(Part { place, name, bytes });
+        self
+    }
+
+    /// The plan without the allocations of this name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.parts.retain(|part| part.name != name);
         self
     }
 
@@ -168,8 +183,8 @@ impl fmt::Display for Parts<'_> {
     }
 }
 
-/// Memory that a process may still take on this machine: what Linux calls available; elsewhere no bound is known.
-pub(crate) fn free_host_memory() -> u64 {
+/// Bytes that a process may still take on this machine: what Linux calls available; elsewhere no bound is known.
+pub fn free_host_memory() -> u64 {
     let told = std::fs::read_to_string("/proc/meminfo").ok();
     told.and_then(|text| available(&text)).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,133 @@
+//! What a build takes, before it begins.
+
+mod plan;
+
+use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_len};
+use jasper_graph::{Graph, needs_norms};
+
+use crate::bulk::largest_batch;
+use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
+
+pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError, free_host_memory};
+
+/// What a bulk build is to build: enough to say what it takes.
+///
+/// ```
+/// use jasper_build::{BuildShape, Place};
+/// use jasper_core::{BuildParams, Metric};
+/// let params = BuildParams::builder().max_degree(64).build()?;
+/// let shape = BuildShape { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
+/// let plan = shape.plan_on_host::<f32>();
+/// assert_eq!((plan.parts()[0].name, plan.parts()[0].bytes), ("vectors", 38_400_000_000));
+/// assert!(plan.total(Place::Host) > 64_000_000_000);
+/// # Ok::<(), jasper_core::ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct BuildShape {
+    /// Vectors. Those that turn out to be identical take less.
+    pub rows: usize,
+    /// Coordinates of a vector.
+    pub dimension: usize,
+    /// How near two vectors are.
+    pub metric: Metric,
+    /// How the graph is built.
+    pub params: BuildParams,
+}
+
+/// The part of a plan that a build does without where memory is short; the graph is the same.
+pub const SKETCHES: &str = "sketches";
+/// Part of the vectors and the graph that a build may take beside them.
+const SPARE: f32 = 0.25;
+/// The part of that which sketches leave free: data differ, and so does what a build of them takes.
+const LEFT_FREE: f32 = 0.04;
+/// A test program of the library and a thousand rows; the command takes three million bytes more.
+const PROCESS_BYTES: usize = 7 << 20;
+/// A row's entry in the table that finds identical rows, of which at least an eighth is empty and up to half, and its
+/// slot.
+const IDENTICAL_BYTES: usize = (size_of::<VectorId>() + 1) * 3 / 2 + size_of::<VectorId>();
+
+impl BuildShape {
+    /// The shape of what `graph` has rows for.
+    pub fn of<T: Element>(graph: &Graph<T>) -> Self {
+        Self {
+            rows: graph.slots(),
+            dimension: graph.dimension(),
+            metric: graph.metric(),
+            params: *graph.params(),
+        }
+    }
+
+    /// What a build on the processor takes at its peak, by part:
+    ///
+    /// | part | what it is |
+    /// | --- | --- |
+    /// | vectors | padded to 16 bytes each, and their squared lengths where the metric needs them |
+    /// | graph | adjacency at full degree |
+    /// | keys | 8 bytes a row |
+    /// | scratch | the larger of the table that finds identical rows and the largest batch; given back |
+    /// | sketches | by which searches of the build rule rows out; given back |
+    /// | process | code, threads and stacks, and what huge pages round up |
+    pub fn plan_on_host<T: Element>(&self) -> MemoryPlan {
+        let plan = self.plan_index::<T>(self.linking_bytes());
+        plan.part(Place::Host, SKETCHES, (self.sketched_rows::<T>() * self.sketch_bytes::<T>()) as u64)
+    }
+
+    /// What a build on a device takes of the host at its peak, as [`Self::plan_on_host`] but without batches and sketches.
+    pub fn plan_beside_device<T: Element>(&self) -> MemoryPlan {
+        self.plan_index::<T>(self.rows * size_of::<VectorId>())
+    }
+
+    /// Whether rows have their squared lengths beside them.
+    pub fn has_norms<T: Element>(&self) -> bool {
+        needs_norms(self.metric, T::EXACT)
+    }
+
+    /// Rows that a build on the processor sketches, if it has the memory.
+    pub(crate) fn sketched_rows<T: Element>(&self) -> usize {
+        let plan = self.plan_index::<T>(self.linking_bytes());
+        let bytes = |name| plan.parts().iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
+        let spare = |part: f32| (part * (bytes("vectors") + bytes("graph")) as f32) as u64;
+        let taken = plan.total(Place::Host) - bytes("vectors") - bytes("graph") + spare(LEFT_FREE);
+        match self.sketch_bytes::<T>() {
+            0 => 0,
+            each => (spare(SPARE).saturating_sub(taken) as usize / each).min(self.rows),
+        }
+    }
+
+    /// Bytes of the sketch of a row; 0 where the element takes none.
+    pub(crate) fn sketch_bytes<T: Element>(&self) -> usize {
+        Graph::<T>::bytes_per_sketch(self.dimension).unwrap_or(0)
+    }
+
+    /// What the index takes, and a build that needs `linking` bytes while it links.
+    fn plan_index<T: Element>(&self, linking: usize) -> MemoryPlan {
+        let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
+        let row = padded_len::<T>(self.dimension) * size_of::<T>() + norm;
+        let edges = self.params.max_degree() * size_of::<VectorId>() + size_of::<u16>();
+        // Pages of adjacency are touched when the first edges are written, when the table is gone.
+        let identical = (self.rows * IDENTICAL_BYTES).saturating_sub(self.rows * edges);
+        let parts = [
+            ("vectors", self.rows * row),
+            ("graph", self.rows * edges),
+            ("keys", self.rows * size_of::<Key>()),
+            ("scratch", linking.max(identical)),
+            ("process", PROCESS_BYTES),
+        ];
+        let plan = MemoryPlan::new("a build")
+            .way_out("build from f16 or bytes, with a lower max_degree, or where there is more");
+        parts.into_iter().fold(plan, |plan, (name, bytes)| plan.part(Place::Host, name, bytes as u64))
+    }
+
+    /// The order of linking, and for the largest batch its candidates, links, back edges and new rows. Searches expand a
+    /// sixth more than their frontier holds, on data of middling difficulty; links are reckoned at full degree.
+    fn linking_bytes(&self) -> usize {
+        let params = &self.params;
+        let batch = largest_batch(self.rows, params);
+        let expanded = params.build_beam_width() * 7 / 6 + params.max_degree().min(16);
+        let candidates = batch.min(SEARCHED_AT_ONCE) * expanded * size_of::<Neighbor>();
+        let edges = batch * params.max_degree();
+        let links = edges * (size_of::<Neighbor>() + size_of::<(VectorId, Neighbor)>());
+        let new_rows = edges.min(TARGETS_AT_ONCE) * params.max_degree() * size_of::<VectorId>();
+        self.rows * size_of::<VectorId>() + candidates + links + new_rows
+    }
+}
