@@ -42,8 +42,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes.
     pub fn plan(graph: &Graph<T>) -> MemoryPlan {
         let words = if is_whole(graph) { 0 } else { graph.slots().div_ceil(32) };
-        Self::plan_whole(&BuildShape::of(graph), MemoryPlan::new("a graph on a device"))
-            .part(Place::Device, "live slots", (words * size_of::<u32>()) as u64)
+        Self::plan_whole(&BuildShape::of(graph), MemoryPlan::new("a graph on a device")).part(
+            Place::Device,
+            "live slots",
+            (words * size_of::<u32>()) as u64,
+        )
     }
 
     /// `plan` and what a copy of a graph of this shape takes, all of whose slots are live.
@@ -226,10 +229,10 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use cuda_std::emulator::Emulator;
     use gpu_kernels::Stream as _;
     use gpu_kernels::emulated::EmulatedStream;
-    use super::*;
 
     #[test]
     fn every_part_lies_where_kernels_look_for_it() {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use jasper_build::{BuildReport, BuildShape, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by};
+use jasper_build::{
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by,
+};
 use jasper_core::synthetic::rng;
 use jasper_core::{
     BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, silent,
@@ -149,7 +151,8 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
 
 #[test]
 fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
-    let plan = |rows, params| plan_build::<u8>(&BuildShape { rows, dimension: 128, metric: Metric::L2, params });
+    let plan =
+        |rows, params| plan_build::<u8>(&BuildShape { rows, dimension: 128, metric: Metric::L2, params });
     let small = plan(1000, params()).unwrap();
     let large = plan(1_000_000, params()).unwrap();
     let batch_bytes = 300_000 * 32 * (12 + 12);

@@ -7,8 +7,8 @@ use jasper_build::{Request, SearchError, SearchParams, Way};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 
-use crate::{DeviceGraph, Error};
 use crate::graph::words;
+use crate::{DeviceGraph, Error};
 
 /// The widest frontier there is.
 pub(crate) const WIDEST: usize = MAX_BEAM_WIDTH as usize;
