@@ -101,9 +101,9 @@ pub fn bulk_build_by<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
     let mut graph = Graph::new(metric, rows.dimension(), params).map_err(RowError::from)?;
     if let Some(keys) = keys {
-        check_keys(&graph, keys, rows.len(), Existing::Refuse)?;
+        check_keys(executor, &graph, keys, rows.len(), Existing::Refuse)?;
     }
-    let slots = add_rows(rows, |change| change(&mut graph), progress)?;
+    let slots = add_rows(executor, rows, metric, |change| change(&mut graph), progress)?;
     for (row, &slot) in slots.iter().enumerate() {
         graph.assign_unused_key(keys.map_or(row as Key, |keys| keys[row]), slot);
     }

@@ -1,17 +1,21 @@
 //! Rows into slots: checked, prepared, and identical rows brought together.
 
-use std::collections::HashSet;
 use std::error::Error;
 use std::hash::Hasher;
 use std::io;
+use std::ops::Range;
 
-use crate::CheckpointError;
+use jasper_core::{
+    Cancelled, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId, padded_len,
+};
+use jasper_graph::{Graph, KeyError, RowError, prepare_row};
+use rayon::prelude::*;
+use rustc_hash::FxHasher;
+
+use crate::identical::FirstRows;
 use crate::insert::Existing;
 use crate::pipeline::LinkError;
-use hashbrown::HashTable;
-use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
-use jasper_graph::{Graph, KeyError, RowError};
-use rustc_hash::{FxBuildHasher, FxHasher};
+use crate::{CheckpointError, Executor};
 
 /// Rows could not be taken into an index; the index is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -64,11 +68,9 @@ impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for InsertError {
     }
 }
 
-/// Rows read at a time: enough to read files in large pieces, little beside any index.
-const ROWS_AT_ONCE: usize = 1024;
-
 /// Checks that `keys` are one a row and distinct, and that new vectors may have them.
-pub(crate) fn check_keys<T: Element>(
+pub(crate) fn check_keys<T: Element, E: Executor<T>>(
+    executor: &E,
     graph: &Graph<T>,
     keys: &[Key],
     rows: usize,
@@ -77,60 +79,193 @@ pub(crate) fn check_keys<T: Element>(
     if keys.len() != rows {
         return Err(InsertError::KeyCount { keys: keys.len(), rows });
     }
-    let mut seen = HashSet::with_capacity_and_hasher(keys.len(), FxBuildHasher);
-    for &key in keys {
-        if !seen.insert(key) {
-            return Err(InsertError::RepeatedKey(key));
+    let refusal = |&key: &Key| match graph.check_unused(key) {
+        Err(KeyError::Exists(_)) if existing == Existing::Replace => None,
+        result => result.err(),
+    };
+    executor.install(|| {
+        if let Some(error) = keys.par_iter().find_map_first(refusal) {
+            return Err(error.into());
         }
-        match graph.check_unused(key) {
-            Err(KeyError::Exists(_)) if existing == Existing::Replace => {}
-            result => result?,
+        // Most keys are numbers that rise, and then none is there twice.
+        if keys.is_sorted_by(|a, b| a < b) {
+            return Ok(());
         }
-    }
-    Ok(())
+        let mut sorted = keys.to_vec();
+        sorted.par_sort_unstable();
+        let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
+        twice.map_or(Ok(()), |pair| Err(InsertError::RepeatedKey(pair[0])))
+    })
 }
 
 /// Stores `rows` as hidden vertices without edges; gives the slot of each row. Rows that are the same after
-/// preparation, which under cosine includes rows of one direction, get the same slot.
+/// preparation, which under cosine includes rows of one direction, get the same slot. Slots rise as first rows do.
 ///
-/// `write` runs a change on the graph, so that readers of a shared one wait only for the copying.
-pub(crate) fn add_rows<T: Element>(
+/// All threads of the executor read, check and copy. `write` runs a change on the graph, so that readers of a shared one
+/// do not wait for the reading.
+pub(crate) fn add_rows<T: Element, E: Executor<T>>(
+    executor: &E,
     rows: &dyn RowSource<T>,
+    metric: Metric,
     mut write: impl FnMut(&mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>) -> Result<(), InsertError>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<VectorId>, InsertError> {
-    let mut slots = Vec::with_capacity(rows.len());
-    // Slots alone: what they hold is in the graph, where a row is compared with it.
-    let mut known = HashTable::<VectorId>::with_capacity(rows.len());
-    let mut buffer = vec![T::default(); ROWS_AT_ONCE.min(rows.len()) * rows.dimension()];
-    let mut prepared = Vec::new();
-    for start in (0..rows.len()).step_by(ROWS_AT_ONCE) {
-        Progress { stage: Stage::Reading, done: start, total: rows.len() }.report(progress)?;
-        let range = start..rows.len().min(start + ROWS_AT_ONCE);
-        let buffer = &mut buffer[..range.len() * rows.dimension()];
-        rows.read(range, buffer).map_err(InsertError::Read)?;
-        write(&mut |graph| {
-            for (i, row) in buffer.chunks_exact(rows.dimension()).enumerate() {
-                let squared_norm = graph.prepare(start + i, row, &mut prepared)?;
-                let hash = content_hash(&prepared);
-                let slot = match known.find(hash, |&slot| graph.padded_vector(slot) == prepared) {
-                    Some(&slot) => slot,
-                    None => {
-                        let slot = graph.add_row(&prepared, squared_norm)?;
-                        known.insert_unique(hash, slot, |&slot| content_hash(graph.padded_vector(slot)));
-                        slot
-                    }
-                };
-                slots.push(slot);
-            }
-            Ok(())
-        })?;
+    let total = rows.len();
+    let mut slots = Vec::with_capacity(total);
+    let first_rows = executor.install(|| FirstRows::new(total));
+    let mut staged = Staged::for_rows_of(rows);
+    while slots.len() < total {
+        Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
+        staged.read(executor, rows, slots.len(), metric)?;
+        write(&mut |graph| executor.install(|| staged.store(graph, &first_rows, &mut slots)))?;
     }
     Ok(slots)
 }
 
+/// Bytes that rows of `row` bytes take on their way into a graph: what tells which are identical, their slots, and what is
+/// read of them before it is stored.
+pub(crate) fn ingest_bytes(rows: usize, row: usize) -> usize {
+    FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(rows * row)
+}
+
+/// Bytes of rows that are read before they are stored: few enough to stay in cache.
+const STAGED_BYTES: usize = 8 << 20;
+/// Rows that are read before they are stored where one thread reads them: none of them waits long.
+const ROWS_AT_ONCE: usize = 1024;
+/// Parts of them that threads take one by one.
+const PARTS: usize = 64;
+
+/// Rows between source and graph: read, prepared and hashed.
+struct Staged<T> {
+    dimension: usize,
+    width: usize,
+    /// Numbers of the rows.
+    range: Range<usize>,
+    /// The rows as the source has them, `[capacity][dimension]`.
+    raw: Vec<T>,
+    /// The rows as the graph has them, `[capacity][width]`.
+    prepared: Vec<T>,
+    /// Their squared lengths before preparation, and hashes of their content.
+    facts: Vec<(f32, u64)>,
+}
+
+/// What one thread prepares: places for facts, rows as the source has them, and places for rows as the graph has them.
+type Part<'a, T> = (&'a mut [(f32, u64)], (&'a mut [T], &'a mut [T]));
+
+impl<T: Element> Staged<T> {
+    fn for_rows_of(rows: &dyn RowSource<T>) -> Self {
+        let (dimension, width) = (rows.dimension(), padded_len::<T>(rows.dimension()));
+        let capacity = match rows.concurrent() {
+            Some(_) => (STAGED_BYTES / (width * size_of::<T>())).max(PARTS),
+            None => ROWS_AT_ONCE,
+        };
+        let capacity = capacity.min(rows.len());
+        Self {
+            dimension,
+            width,
+            range: 0..0,
+            raw: vec![T::default(); capacity * dimension],
+            prepared: vec![T::default(); capacity * width],
+            facts: vec![(0.0, 0); capacity],
+        }
+    }
+
+    /// Reads as many rows as fit, from `start` on, and prepares them. Of several errors the one of the first row counts.
+    fn read<E: Executor<T>>(
+        &mut self,
+        executor: &E,
+        rows: &dyn RowSource<T>,
+        start: usize,
+        metric: Metric,
+    ) -> Result<(), InsertError> {
+        self.range = start..rows.len().min(start + self.facts.len());
+        let Some(source) = rows.concurrent() else {
+            rows.read(self.range.clone(), &mut self.raw[..self.range.len() * self.dimension])
+                .map_err(InsertError::Read)?;
+            return executor.install(|| self.prepare(metric, |_, _| Ok(())));
+        };
+        executor.install(|| self.prepare(metric, |range, raw| source.read(range, raw)))
+    }
+
+    /// Prepares and hashes the rows, each part of them after `read` was called for it.
+    fn prepare(
+        &mut self,
+        metric: Metric,
+        read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
+    ) -> Result<(), InsertError> {
+        let (dimension, width) = (self.dimension, self.width);
+        let part = self.range.len().div_ceil(PARTS);
+        let facts = self.facts[..self.range.len()].par_chunks_mut(part);
+        let rows = self.raw.par_chunks_mut(part * dimension).zip(self.prepared.par_chunks_mut(part * width));
+        let prepare = |(i, (facts, (raw, prepared))): (usize, Part<'_, T>)| {
+            let first = self.range.start + i * part;
+            let raw = &mut raw[..facts.len() * dimension];
+            read(first..first + facts.len(), raw).map_err(InsertError::Read)?;
+            let rows = raw.chunks_exact(dimension).zip(prepared.chunks_exact_mut(width));
+            for ((row, (raw, prepared)), facts) in (first..).zip(rows).zip(facts) {
+                let squared_norm = prepare_row(metric, row, raw, prepared)?;
+                *facts = (squared_norm, content_hash(prepared));
+            }
+            Ok(())
+        };
+        let results: Vec<Result<(), InsertError>> = facts.zip(rows).enumerate().map(prepare).collect();
+        results.into_iter().collect()
+    }
+
+    /// Stores those rows that none before is identical to, and appends the slots of all of them to those of the rows
+    /// before.
+    fn store(
+        &self,
+        graph: &mut Graph<T>,
+        first_rows: &FirstRows,
+        slots: &mut Vec<VectorId>,
+    ) -> Result<(), InsertError> {
+        let content = |row: usize| match row.checked_sub(self.range.start) {
+            Some(place) => self.row(place),
+            None => graph.padded_vector(slots[row]),
+        };
+        let enter = |row: usize| {
+            let place = row - self.range.start;
+            let (hash, own) = (self.facts[place].1, bytes_of(self.row(place)));
+            first_rows.enter(hash, row, |other| bytes_of(content(other)) == own)
+        };
+        let places: Vec<usize> = self.range.clone().into_par_iter().map(enter).collect();
+        // Only now is every row of the stage entered.
+        let firsts: Vec<usize> = places.into_par_iter().map(|place| first_rows.first(place)).collect();
+        let new: Vec<usize> = self
+            .range
+            .clone()
+            .zip(&firsts)
+            .filter(|(row, first)| row == *first)
+            .map(|(row, _)| row - self.range.start)
+            .collect();
+        let added = graph.add_rows(new.len(), |blocks| {
+            blocks.into_par_iter().for_each(|mut block| {
+                for number in block.numbers() {
+                    block.set(number, self.row(new[number]), self.facts[new[number]].0);
+                }
+            });
+        })?;
+        let mut added = added.into_iter();
+        for (row, first) in self.range.clone().zip(firsts) {
+            let slot = if first == row { added.next() } else { Some(slots[first]) };
+            slots.extend(slot);
+        }
+        Ok(())
+    }
+
+    /// The row in a place of the stage, prepared.
+    fn row(&self, place: usize) -> &[T] {
+        &self.prepared[place * self.width..][..self.width]
+    }
+}
+
+fn bytes_of<T: Element>(row: &[T]) -> &[u8] {
+    bytemuck::cast_slice(row)
+}
+
 fn content_hash<T: Element>(row: &[T]) -> u64 {
     let mut hasher = FxHasher::default();
-    hasher.write(bytemuck::cast_slice(row));
+    hasher.write(bytes_of(row));
     hasher.finish()
 }

@@ -54,7 +54,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, InsertError> {
     cell.read(|graph| {
-        check_keys(graph.host(), keys, rows.len(), existing)?;
+        check_keys(executor, graph.host(), keys, rows.len(), existing)?;
         let (given, expected) = (rows.dimension(), graph.host().dimension());
         if given != expected {
             return Err(InsertError::Row(RowError::Dimension { row: 0, given, expected }));
@@ -89,14 +89,12 @@ fn link_rows<T: Element, E: Executor<T>>(
     rows: &dyn RowSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
-    let mut slots = add_rows(rows, |add| change(cell, |host| add(host))?, progress)?;
+    let metric = cell.read(|graph| graph.host().metric());
+    let mut slots = add_rows(executor, rows, metric, |add| change(cell, |host| add(host))?, progress)?;
+    // Slots rise as their first rows do, so this is the order of the rows.
     let mut order = slots.clone();
     order.sort_unstable();
     order.dedup();
-    order.sort_by_key({
-        let first: HashMap<_, _> = slots.iter().enumerate().rev().map(|(row, &slot)| (slot, row)).collect();
-        move |slot| first[slot]
-    });
     let vertices = order.len();
     let order = match order.split_first() {
         Some((&first, rest)) if cell.read(|graph| graph.host().start_points().is_empty()) => {

@@ -25,7 +25,7 @@
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
-//! | [`ingest`](InsertError) | rows into slots; identical rows to one vertex |
+//! | [`ingest`](InsertError), `identical` | rows into slots; identical rows to one vertex |
 //! | [`memory`](MemoryPlan) | what a job takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
@@ -41,6 +41,7 @@ pub mod connectivity;
 mod consolidate;
 mod cpu;
 mod executor;
+mod identical;
 mod ingest;
 mod insert;
 mod live;

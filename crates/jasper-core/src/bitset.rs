@@ -1,5 +1,7 @@
 //! A growable set of small numbers.
 
+use std::ops::Range;
+
 /// A set of slots or keys, one bit each, in u32 words as a kernel reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BitSet {
@@ -40,6 +42,22 @@ impl BitSet {
         *word |= 1 << (index & 31);
         self.ones += usize::from(added);
         added
+    }
+
+    /// Adds all of `range`, growing the set if needed.
+    pub fn insert_range(&mut self, range: Range<usize>) {
+        if range.end > self.words.len() * 32 {
+            self.words.resize(range.end.div_ceil(32), 0);
+        }
+        let mut index = range.start;
+        while index < range.end {
+            let (bit, bits) = (index & 31, (32 - (index & 31)).min(range.end - index));
+            let word = &mut self.words[index >> 5];
+            let added = (u32::MAX >> (32 - bits) << bit) & !*word;
+            *word |= added;
+            self.ones += added.count_ones() as usize;
+            index += bits;
+        }
     }
 
     /// Takes `index` out; false if it was not there.
@@ -107,13 +125,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_set(steps in proptest::collection::vec((any::<bool>(), 0_usize..200), 0..200)) {
+        fn behaves_like_a_set(steps in proptest::collection::vec((0..9, 0_usize..200, 0_usize..80), 0..200)) {
             let (mut ours, mut model) = (BitSet::new(), BTreeSet::new());
-            for (add, index) in steps {
-                if add {
-                    prop_assert_eq!(ours.insert(index), model.insert(index));
-                } else {
-                    prop_assert_eq!(ours.remove(index), model.remove(&index));
+            for (what, index, count) in steps {
+                match what {
+                    0 => {
+                        ours.insert_range(index..index + count);
+                        model.extend(index..index + count);
+                    }
+                    1..5 => prop_assert_eq!(ours.insert(index), model.insert(index)),
+                    _ => prop_assert_eq!(ours.remove(index), model.remove(&index)),
                 }
             }
             prop_assert_eq!(ours.len(), model.len());

@@ -162,6 +162,12 @@ pub trait RowSource<T> {
     /// # Errors
     /// What the medium says; never for rows in memory.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
+
+    /// The source itself, if several threads may read at once, in any order, and are faster than one. Without it, rows are
+    /// read in order, by the thread of the caller.
+    fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
+        None
+    }
 }
 
 impl<T: Element> RowSource<T> for MatrixView<'_, T> {
@@ -178,6 +184,10 @@ impl<T: Element> RowSource<T> for MatrixView<'_, T> {
             out.copy_from_slice(row);
         }
         Ok(())
+    }
+
+    fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
+        Some(self)
     }
 }
 

@@ -201,7 +201,7 @@ impl<S: ReadAt> VectorFile<S> {
     }
 }
 
-impl<T: Element, S: ReadAt> RowSource<T> for VectorFile<S> {
+impl<T: Element, S: ReadAt + Sync> RowSource<T> for VectorFile<S> {
     fn len(&self) -> usize {
         self.layout.rows
     }
@@ -212,6 +212,10 @@ impl<T: Element, S: ReadAt> RowSource<T> for VectorFile<S> {
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
         self.read_rows(range, out).map_err(io::Error::other)
+    }
+
+    fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
+        Some(self)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::OnceLock;
 
 use jasper_core::{Key, VectorId};
+use rustc_hash::FxBuildHasher;
 
 use crate::Segments;
 
@@ -20,8 +21,33 @@ pub struct KeyTable {
     more: BTreeMap<VectorId, Vec<Key>>,
     /// Deleted keys that can be restored, and where.
     deleted: BTreeMap<Key, VectorId>,
-    /// Slot of every live key: made on first use, so that a search-only index never pays for it.
-    slots: OnceLock<HashMap<Key, VectorId>>,
+    /// Where live keys are: made on first use, so that a search-only index never pays for it.
+    whereabouts: OnceLock<Whereabouts>,
+}
+
+/// Where each live key is.
+///
+/// A bulk build numbers its rows, and gives them slots in their order: such a key is at the slot of its own number, less
+/// the keys before it whose row was there already. The column tells whether it is, so only other keys are written down.
+#[derive(Debug)]
+struct Whereabouts {
+    /// Keys that shared their vertex with an earlier one when this was made, rising.
+    shared: Vec<Key>,
+    /// Slots of all live keys that are not the first of the slot they are expected at.
+    elsewhere: HashMap<Key, VectorId, FxBuildHasher>,
+}
+
+impl Whereabouts {
+    fn expected(&self, key: Key) -> Key {
+        key - self.shared.partition_point(|&shared| shared < key) as Key
+    }
+
+    /// Notes that a key is at a slot now, `first`: before all others there.
+    fn insert(&mut self, key: Key, slot: VectorId, first: bool) {
+        if !first || self.expected(key) != slot.index() as Key {
+            self.elsewhere.insert(key, slot);
+        }
+    }
 }
 
 /// What [`KeyTable::put_back`] puts back.
@@ -32,8 +58,8 @@ pub(crate) struct KeyBefore {
     first: Key,
     more: Option<Vec<Key>>,
     deleted: Option<VectorId>,
-    /// The slot of the live key, if that table was made.
-    live: Option<Option<VectorId>>,
+    /// What was written down of the key, if that was done by then.
+    elsewhere: Option<Option<VectorId>>,
 }
 
 impl KeyBefore {
@@ -75,7 +101,7 @@ impl KeyTable {
         more: BTreeMap<VectorId, Vec<Key>>,
         deleted: BTreeMap<Key, VectorId>,
     ) -> Self {
-        Self { first, more, deleted, slots: OnceLock::new() }
+        Self { first, more, deleted, whereabouts: OnceLock::new() }
     }
 
     pub(crate) fn more(&self) -> &BTreeMap<VectorId, Vec<Key>> {
@@ -113,8 +139,19 @@ impl KeyTable {
 
     /// Slot of a live key. `hidden` tells which slots have no key.
     pub(crate) fn slot(&self, key: Key, hidden: impl Fn(VectorId) -> bool) -> Option<VectorId> {
-        // The table of no keys is not made: a bulk build asks for every key before it has the first.
-        if self.first.is_empty() { None } else { self.map(hidden).get(&key).copied() }
+        // Of no keys none is looked for: a bulk build asks for every key before it has the first.
+        if self.first.is_empty() {
+            return None;
+        }
+        let whereabouts = self.whereabouts(&hidden);
+        let expected = whereabouts.expected(key);
+        if expected < self.first.len() as Key {
+            let slot = VectorId::from_index(expected as usize);
+            if self.first_of(slot) == key && !hidden(slot) {
+                return Some(slot);
+            }
+        }
+        whereabouts.elsewhere.get(&key).copied()
     }
 
     /// Why `key` cannot be deleted or looked up.
@@ -131,15 +168,15 @@ impl KeyTable {
         } else {
             self.more.entry(slot).or_default().push(key);
         }
-        if let Some(slots) = self.slots.get_mut() {
-            slots.insert(key, slot);
+        if let Some(whereabouts) = self.whereabouts.get_mut() {
+            whereabouts.insert(key, slot, alone);
         }
     }
 
     /// Takes a live key away from its slot; true if the slot has none left.
     pub(crate) fn delete(&mut self, key: Key, slot: VectorId) -> bool {
-        if let Some(slots) = self.slots.get_mut() {
-            slots.remove(&key);
+        if let Some(whereabouts) = self.whereabouts.get_mut() {
+            whereabouts.elsewhere.remove(&key);
         }
         self.deleted.insert(key, slot);
         let Some(more) = self.more.get_mut(&slot) else { return true };
@@ -172,13 +209,13 @@ impl KeyTable {
             first: self.first.at(slot.index()),
             more: self.more.get(&slot).cloned(),
             deleted: self.deleted.get(&key).copied(),
-            live: self.slots.get().map(|slots| slots.get(&key).copied()),
+            elsewhere: self.whereabouts.get().map(|known| known.elsewhere.get(&key).copied()),
         }
     }
 
     /// Makes a key and a slot what they were; the latest change first.
     pub(crate) fn put_back(&mut self, before: KeyBefore) {
-        let KeyBefore { key, slot, first, more, deleted, live } = before;
+        let KeyBefore { key, slot, first, more, deleted, elsewhere } = before;
         self.first.set(slot.index(), first);
         match more {
             Some(more) => self.more.insert(slot, more),
@@ -188,10 +225,10 @@ impl KeyTable {
             Some(slot) => self.deleted.insert(key, slot),
             None => self.deleted.remove(&key),
         };
-        match (self.slots.get_mut(), live) {
-            (Some(slots), Some(Some(slot))) => drop(slots.insert(key, slot)),
-            (Some(slots), Some(None)) => drop(slots.remove(&key)),
-            // The table was made since, of what is undone now.
+        match (self.whereabouts.get_mut(), elsewhere) {
+            (Some(known), Some(Some(slot))) => drop(known.elsewhere.insert(key, slot)),
+            (Some(known), Some(None)) => drop(known.elsewhere.remove(&key)),
+            // It was written down since, of what is undone now.
             (_, None) => self.invalidate(),
             (None, _) => {}
         }
@@ -207,7 +244,7 @@ impl KeyTable {
 
     /// Forgets where keys are; the next look-up reads the column again.
     pub(crate) fn invalidate(&mut self) {
-        self.slots = OnceLock::new();
+        self.whereabouts = OnceLock::new();
     }
 
     /// Renames the slots of deleted keys.
@@ -215,13 +252,20 @@ impl KeyTable {
         self.deleted.values_mut().for_each(|slot| *slot = rename(*slot));
     }
 
-    fn map(&self, hidden: impl Fn(VectorId) -> bool) -> &HashMap<Key, VectorId> {
-        self.slots.get_or_init(|| {
-            let slots = (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !hidden(slot));
-            let mut map = HashMap::with_capacity(self.first.len() + self.shared());
-            map.extend(slots.map(|slot| (self.first.at(slot.index()), slot)));
-            map.extend(self.more.iter().flat_map(|(&slot, keys)| keys.iter().map(move |&key| (key, slot))));
-            map
+    fn whereabouts(&self, hidden: impl Fn(VectorId) -> bool) -> &Whereabouts {
+        self.whereabouts.get_or_init(|| {
+            let mut shared: Vec<Key> = self.more.values().flatten().copied().collect();
+            shared.sort_unstable();
+            // A damaged file may name a key twice.
+            shared.dedup();
+            let mut whereabouts = Whereabouts { shared, elsewhere: HashMap::default() };
+            for slot in (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !hidden(slot)) {
+                whereabouts.insert(self.first_of(slot), slot, true);
+            }
+            for (&slot, keys) in &self.more {
+                keys.iter().for_each(|&key| whereabouts.insert(key, slot, false));
+            }
+            whereabouts
         })
     }
 }

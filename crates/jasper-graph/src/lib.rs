@@ -55,9 +55,9 @@ pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError,
     SaveStats, Section, SectionReport, check_file,
 };
-pub use graph::Graph;
+pub use graph::{Graph, RowBlock};
 pub use keys::KeyError;
-pub use row::RowError;
+pub use row::{RowError, prepare_row};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use space::{Scorer, needs_norms};
 pub use structure::{StructureFault, StructureReport};

@@ -49,20 +49,23 @@ pub enum RowError {
 /// of one is finite in f32.
 const LONGEST: f64 = f32::MAX as f64 / 8.0;
 
-/// See [`crate::Graph::prepare`].
-pub(crate) fn prepare<T: Element>(
+/// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros to the length of `out`, and of
+/// unit length where the metric is cosine and the element a float. Gives the squared length before that.
+///
+/// # Errors
+/// [`RowError`], naming `row`. `out` is then of no use.
+///
+/// # Panics
+/// If `vector` is longer than `out`.
+pub fn prepare_row<T: Element>(
     metric: Metric,
-    dimension: usize,
     row: usize,
     vector: &[T],
-    out: &mut Vec<T>,
+    out: &mut [T],
 ) -> Result<f32, RowError> {
-    if vector.len() != dimension {
-        return Err(RowError::Dimension { row, given: vector.len(), expected: dimension });
-    }
-    out.clear();
-    out.extend_from_slice(vector);
-    out.resize(padded_len::<T>(dimension), T::default());
+    let (coordinates, padding) = out.split_at_mut(vector.len());
+    coordinates.copy_from_slice(vector);
+    padding.fill(T::default());
     let mut squared_norm = f64::from((T::kernels().dot)(out, out));
     // NaN, overflow and underflow are told apart in f64; everyone else has passed at the speed of a distance.
     if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
@@ -85,6 +88,21 @@ pub(crate) fn prepare<T: Element>(
         }
     }
     Ok(squared_norm as f32)
+}
+
+/// [`prepare_row`] for an index of `dimension` coordinates: see [`crate::Graph::prepare`].
+pub(crate) fn prepare<T: Element>(
+    metric: Metric,
+    dimension: usize,
+    row: usize,
+    vector: &[T],
+    out: &mut Vec<T>,
+) -> Result<f32, RowError> {
+    if vector.len() != dimension {
+        return Err(RowError::Dimension { row, given: vector.len(), expected: dimension });
+    }
+    out.resize(padded_len::<T>(dimension), T::default());
+    prepare_row(metric, row, vector, out)
 }
 
 #[cfg(test)]

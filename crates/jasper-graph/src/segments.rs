@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
@@ -193,6 +194,31 @@ impl<T: Pod> Segments<T> {
         })
     }
 
+    /// The rows of each of `ranges`, to be written from several threads.
+    ///
+    /// # Panics
+    /// If the ranges do not rise without overlap, if one crosses from segment to segment, or ends beyond [`Self::len`].
+    pub fn ranges_mut(
+        &mut self,
+        ranges: impl IntoIterator<Item = Range<usize>>,
+    ) -> impl Iterator<Item = &mut [T]> {
+        let width = self.width;
+        let mut chunks = self.chunks_mut();
+        // What is left of a segment, its first row, and the first row of the next segment.
+        let (mut rest, mut first, mut next): (&mut [T], _, _) = (&mut [], 0, 0);
+        ranges.into_iter().map(move |range| {
+            while range.start >= next {
+                rest = chunks.next().expect("ranges lie within the table");
+                first = next;
+                next += SEGMENT_ROWS;
+            }
+            let (_, from) = std::mem::take(&mut rest).split_at_mut((range.start - first) * width);
+            let (rows, behind) = from.split_at_mut(range.len() * width);
+            (rest, first) = (behind, range.end);
+            rows
+        })
+    }
+
     /// Bytes of the rows there are.
     pub fn bytes(&self) -> usize {
         self.len * self.width * size_of::<T>()
@@ -257,6 +283,29 @@ mod tests {
             [SEGMENT_ROWS * 3, SEGMENT_ROWS * 3, 45]
         );
         assert!(std::panic::catch_unwind(|| rows.row(n + 10)[0]).is_err());
+    }
+
+    #[test]
+    fn ranges_are_apart_and_where_they_should_be() {
+        let mut rows = Segments::<u32>::zeroed(SEGMENT_ROWS * 3 + 9, 2).unwrap();
+        let last = SEGMENT_ROWS * 3 + 8;
+        let ranges = [2..5, 5..6, SEGMENT_ROWS - 1..SEGMENT_ROWS, SEGMENT_ROWS * 3..last, last..last + 1];
+        let mut parts: Vec<&mut [u32]> = rows.ranges_mut(ranges.clone()).collect();
+        for (range, part) in ranges.iter().zip(&mut parts) {
+            assert_eq!(part.len(), range.len() * 2);
+            part.iter_mut().enumerate().for_each(|(i, x)| *x = (range.start + i / 2) as u32);
+        }
+        for row in [2, 3, 4, 5, SEGMENT_ROWS - 1, SEGMENT_ROWS * 3, SEGMENT_ROWS * 3 + 7, last] {
+            assert_eq!(rows.row(row), [row as u32; 2]);
+        }
+        assert_eq!(rows.row(6), [0; 2]);
+        let mut refused = |ranges: &[Range<usize>]| {
+            let mut take = || rows.ranges_mut(ranges.to_vec()).count();
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut take)).is_err()
+        };
+        assert!(refused(&[3..5, 4..6]));
+        assert!(refused(&[SEGMENT_ROWS - 1..SEGMENT_ROWS + 1]));
+        assert!(refused(&[last..last + 2]));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use jasper_graph::{Graph, needs_norms};
 
 use crate::bulk::largest_batch;
 use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
+use crate::ingest::ingest_bytes;
 
 pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError, free_host_memory};
 
@@ -42,9 +43,6 @@ const SPARE: f32 = 0.25;
 const LEFT_FREE: f32 = 0.04;
 /// A test program of the library and a thousand rows; the command takes three million bytes more.
 const PROCESS_BYTES: usize = 7 << 20;
-/// A row's entry in the table that finds identical rows, of which at least an eighth is empty and up to half, and its
-/// slot.
-const IDENTICAL_BYTES: usize = (size_of::<VectorId>() + 1) * 3 / 2 + size_of::<VectorId>();
 
 impl BuildShape {
     /// The shape of what `graph` has rows for.
@@ -104,13 +102,13 @@ impl BuildShape {
         let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
         let row = padded_len::<T>(self.dimension) * size_of::<T>() + norm;
         let edges = self.params.max_degree() * size_of::<VectorId>() + size_of::<u16>();
-        // Pages of adjacency are touched when the first edges are written, when the table is gone.
-        let identical = (self.rows * IDENTICAL_BYTES).saturating_sub(self.rows * edges);
+        // Pages of adjacency are touched when the first edges are written, when that is gone.
+        let ingesting = ingest_bytes(self.rows, row).saturating_sub(self.rows * edges);
         let parts = [
             ("vectors", self.rows * row),
             ("graph", self.rows * edges),
             ("keys", self.rows * size_of::<Key>()),
-            ("scratch", linking.max(identical)),
+            ("scratch", linking.max(ingesting)),
             ("process", PROCESS_BYTES),
         ];
         let plan = MemoryPlan::new("a build")

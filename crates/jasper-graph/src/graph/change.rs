@@ -1,44 +1,13 @@
-//! The few ways a graph changes: rows and edges, all of them undone together or none.
+//! The few ways a graph changes: edges and slots, all of them undone together or none.
 
 use std::io;
 
-use jasper_core::{Element, MAX_VECTORS, VectorId};
+use jasper_core::{Element, VectorId};
 
 use super::Graph;
-use crate::{RowError, TunedSearch};
+use crate::TunedSearch;
 
 impl<T: Element> Graph<T> {
-    /// Stores a prepared row in the lowest free slot, or a new one: hidden, without edges or key.
-    ///
-    /// # Errors
-    /// [`RowError::Full`], or what the operating system says when there is no memory.
-    pub fn add_row(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, RowError> {
-        let slot = match self.free.first() {
-            Some(slot) => VectorId::from_index(slot),
-            None if self.slots() == MAX_VECTORS => return Err(RowError::Full),
-            None => {
-                let slot = VectorId::from_index(self.slots());
-                self.resize(self.slots() + 1)?;
-                slot
-            }
-        };
-        self.free.remove(slot.index());
-        self.tombstones.insert(slot.index());
-        self.degrees.set(slot.index(), 0);
-        self.space.vectors.row_mut(slot.index()).copy_from_slice(prepared);
-        if let Some(sketches) = &mut self.space.sketches {
-            sketches.set(slot.index(), prepared);
-        }
-        if let Some(norms) = &mut self.space.squared_norms {
-            norms.set(slot.index(), squared_norm);
-            self.space.largest_squared_norm = self.space.largest_squared_norm.max(squared_norm);
-        }
-        if let Some(changes) = &mut self.changes {
-            changes.rows.push(slot);
-        }
-        Ok(slot)
-    }
-
     /// Sets the out-edges of a vertex.
     ///
     /// # Panics

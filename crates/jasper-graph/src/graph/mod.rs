@@ -5,10 +5,14 @@
 //! | `change` | the few ways a graph changes |
 //! | `keys` | which keys it has, and whose they are |
 //! | `memory` | what of it is in memory, and how much |
+//! | `rows` | rows into slots, by one thread or many |
 
 mod change;
 mod keys;
 mod memory;
+mod rows;
+
+pub use rows::RowBlock;
 
 use jasper_core::{
     BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, Metric, VectorId, padded_len,

@@ -1,0 +1,115 @@
+//! Rows into slots: one, or many by many threads.
+
+use std::ops::Range;
+
+use jasper_core::{Element, MAX_VECTORS, VectorId};
+
+use super::Graph;
+use crate::{RowError, SEGMENT_ROWS};
+
+/// Rows that one thread writes: their slots lie near each other, and their bytes fill a few pages.
+const BLOCK_ROWS: usize = 1024;
+
+/// Some of the rows that are being added, for one thread to write: see [`Graph::add_rows`].
+#[derive(Debug)]
+pub struct RowBlock<'a, T> {
+    /// Number of the first of them among all that are added.
+    first: usize,
+    slots: &'a [VectorId],
+    /// The stored rows from the first of the slots to the last; likewise what follows.
+    rows: &'a mut [T],
+    width: usize,
+    degrees: &'a mut [u16],
+    /// Squared lengths, where the metric needs them.
+    squared_norms: Option<&'a mut [f32]>,
+}
+
+impl<T: Element> RowBlock<'_, T> {
+    /// Numbers of the rows to write, among all that are added.
+    pub fn numbers(&self) -> Range<usize> {
+        self.first..self.first + self.slots.len()
+    }
+
+    /// Writes the row of that number, prepared, and its squared length.
+    ///
+    /// # Panics
+    /// If the number is not one of [`Self::numbers`], or the row not as long as a padded one.
+    pub fn set(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
+        let place = self.slots[number - self.first].index() - self.slots[0].index();
+        self.rows[place * self.width..][..self.width].copy_from_slice(prepared);
+        self.degrees[place] = 0;
+        if let Some(norms) = &mut self.squared_norms {
+            norms[place] = squared_norm;
+        }
+    }
+}
+
+impl<T: Element> Graph<T> {
+    /// Stores a prepared row in the lowest free slot, or a new one: hidden, without edges or key.
+    ///
+    /// # Errors
+    /// [`RowError::Full`], or what the operating system says when there is no memory.
+    pub fn add_row(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, RowError> {
+        let write = |blocks: Vec<RowBlock<'_, T>>| {
+            blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
+        };
+        Ok(self.add_rows(1, write)?[0])
+    }
+
+    /// Makes `count` slots hidden, without edges or key, and has their rows written: by `write`, which is given all of
+    /// them in blocks for as many threads. First the free slots, from the lowest on, then new ones: the numbers of the
+    /// slots, which are the result, rise as those of the rows.
+    ///
+    /// # Errors
+    /// [`RowError::Full`], or what the operating system says when there is no memory; nothing is added.
+    pub fn add_rows(
+        &mut self,
+        count: usize,
+        write: impl FnOnce(Vec<RowBlock<'_, T>>),
+    ) -> Result<Vec<VectorId>, RowError> {
+        let reused = count.min(self.free.len());
+        let new = self.slots()..self.slots() + (count - reused);
+        if new.end > MAX_VECTORS {
+            return Err(RowError::Full);
+        }
+        let slots: Vec<VectorId> =
+            self.free.iter().take(reused).chain(new.clone()).map(VectorId::from_index).collect();
+        self.resize(new.end)?;
+        for slot in &slots[..reused] {
+            self.free.remove(slot.index());
+            self.tombstones.insert(slot.index());
+        }
+        self.tombstones.insert_range(new);
+        write(self.row_blocks(&slots));
+        let space = &mut self.space;
+        if let Some(norms) = &space.squared_norms {
+            let longest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
+            space.largest_squared_norm = space.largest_squared_norm.max(longest);
+        }
+        if let Some(sketches) = &mut space.sketches {
+            slots.iter().for_each(|slot| sketches.set(slot.index(), space.vectors.row(slot.index())));
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.rows.extend_from_slice(&slots);
+        }
+        Ok(slots)
+    }
+
+    /// The storage of `slots`, which rise, in blocks within a segment.
+    fn row_blocks<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<RowBlock<'a, T>> {
+        let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
+        let blocks: Vec<&[VectorId]> = segments.flat_map(|slots| slots.chunks(BLOCK_ROWS)).collect();
+        let ranges = || blocks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
+        let width = self.space.vectors.width();
+        let tables = self.space.vectors.ranges_mut(ranges()).zip(self.degrees.ranges_mut(ranges()));
+        let mut norms = self.space.squared_norms.as_mut().map(|norms| norms.ranges_mut(ranges()));
+        let mut first = 0;
+        let block = |(&slots, (rows, degrees))| {
+            let squared_norms = norms.as_mut().and_then(Iterator::next);
+            let block = RowBlock { first, slots, rows, width, degrees, squared_norms };
+            first += slots.len();
+            block
+        };
+        blocks.iter().zip(tables).map(block).collect()
+    }
+}
