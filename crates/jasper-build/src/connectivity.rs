@@ -51,25 +51,43 @@ pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
 /// Slots that a path from `start` leads to, itself included. Runs as [`reachable`].
 pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
     let reached = Reached::none_of(graph.slots());
-    let mut open = vec![start];
     reached.insert(start);
-    while !open.is_empty() {
-        let beyond = open.par_chunks(SLOTS_A_TASK).flat_map_iter(|slots| {
-            let neighbors = slots.iter().flat_map(|&slot| graph.neighbors(slot));
-            neighbors.copied().filter(|&neighbor| reached.insert(neighbor))
-        });
-        open = beyond.collect();
+    // Vertices whose neighbours were looked at.
+    let mut seen = vec![0_u32; reached.0.len()];
+    let look = |(first, seen): (usize, &mut [u32])| {
+        let mut looked_at = 0;
+        for (word, seen) in (first * WORDS_A_TASK..).zip(seen) {
+            loop {
+                let mut open = reached.0[word].load(Relaxed) & !*seen;
+                if open == 0 {
+                    break;
+                }
+                *seen |= open;
+                looked_at += open.count_ones() as usize;
+                while open != 0 {
+                    let slot = VectorId::from_index(word * 32 + open.trailing_zeros() as usize);
+                    graph.neighbors(slot).iter().for_each(|&neighbor| drop(reached.insert(neighbor)));
+                    open &= open - 1;
+                }
+            }
+        }
+        looked_at
+    };
+    loop {
+        let looked_at: usize = seen.par_chunks_mut(WORDS_A_TASK).enumerate().map(look).sum();
+        if looked_at == 0 {
+            return reached;
+        }
     }
-    reached
 }
+
+/// Words of slots that one thread looks at before it asks for more.
+const WORDS_A_TASK: usize = 16;
 
 /// Live slots that no path leads to, rising. Runs as [`reachable`].
 pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
     beyond(graph, &reachable(graph), Graph::is_live)
 }
-
-/// Slots whose neighbours one thread looks at before it asks for more.
-const SLOTS_A_TASK: usize = 256;
 
 /// Links every `wanted` vertex that no path leads to again, and gives how many there were.
 ///
@@ -177,4 +195,40 @@ fn force_edge<T: Element, E: Executor<T>>(
         executor.set_neighbors(graph.links_mut(), lost, &row_of_lost)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric};
+    use proptest::prelude::*;
+    use rand::RngExt;
+    use std::collections::BTreeSet;
+
+    /// A graph of so many vertices, with up to two edges each.
+    fn graph(vertices: usize, seed: u64) -> Graph<u8> {
+        let mut graph = Graph::<u8>::new(Metric::L2, 1, BuildParams::default()).unwrap();
+        graph.add_rows(vertices, drop).unwrap();
+        let mut rng = jasper_core::synthetic::rng(seed);
+        for slot in (0..vertices).map(VectorId::from_index) {
+            let degree = rng.random_range(0..3);
+            let to: BTreeSet<_> = (0..degree).map(|_| rng.random_range(0..vertices)).collect();
+            graph.set_neighbors(slot, &to.into_iter().map(VectorId::from_index).collect::<Vec<_>>());
+        }
+        graph
+    }
+
+    proptest! {
+        #[test]
+        fn what_paths_lead_to_is_reached_and_nothing_else(vertices in 1_usize..3000, seed: u64) {
+            let graph = graph(vertices, seed);
+            let start = VectorId::from_index(seed as usize % vertices);
+            let (mut known, mut open) = (BTreeSet::from([start]), vec![start]);
+            while let Some(slot) = open.pop() {
+                open.extend(graph.neighbors(slot).iter().filter(|&&neighbor| known.insert(neighbor)));
+            }
+            let reached = from(&graph, start);
+            prop_assert!(graph.vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
+        }
+    }
 }
