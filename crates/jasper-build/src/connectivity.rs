@@ -66,7 +66,9 @@ pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
                 looked_at += open.count_ones() as usize;
                 while open != 0 {
                     let slot = VectorId::from_index(word * 32 + open.trailing_zeros() as usize);
-                    graph.neighbors(slot).iter().for_each(|&neighbor| drop(reached.insert(neighbor)));
+                    for &neighbor in graph.neighbors(slot) {
+                        reached.insert(neighbor);
+                    }
                     open &= open - 1;
                 }
             }
@@ -208,7 +210,7 @@ mod tests {
     /// A graph of so many vertices, with up to two edges each.
     fn graph(vertices: usize, seed: u64) -> Graph<u8> {
         let mut graph = Graph::<u8>::new(Metric::L2, 1, BuildParams::default()).unwrap();
-        graph.add_rows(vertices, drop).unwrap();
+        graph.add_rows(vertices, |blocks| drop(blocks)).unwrap();
         let mut rng = jasper_core::synthetic::rng(seed);
         for slot in (0..vertices).map(VectorId::from_index) {
             let degree = rng.random_range(0..3);

@@ -44,7 +44,7 @@ impl FirstRows {
     /// time, has its content.
     pub(crate) fn enter(&self, hash: u64, row: usize, is_same: impl Fn(usize) -> bool) -> usize {
         let own = entry(hash, row);
-        let mut place = (u128::from(hash) * self.entries.len() as u128 >> 64) as usize;
+        let mut place = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;
         loop {
             // Entries are numbers and nothing else: what they name was written before the threads began.
             let found = self.entries[place].load(Relaxed);

@@ -304,8 +304,8 @@ mod tests {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut take)).is_err()
         };
         assert!(refused(&[3..5, 4..6]));
-        assert!(refused(&[SEGMENT_ROWS - 1..SEGMENT_ROWS + 1]));
-        assert!(refused(&[last..last + 2]));
+        assert!(refused(&[0..1, SEGMENT_ROWS - 1..SEGMENT_ROWS + 1]));
+        assert!(refused(&[0..1, last..last + 2]));
     }
 
     #[test]

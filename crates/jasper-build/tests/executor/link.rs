@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jasper_build::pipeline::link_batch;
-use jasper_build::{CpuExecutor, Exclusive, Executor, Linker};
+use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Links};
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
