@@ -3,10 +3,11 @@
 
 use cuda_std::prelude::*;
 
-use super::keep::{Memory, keep, warp_number, warps};
+use super::keep::{Kept, Memory, keep, warp_number, warps};
 use super::layout::{bypass_capacity, heirs_capacity};
 use super::left::Waiting;
 use super::score::score;
+use super::settled::settled_ends;
 use super::sort::{distinct, for_my_places, sort_padded};
 use super::space::Space;
 use super::{BypassArgs, PRUNE_DISTANCES};
@@ -35,6 +36,7 @@ pub(super) unsafe fn bypass<S: Space>(args: BypassArgs) {
             |place| memory.old.add(place).load(),
             |place, id, distance| stay.add(place).store(neighbor::key(distance, id) & !neighbor::UNVISITED),
         );
+        let ends = settled_ends(prune, staying, stay, &memory);
         let heirs = nearest_heirs(&space, &args, vertex, &Split { staying, hidden }, &memory);
         let count = (staying + heirs).min(prune.max_candidates);
         // Behind all candidates that count.
@@ -45,14 +47,53 @@ pub(super) unsafe fn bypass<S: Space>(args: BypassArgs) {
             }
         };
         let kept = keep(&space, prune, &memory, count, &Waiting::none(memory.old), take);
-        sort_padded(kept_keys, kept);
+        thread::sync_threads();
         let stride = prune.graph.links_stride;
         let ids = args.ids.from(row * stride as usize);
         for_my_places(stride, |place| {
-            let id = if place < kept { neighbor::id(kept_keys.add(place).load()) } else { NO_ROW };
-            global::store(ids.at(place as usize), id);
+            if place < kept.all {
+                let key = kept_keys.add(place);
+                let to = place_in_row(kept_keys, place, staying, ends, kept);
+                global::store(ids.at(to as usize), neighbor::id(key.load()));
+            } else {
+                global::store(ids.at(place as usize), NO_ROW);
+            }
         });
     }
+}
+
+/// Where the kept number `index` comes to lie in the row: heirs join the part of the row whose round they were kept in, so
+/// that later prunes find it as they would find their own. Before them are the `staying`, in the order of the old row, of
+/// which earlier rounds kept those before the `ends`.
+///
+/// # Safety
+/// A barrier has passed since the keys were written; there is such a number.
+#[inline(always)]
+unsafe fn place_in_row(
+    keys: Shared<u64>,
+    index: u32,
+    staying: u32,
+    [first_end, second_end]: [u32; 2],
+    Kept { first, all }: Kept,
+) -> u32 {
+    let second_begin = first_end + first - staying;
+    // Where the part begins, and the two runs of it that rise: the one with the index, and the other.
+    let (begin, own, [from, to]) = match index {
+        _ if index < first_end => (0, 0, [staying, first]),
+        _ if index < second_end => (second_begin, first_end, [first, all]),
+        _ if index < staying => return all - staying + index,
+        _ if index < first => (0, staying, [0, first_end]),
+        _ => (second_begin, first, [first_end, second_end]),
+    };
+    let mut before = index - own;
+    // SAFETY: all of these are below the number of keys.
+    unsafe {
+        let key = keys.add(index).load();
+        for other in from..to {
+            before += u32::from(keys.add(other).load() < key);
+        }
+    }
+    begin + before
 }
 
 /// How many neighbours there are of both kinds: those that stay are in front of the old row, the hidden ones at its end,
@@ -93,6 +134,7 @@ unsafe fn split_row(args: &BypassArgs, vertex: u32, memory: &Memory) -> Split {
         }
         if thread::thread_idx_x() == 0 {
             memory.fresh.store(0);
+            memory.settled_ends.iter().for_each(|end| end.store(staying));
         }
         thread::sync_threads();
     }

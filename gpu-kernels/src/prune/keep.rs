@@ -57,6 +57,13 @@ pub(super) fn warps() -> u32 {
     thread::block_dim_x() / warp::WARP_SIZE
 }
 
+/// How many were kept: in the first round, and in both.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) first: u32,
+    pub(super) all: u32,
+}
+
 /// Keeps up to `max_degree` of the first `count` keys, which rise, and hands each to `take` with its number; returns how
 /// many. Whole block.
 ///
@@ -77,9 +84,10 @@ pub(super) unsafe fn keep<S: Space>(
     count: u32,
     waiting: &Waiting,
     take: impl Fn(u32, u64),
-) -> u32 {
+) -> Kept {
     let (warp, warps, keys) = (warp_number(), warps(), memory.keys);
-    let (mut kept, mut scored, mut turn, mut second) = (0, 0, 0, false);
+    let (mut kept, mut scored, mut turn) = (0, 0, 0);
+    let (mut first, mut second) = (0, false);
     // SAFETY: places are below `count`, and each warp has room for its share of the capacity; every branch goes by what
     // is the same in all threads, or in all lanes of a warp where only that has to be.
     unsafe {
@@ -110,6 +118,7 @@ pub(super) unsafe fn keep<S: Space>(
             let key = keys.add(next).load();
             take(kept, key);
             kept += 1;
+            first += u32::from(!second);
             if kept == args.max_degree {
                 break;
             }
@@ -121,5 +130,5 @@ pub(super) unsafe fn keep<S: Space>(
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
         }
     }
-    kept
+    Kept { first, all: kept }
 }

@@ -72,7 +72,7 @@ pub(super) const fn heirs_capacity(args: &PruneArgs) -> u32 {
 }
 
 /// Candidates that there is room for around deleted neighbours: those of the old row, then heirs. Where the candidates
-/// that count end, what is kept of them begins, and is sorted: as many as a row holds, up to a power of two.
+/// that count end, what is kept of them begins: as many as a row holds.
 #[inline(always)]
 pub(super) const fn bypass_capacity(args: &PruneArgs) -> u32 {
     args.graph.links_stride + heirs_capacity(args)

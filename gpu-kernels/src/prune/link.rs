@@ -36,7 +36,9 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
         };
         let count = count.min(args.prune.max_candidates);
         let kept = keep(&space, &args.prune, &memory, count, &Waiting::none(memory.old), take);
-        for_my_places(stride - kept, |place| global::store(ids.at((kept + place) as usize), NO_ROW));
+        for_my_places(stride - kept.all, |place| {
+            global::store(ids.at((kept.all + place) as usize), NO_ROW);
+        });
         if thread::thread_idx_x() == 0 {
             global::store(args.vertices.at(list), if identical == NO_ROW { vertex } else { NO_ROW });
             let counters = args.prune.counters;

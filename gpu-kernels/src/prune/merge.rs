@@ -4,11 +4,11 @@ use cuda_std::prelude::*;
 
 use super::keep::{Memory, keep, warp_number, warps};
 use super::layout::merge_capacity;
-use super::left::Waiting;
 use super::score::score;
+use super::settled::settle;
 use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
 use super::space::Space;
-use super::{FIRST_ALPHA, MergeArgs, PRUNE_DISTANCES, PruneArgs};
+use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::graph::NO_ROW;
 use crate::neighbor;
 
@@ -68,7 +68,7 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
                 global::store(ids.at(place as usize), neighbor::id(key));
             }
         };
-        kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), &waiting, take);
+        kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), &waiting, take).all;
         for_my_places(stride, |place| {
             if place >= kept {
                 global::store(ids.at(place as usize), NO_ROW);
@@ -139,35 +139,5 @@ unsafe fn new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, mem
         }
         thread::sync_threads();
         memory.fresh.load()
-    }
-}
-
-/// Marks what an earlier prune kept as settled, and gives the part of its second round: a prune writes what each round
-/// kept nearest first, and later edges are appended, so that the two heads that rise are what it kept. Now and then the
-/// first of the appended is farther still, and goes uncompared with them until it is crowded. Whole block; a barrier.
-///
-/// # Safety
-/// There are `degree` keys, which is also what both ends hold; a barrier has passed since they were written.
-#[inline(always)]
-unsafe fn settle(args: &PruneArgs, degree: u32, keys: Shared<u64>, memory: &Memory) -> Waiting {
-    let [first, second] = memory.settled_ends;
-    // SAFETY: marks are made when nobody compares any more, each by one thread.
-    unsafe {
-        let find_end = |end: Shared<u32>, begin: u32| {
-            for_my_places(degree.saturating_sub(1), |place| {
-                if place >= begin && keys.add(place).load() > keys.add(place + 1).load() {
-                    end.atomic_min(place + 1);
-                }
-            });
-            thread::sync_threads();
-            end.load()
-        };
-        let begin = find_end(first, 0);
-        let end = if args.alpha > FIRST_ALPHA { find_end(second, begin) } else { begin };
-        for_my_places(end, |place| {
-            let key = keys.add(place);
-            key.store(key.load() & !neighbor::UNVISITED);
-        });
-        Waiting { old: memory.old, begin, end }
     }
 }

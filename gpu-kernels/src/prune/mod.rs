@@ -19,6 +19,7 @@
 //! | `identify` | new vertices whose row is in the graph already |
 //! | `join` | candidates from the batch itself |
 //! | `link` | candidates of a new vertex to its links |
+//! | `settled` | what of an old row an earlier prune kept |
 //! | `merge` | new edges into the row of their target |
 //! | `bypass` | the row of a live vertex around its deleted neighbours |
 //! | `rows` | links turned around; rows written into the graph |
@@ -49,6 +50,8 @@ mod plan;
 mod rows;
 #[cfg(feature = "kernels")]
 mod score;
+#[cfg(feature = "kernels")]
+mod settled;
 #[cfg(feature = "kernels")]
 mod sort;
 #[cfg(feature = "kernels")]

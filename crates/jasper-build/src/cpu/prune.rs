@@ -7,13 +7,15 @@ use jasper_graph::Graph;
 const COMPARED_AT_ONCE: usize = 8;
 
 /// Slack of the first round.
-pub(super) const FIRST_ALPHA: f32 = 1.0;
+const FIRST_ALPHA: f32 = 1.0;
 
 /// What a prune needs and a thread keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Prune {
     /// The kept: those of the first round nearest first, then those of the second.
     kept: Vec<Neighbor>,
+    /// How many of them the first round kept.
+    first: usize,
     /// Ids of the kept, those that are settled apart from the others.
     by_standing: [Vec<VectorId>; 2],
     /// Candidates of the second round.
@@ -74,10 +76,11 @@ impl Prune {
                 jasper_core::distance::prefetch(graph.padded_vector(next.id()));
             }
             let mut candidate = fresh(candidate);
-            if let Fate::Waits = self.try_keep(graph, &mut candidate, alpha.min(FIRST_ALPHA), alpha) {
+            if let Fate::Waits = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
                 waits.push(candidate);
             }
         }
+        self.first = self.kept.len();
         waits.sort_unstable_by_key(|candidate| candidate.neighbor);
         for candidate in &mut waits {
             if self.kept.len() == max_degree {
@@ -123,10 +126,25 @@ impl Prune {
         Fate::Kept
     }
 
+    /// How many the first round of the last prune kept.
+    pub(crate) fn kept_first(&self) -> usize {
+        self.first
+    }
+
     /// Distances worked out since this was last asked.
     pub(crate) fn take_distances(&mut self) -> u64 {
         std::mem::take(&mut self.distances)
     }
+}
+
+/// How much of a row the rounds of an earlier prune kept: the end of the first one's part, and of both.
+///
+/// A prune writes what each of its rounds kept nearest first, and later edges are appended: so these are the two heads that
+/// rise. Now and then the first of the appended is farther still, and goes uncompared with them until it is crowded.
+pub(crate) fn settled_ends(row: &[Neighbor], alpha: f32) -> [usize; 2] {
+    let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
+    let first = rising(row);
+    [first, first + if alpha > FIRST_ALPHA { rising(&row[first..]) } else { 0 }]
 }
 
 #[cfg(test)]
@@ -137,7 +155,7 @@ mod tests {
     /// The rule as the paper writes it, for each alpha: take the nearest, drop what it leads to, repeat.
     fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<VectorId> {
         let mut kept: Vec<VectorId> = Vec::new();
-        for alpha in [alpha.min(1.0), alpha] {
+        for alpha in [1.0, alpha] {
             let leads = |kept: VectorId, c: &Neighbor| {
                 alpha * graph.row_scorer(kept).score_one(c.id()) <= c.distance()
             };

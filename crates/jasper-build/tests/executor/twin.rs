@@ -69,16 +69,16 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
 }
 
 /// Keeps every candidate that nothing kept leads towards, first by an alpha of 1; then by that of the graph, of those not
-/// kept and those `waiting`. Two that are both `settled` do not lead to each other.
+/// kept and those `waiting`. Two that are both `settled` do not lead to each other. Gives what each round kept.
 pub fn robust_prune<T: Element>(
     graph: &Graph<T>,
     candidates: Vec<Near>,
     settled: &[Near],
     waiting: &[Near],
-) -> Vec<Near> {
+) -> [Vec<Near>; 2] {
     let params = graph.params();
     let mut kept: Vec<Near> = Vec::new();
-    let mut round = |candidates: Vec<Near>, alpha: f32| {
+    let round = |kept: &mut Vec<Near>, candidates: Vec<Near>, alpha: f32| {
         let mut rest = Vec::new();
         for candidate in candidates {
             // The distance of a kept c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
@@ -95,12 +95,24 @@ pub fn robust_prune<T: Element>(
         }
         rest
     };
-    let mut rest = round(candidates, params.alpha().min(1.0));
+    let mut rest = round(&mut kept, candidates, 1.0);
+    let first = kept.len();
     if params.alpha() > 1.0 {
         rest.extend(waiting);
-        round(sorted(rest), params.alpha());
+        round(&mut kept, sorted(rest), params.alpha());
     }
-    kept
+    let second = kept.split_off(first);
+    [kept, second]
+}
+
+/// How much of a row the rounds of a prune wrote: what each wrote rises, what was appended since does not, as a rule.
+fn settled_ends<T: Element>(graph: &Graph<T>, row: &[Near]) -> [usize; 2] {
+    let rising = |run: &[Near]| {
+        let pairs = run.windows(2).take_while(|pair| pair[0] != pair[1] && sorted(pair.to_vec()) == *pair);
+        run.len().min(pairs.count() + 1)
+    };
+    let first = rising(row);
+    [first, first + if graph.params().alpha() > 1.0 { rising(&row[first..]) } else { 0 }]
 }
 
 fn ids(all: Vec<Near>) -> Vec<u32> {
@@ -138,7 +150,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
         let mut all = sorted(scored(&scorer, others));
         all.truncate(params.max_degree());
         all.extend(visited);
-        let kept = robust_prune(graph, ordered(all), &[], &[]);
+        let kept = robust_prune(graph, ordered(all), &[], &[]).concat();
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
@@ -151,19 +163,12 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
             old.into_iter().chain(ids(new)).collect()
         } else {
             let old = scored(&graph.row_scorer(slot(target)), old);
-            // What each round of an earlier prune wrote rises; what was appended since does not, as a rule.
-            let rising = |run: &[Near]| {
-                let pairs =
-                    run.windows(2).take_while(|pair| pair[0] != pair[1] && sorted(pair.to_vec()) == *pair);
-                run.len().min(pairs.count() + 1)
-            };
-            let first = rising(&old);
-            let settled = first + if params.alpha() > 1.0 { rising(&old[first..]) } else { 0 };
+            let [first, settled] = settled_ends(graph, &old);
             let (settled, second) = (old[..settled].to_vec(), old[first..settled].to_vec());
             let all = ordered(new.into_iter().chain(old).collect());
             let (waiting, candidates): (Vec<Near>, Vec<Near>) =
                 all.into_iter().partition(|near| second.contains(near));
-            ids(robust_prune(graph, candidates, &settled, &waiting))
+            ids(robust_prune(graph, candidates, &settled, &waiting).concat())
         };
         rows.insert(target, changed);
     }
@@ -184,7 +189,13 @@ pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let scorer = graph.row_scorer(slot(vertex));
     let stay = scored(&scorer, live.iter().copied());
     let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
-    ids(sorted(robust_prune(graph, candidates, &stay, &[])))
+    let [first, settled] = settled_ends(graph, &stay);
+    let heirs = robust_prune(graph, candidates, &stay, &[])
+        .map(|round| round.into_iter().filter(|near| !stay.contains(near)).collect::<Vec<_>>());
+    let runs = [[&stay[..first], &heirs[0]], [&stay[first..settled], &heirs[1]]];
+    let mut row: Vec<Near> = runs.into_iter().flat_map(|run| sorted(run.concat())).collect();
+    row.extend(&stay[settled..]);
+    ids(row)
 }
 
 /// A graph over rows whose edges mean nothing: each vertex has any neighbours, the start points are any vertices.

@@ -34,6 +34,11 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
             row = hidden.iter().copied().take(vertices.max_degree).collect();
         }
         row.retain(|&id| id != vertex);
+        let first = rng.random_range(0..=row.len());
+        let (first, second) = row.split_at_mut(first);
+        let settled = rng.random_range(0..=second.len());
+        first.sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
+        second[..settled].sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
         vertices.links[vertex as usize * vertices.links_stride..][..row.len()].copy_from_slice(&row);
         rows.push(row);
     }
@@ -51,12 +56,16 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
         let heirs = heirs.into_iter().filter(|id| live.contains(id) && *id != vertex && !stay.contains(id));
         let mut heirs: Vec<Neighbor> = heirs.map(|id| vertices.neighbor(vertex, id)).collect();
         heirs.sort_unstable();
-        let stay = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited());
-        let (kept, _) = vertices.prune_in_order(stay.chain(heirs).collect(), &[]);
-        let mut kept: Vec<Neighbor> =
-            kept.iter().map(|neighbor| Neighbor::new(neighbor.distance(), neighbor.id())).collect();
-        kept.sort_unstable();
-        expected.push(vertices.padded(kept.iter().map(|neighbor| neighbor.id().get()).collect()));
+        let stay: Vec<Neighbor> = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited()).collect();
+        let [first, settled] = vertices.settled_ends(&stay);
+        let (rounds, _) = vertices.prune_in_order([&stay[..], &heirs].concat(), &[]);
+        let mut parts = [&stay[..first], &stay[first..settled]].map(<[_]>::to_vec);
+        for (part, round) in parts.iter_mut().zip(rounds) {
+            part.extend(round.into_iter().filter(|neighbor| neighbor.is_unvisited()));
+            part.sort_unstable();
+        }
+        let row = parts.concat().into_iter().chain(stay[settled..].iter().copied());
+        expected.push(vertices.padded(row.map(|neighbor| neighbor.id().get()).collect()));
     }
 
     let mut device = vertices.upload(stream);

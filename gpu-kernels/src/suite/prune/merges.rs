@@ -50,9 +50,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
                 return (target, old.into_iter().chain(new).collect());
             }
             let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
-            let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
-            let first = rising(&old);
-            let settled = first + if vertices.alpha > 1.0 { rising(&old[first..]) } else { 0 };
+            let [first, settled] = vertices.settled_ends(&old);
             old[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
             distances += old.len() as u64;
             let waiting = old[first..settled].to_vec();

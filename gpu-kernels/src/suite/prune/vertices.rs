@@ -20,7 +20,7 @@ pub(super) struct Vertices<T> {
     pub(super) links_stride: usize,
     pub(super) links: Vec<u32>,
     pub(super) max_degree: usize,
-    pub(super) alpha: f32,
+    alpha: f32,
     pub(super) max_candidates: usize,
 }
 
@@ -110,25 +110,33 @@ impl<T: Element> Vertices<T> {
     /// The nearest candidates, [pruned in order](Self::prune_in_order).
     pub(super) fn prune(&self, mut candidates: Vec<Neighbor>, waiting: &[Neighbor]) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
-        self.prune_in_order(candidates, waiting)
+        let (rounds, distances) = self.prune_in_order(candidates, waiting);
+        (rounds.concat(), distances)
+    }
+
+    /// The ends of the parts of a row that the rounds of an earlier prune kept: each part rises.
+    pub(super) fn settled_ends(&self, row: &[Neighbor]) -> [usize; 2] {
+        let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
+        let first = rising(row);
+        [first, first + if self.alpha > 1.0 { rising(&row[first..]) } else { 0 }]
     }
 
     /// Keep the first candidate, drop every other that it leads towards with `alpha`, and so on with those that are left;
     /// those that it leads towards with a slack of 1 wait, as do those of `waiting`, until nothing else is left. Two that
-    /// were visited do not drop each other. Gives what is kept, and the distances that took.
+    /// were visited do not drop each other. Gives what each round keeps, and the distances that took.
     pub(super) fn prune_in_order(
         &self,
         mut left: Vec<Neighbor>,
         waiting: &[Neighbor],
-    ) -> (Vec<Neighbor>, u64) {
+    ) -> ([Vec<Neighbor>; 2], u64) {
         left.truncate(self.max_candidates);
-        let (mut kept, mut distances) = (Vec::new(), 0);
+        let (mut kept, mut distances) = ([Vec::new(), Vec::new()], 0);
         let mut waiting = waiting.to_vec();
         for second in [false, true] {
             while let Some(next) = left.iter().position(|other| second || !waiting.contains(other)) {
                 let first = left.remove(next);
-                kept.push(first);
-                if kept.len() == self.max_degree {
+                kept[usize::from(second)].push(first);
+                if kept[0].len() + kept[1].len() == self.max_degree {
                     return (kept, distances);
                 }
                 left.retain(|other| {

@@ -37,7 +37,7 @@ pub struct Args {
     /// Frontier of build searches: build time against recall
     #[arg(long, value_name = "L", default_value_t = 128)]
     build_beam_width: usize,
-    /// Slack of the prune rule on squared distances: edges against search time; 1.0 suits many hundreds of dimensions
+    /// Slack of the prune rule on squared distances: more edges and sturdier deletes against search time
     #[arg(long, default_value_t = 1.2)]
     alpha: f32,
     /// Seed of the order in which vertices are linked; the same data, settings and seed give the same index
