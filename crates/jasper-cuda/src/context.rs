@@ -104,6 +104,12 @@ impl Context {
         self.inner.kernels.prepare(self, &kernel.entry(), launch).map(drop)
     }
 
+    /// Looks kernels up in `ptx` too, which is in the form of [`gpu_kernels::PTX`]: for kernels that the library does not
+    /// use itself.
+    pub fn add_kernels(&self, ptx: &'static str) {
+        self.inner.kernels.add(ptx);
+    }
+
     /// The embedded kernels.
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.inner.kernels

@@ -18,15 +18,30 @@ use crate::module::Loaded;
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
     loaded: Mutex<HashMap<Box<str>, Loaded>>,
+    /// Texts beside the embedded one.
+    more: Mutex<Vec<&'static str>>,
 }
 
 impl Kernels {
+    /// Looks kernels up in `ptx` too.
+    pub(crate) fn add(&self, ptx: &'static str) {
+        let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
+        if !more.contains(&ptx) {
+            more.push(ptx);
+        }
+    }
+
+    /// The text of the kernel `entry`.
+    fn find(&self, entry: &str) -> Option<String> {
+        let more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::once(&gpu_kernels::PTX).chain(&*more).find_map(|ptx| alone(ptx, entry))
+    }
+
     /// The kernel `entry`, ready for `launch`.
     pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: Launch) -> Result<CUfunction> {
         let mut kernels = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !kernels.contains_key(entry) {
-            let ptx = alone(gpu_kernels::PTX, entry)
-                .ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
+            let ptx = self.find(entry).ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
             kernels.insert(entry.into(), Loaded::new(context, &ptx)?);
         }
         kernels[entry].prepare(context, entry, launch)
@@ -68,6 +83,21 @@ mod tests {
             assert!(!text.contains("// source"), "{entry}");
         }
         assert_eq!(alone(gpu_kernels::PTX, "no_such_kernel"), None);
+    }
+
+    #[test]
+    fn kernels_of_other_texts_are_found_too() {
+        let kernels = Kernels::default();
+        let text = ".version 8.0\n.visible .entry one()\n{\n\tone;\n}\n";
+        assert_eq!(kernels.find("one"), None);
+        kernels.add(text);
+        kernels.add(text);
+        assert_eq!(
+            kernels.find("one").as_deref(),
+            Some(".version 8.0\n\n.visible .entry one()\n{\n\tone;\n}\n")
+        );
+        assert_eq!(kernels.more.lock().unwrap().len(), 1);
+        assert!(kernels.find("publish_rows").is_some());
     }
 
     /// A declaration between kernels, or a function that they call, would be left out.

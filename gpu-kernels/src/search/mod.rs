@@ -34,13 +34,14 @@ mod solo;
 mod team;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "variants")]
 mod variants;
 #[cfg(feature = "kernels")]
 mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::Search;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(feature = "variants", not(target_arch = "nvptx64")))]
 pub use variants::{Choice, Variant};
 
 use crate::graph::{Form, GraphArgs};

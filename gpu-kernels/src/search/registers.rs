@@ -16,7 +16,7 @@ const FEW_SORTED: u32 = 3;
 
 /// A frontier of up to 32 `K` entries.
 pub(super) struct Registers<const K: usize> {
-    keys: [u64; K],
+    pub(super) keys: [u64; K],
     width: u32,
     bound: u64,
 }

@@ -33,9 +33,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     if bundle.exists() {
         fs::remove_dir_all(&bundle)?;
     }
-    for (arguments, packages) in
-        [(&["test", "--no-run"][..], &TESTED[..]), (&["build", "--bins"], &[COMMAND])]
-    {
+    let tests = ["test", "--no-run", "--features", "jasper-cuda/variants"];
+    for (arguments, packages) in [(&tests[..], &TESTED[..]), (&["build", "--bins"], &[COMMAND])] {
         for artifact in build(workspace, arguments, packages)? {
             copy(workspace, &artifact, &bundle)?;
         }

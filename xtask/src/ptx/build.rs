@@ -34,7 +34,7 @@ pub fn run_with_lines(workspace: &Workspace) -> Result<()> {
 
 fn build(workspace: &Workspace, kernels: &KernelCrate, builder: CudaBuilder, file: &Path) -> Result<()> {
     let compiler = compiler(workspace, kernels)?;
-    println!("{}: by {compiler}", kernels.folder);
+    println!("{}: by {compiler}", kernels.ptx());
     let Built { ptx, kernels, .. } = builder.compiler(compiler).copy_to(file).build()?;
     println!("{}: {} kernels, {} KiB", file.display(), kernels.len(), ptx.len().div_ceil(1024));
     Ok(())

@@ -24,26 +24,50 @@ use crate::workspace::Workspace;
 /// What brings PTX up to date.
 const REBUILD: &str = "run `cargo xtask ptx build` and commit the PTX with its sources";
 
-/// A crate whose PTX is committed.
+/// A crate whose PTX is committed, or a part of one.
 struct KernelCrate {
     /// Its folder, relative to the root.
     folder: &'static str,
+    /// The file of the PTX, in `ptx` below that.
+    file: &'static str,
     /// What turns the kernels on.
     features: &'static [&'static str],
     /// The kernel by which barriers are counted.
     canary: Option<&'static str>,
+    /// What the names of its kernels begin with, if others of the crate are in another file.
+    only: Option<&'static str>,
 }
 
-/// The kernels of the library of devices come first: where the compiler gets a barrier wrong, theirs is the canary.
-const CRATES: [KernelCrate; 2] = [
-    KernelCrate { folder: "crates/cuda_std/tests/device", features: &[], canary: Some("canary") },
-    KernelCrate { folder: "gpu-kernels", features: &["kernels"], canary: None },
+/// The kernels of the library of devices come first: where the compiler gets a barrier wrong, theirs is the canary. What
+/// the library's kernels are compared with comes last, in a file that no user of the library has.
+const CRATES: [KernelCrate; 3] = [
+    KernelCrate {
+        folder: "crates/cuda_std/tests/device",
+        file: "kernels.ptx",
+        features: &[],
+        canary: Some("canary"),
+        only: None,
+    },
+    KernelCrate {
+        folder: "gpu-kernels",
+        file: "kernels.ptx",
+        features: &["kernels"],
+        canary: None,
+        only: None,
+    },
+    KernelCrate {
+        folder: "gpu-kernels",
+        file: "variants.ptx",
+        features: &["kernels", "variants"],
+        canary: None,
+        only: Some("variant_"),
+    },
 ];
 
 impl KernelCrate {
     /// Its PTX, relative to the root.
     fn ptx(&self) -> String {
-        format!("{}/ptx/kernels.ptx", self.folder)
+        format!("{}/ptx/{}", self.folder, self.file)
     }
 
     /// The text of its PTX.
@@ -61,10 +85,13 @@ impl KernelCrate {
         for feature in self.features {
             builder = builder.feature(*feature);
         }
-        match self.canary {
-            Some(canary) => builder.canary(canary),
-            None => builder,
+        if let Some(canary) = self.canary {
+            builder = builder.canary(canary);
         }
+        if let Some(beginning) = self.only {
+            builder = builder.only(beginning);
+        }
+        builder
     }
 
     /// Where its PTX with lines goes: never beside the one that is committed.

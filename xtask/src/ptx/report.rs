@@ -43,7 +43,7 @@ fn report(workspace: &Workspace, ptxas: &Path) -> Result<()> {
             .into_iter()
             .map(|arch| ptxas::assemble(ptxas, &ptx, arch))
             .collect::<Result<Vec<Vec<Usage>>>>()?;
-        println!("{}\n{}", kernels.folder, table(&columns));
+        println!("{}\n{}", kernels.ptx(), table(&columns));
         slow.extend(in_memory(&columns));
     }
     if !slow.is_empty() {

@@ -186,6 +186,7 @@ impl<T: Element> Card<'_, T> {
 mod tests {
     use cuda_std::emulator::Emulator;
     use gpu_kernels::emulated::EmulatedStream;
+    use gpu_kernels::search::Choice;
     use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, Metric, silent};
@@ -232,6 +233,18 @@ mod tests {
         let disagree = |variant: &Variant| card.ask(variant, setting, 3).unwrap().keys != expected.keys;
         let different: Vec<Variant> = card.variants().filter(disagree).collect();
         assert!(different.is_empty(), "{different:?}");
+        // Without the mark some vertices are expanded again; a filter keeps their neighbours from being
+        // scored again as well.
+        for variant in card.variants().filter(|variant| variant.choice() == Choice::Unmarked) {
+            let found = card.ask(&variant, setting, 3).unwrap();
+            assert!(found.hops > expected.hops, "{} hops, {} with it", found.hops, expected.hops);
+            let mut neither = setting;
+            neither.launch.filter_slots = 0;
+            let marked = card.ask(&card.kernel(neither), neither, 3).unwrap();
+            let neither = card.ask(&variant, neither, 3).unwrap();
+            assert_eq!((neither.hops, &neither.keys), (found.hops, &expected.keys));
+            assert!(neither.distances > marked.distances && marked.distances >= expected.distances);
+        }
         card.variants().count()
     }
 

@@ -13,6 +13,12 @@ use super::curves::QUERIES;
 use super::point::{Point, SOLO, Setting, merge};
 use super::set::Set;
 
+/// The PTX of the variants: with the feature of that name.
+#[cfg(feature = "variants")]
+const VARIANTS: Option<&str> = Some(include_str!("../../../../gpu-kernels/ptx/variants.ptx"));
+#[cfg(not(feature = "variants"))]
+const VARIANTS: Option<&str> = None;
+
 /// Beam widths of every row that takes them.
 const WIDTHS: [u32; 6] = [10, 16, 32, 64, 128, 256];
 
@@ -79,7 +85,7 @@ fn of_variants(variants: &[Variant]) -> Vec<Row> {
     for &variant in variants {
         let launch = match variant.choice() {
             Choice::Warps(warps) => TunedLaunch { warps, ..SOLO },
-            Choice::Rows(..) | Choice::Queries(_) => SOLO,
+            Choice::Rows(..) | Choice::Queries(_) | Choice::Unmarked => SOLO,
         };
         let row = |table, name: String| Row::new(table, name, launch, Kind::Variant(variant));
         let (table, name, is_undone) = match variant.choice() {
@@ -93,6 +99,11 @@ fn of_variants(variants: &[Variant]) -> Vec<Row> {
             }
             Choice::Queries(queries) => ("queries a block", queries.to_string(), queries == 8),
             Choice::Warps(warps) => ("threads a query", (32 * warps).to_string(), warps == 4),
+            Choice::Unmarked => {
+                let neither = Row::new("ablation", "no filter, no mark", no_filter, Kind::Variant(variant));
+                undone.extend([row("ablation", "no mark".into()), neither]);
+                continue;
+            }
         };
         if is_undone {
             let what = if table == "tile width" { name.clone() } else { format!("{name} {table}") };
@@ -111,8 +122,18 @@ fn of_variants(variants: &[Variant]) -> Vec<Row> {
 pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
     let queries = set.queries::<T>()?;
     let card = Card::new(&bench.stream, graph, queries.view(), QUERIES)?;
+    let variants: Vec<Variant> = match VARIANTS {
+        Some(ptx) => {
+            bench.stream.context().add_kernels(ptx);
+            card.variants().collect()
+        }
+        None => {
+            bench.clock.say("no table of variants: they are there with `--features variants`");
+            Vec::new()
+        }
+    };
     let mut cells = Vec::new();
-    for row in of_launches().into_iter().chain(of_variants(&card.variants().collect::<Vec<_>>())) {
+    for row in of_launches().into_iter().chain(of_variants(&variants)) {
         let mut points = Vec::new();
         for beam_width in WIDTHS.into_iter().filter(|&width| row.takes(width)) {
             if bench.clock.is_over() {
@@ -173,7 +194,7 @@ mod tests {
             ("threads a query", 4),
             ("loads", 4),
             ("tile width", 5),
-            ("ablation", 6),
+            ("ablation", 8),
         ];
         for (table, expected) in tables {
             assert_eq!(count(table), expected, "{table}");

@@ -3,6 +3,7 @@
 
 use cuda_std::prelude::*;
 
+use super::unmarked::Unmarked;
 use super::{CHUNKED_LOADS, TILED_LOADS, in_flight};
 use crate::coordinates::{Coordinates, F32, SquaredL2, U8};
 use crate::search::layout::Needs;
@@ -19,12 +20,14 @@ macro_rules! variants {
             chunked $($chunked:ident $chunked_width:literal $chunked_blocks:tt),*;
             queries $($queries:ident $query_threads:tt $query_blocks:tt),*;
             warps $($warps:ident $team_threads:tt),*;
+            unmarked $unmarked:ident $unmarked_blocks:tt;
     )*) => {
         $(
             $(variant!($tiled, $tiled_width, $tiled_blocks, $element $bytes, Tiled, $element::BYTES, TILED_LOADS);)*
             $(variant!($chunked, $chunked_width, $chunked_blocks, $element $bytes, Chunked, 16, CHUNKED_LOADS);)*
-            $(variant!($queries, $query_threads, $query_blocks, $element $bytes, solo, false);)*
-            $(variant!($warps, $team_threads, 1, $element $bytes, team, true);)*
+            $(variant!($queries, $query_threads, $query_blocks, $element $bytes, solo, false, Registers<4>);)*
+            $(variant!($warps, $team_threads, 1, $element $bytes, team, true, Registers<4>);)*
+            variant!($unmarked, 32, $unmarked_blocks, $element $bytes, solo, false, Unmarked<4>);
         )*
 
         /// The function behind an entry.
@@ -36,6 +39,7 @@ macro_rules! variants {
                     $(stringify!($chunked) => $chunked,)*
                     $(stringify!($queries) => $queries,)*
                     $(stringify!($warps) => $warps,)*
+                    stringify!($unmarked) => $unmarked,
                 )*
                 _ => unreachable!("the table holds every variant, {entry} too"),
             }
@@ -43,13 +47,13 @@ macro_rules! variants {
     };
 }
 
-/// A kernel of one warp a query and block whose rows are read otherwise; or one of other blocks.
+/// A kernel of one warp a query and block whose rows are read otherwise; or one of other blocks, or another frontier.
 macro_rules! variant {
     (
         $name:ident, $width:literal, $blocks:tt, $element:ident $bytes:literal,
         $read:ident, $unit:expr, $loads:ident
     ) => {
-        variant! { $name, 32, $blocks, solo, false, {
+        variant! { $name, 32, $blocks, solo, false, Registers<4>, {
             Exact<
                 $element,
                 SquaredL2,
@@ -61,8 +65,11 @@ macro_rules! variant {
             >
         } }
     };
-    ($name:ident, $threads:tt, $blocks:tt, $element:ident $bytes:literal, $who:ident, $team:literal) => {
-        variant! { $name, $threads, $blocks, $who, $team, {
+    (
+        $name:ident, $threads:tt, $blocks:tt, $element:ident $bytes:literal,
+        $who:ident, $team:literal, $frontier:ty
+    ) => {
+        variant! { $name, $threads, $blocks, $who, $team, $frontier, {
             Exact<
                 $element,
                 SquaredL2,
@@ -74,7 +81,7 @@ macro_rules! variant {
             >
         } }
     };
-    ($name:ident, $threads:tt, $blocks:tt, $who:ident, $team:literal, { $scorer:ty }) => {
+    ($name:ident, $threads:tt, $blocks:tt, $who:ident, $team:literal, $frontier:ty, { $scorer:ty }) => {
         /// A search: its name says of what.
         ///
         /// # Safety
@@ -83,31 +90,34 @@ macro_rules! variant {
         pub unsafe fn $name(args: SearchArgs) {
             let needs = Needs { query: !<$scorer>::KEEPS_QUERY, list: false, team: $team };
             // SAFETY: the caller's promise.
-            unsafe { $who::search::<Registers<4>, $scorer>(args, needs) }
+            unsafe { $who::search::<$frontier, $scorer>(args, needs) }
         }
     };
 }
 
 variants! {
     U8 128:
-        tiled search_u8_b128_tiled8 8 20, search_u8_b128_tiled32 32 20;
-        chunked search_u8_b128_chunked2 2 20, search_u8_b128_chunked4 4 20,
-            search_u8_b128_chunked8 8 20, search_u8_b128_chunked16 16 20,
-            search_u8_b128_chunked32 32 20;
-        queries search_u8_b128_q2 64 10, search_u8_b128_q4 128 5, search_u8_b128_q8 256 2;
-        warps search_u8_b128_t2 64, search_u8_b128_t4 128;
+        tiled variant_u8_b128_tiled8 8 20, variant_u8_b128_tiled32 32 20;
+        chunked variant_u8_b128_chunked2 2 20, variant_u8_b128_chunked4 4 20,
+            variant_u8_b128_chunked8 8 20, variant_u8_b128_chunked16 16 20,
+            variant_u8_b128_chunked32 32 20;
+        queries variant_u8_b128_q2 64 10, variant_u8_b128_q4 128 5, variant_u8_b128_q8 256 2;
+        warps variant_u8_b128_t2 64, variant_u8_b128_t4 128;
+        unmarked variant_u8_b128_unmarked 20;
     F32 384:
-        tiled search_f32_b384_tiled8 8 16, search_f32_b384_tiled32 32 16;
-        chunked search_f32_b384_chunked2 2 16, search_f32_b384_chunked4 4 16,
-            search_f32_b384_chunked8 8 16, search_f32_b384_chunked16 16 16,
-            search_f32_b384_chunked32 32 16;
-        queries search_f32_b384_q2 64 8, search_f32_b384_q4 128 4, search_f32_b384_q8 256 2;
-        warps search_f32_b384_t2 64, search_f32_b384_t4 128;
+        tiled variant_f32_b384_tiled8 8 16, variant_f32_b384_tiled32 32 16;
+        chunked variant_f32_b384_chunked2 2 16, variant_f32_b384_chunked4 4 16,
+            variant_f32_b384_chunked8 8 16, variant_f32_b384_chunked16 16 16,
+            variant_f32_b384_chunked32 32 16;
+        queries variant_f32_b384_q2 64 8, variant_f32_b384_q4 128 4, variant_f32_b384_q8 256 2;
+        warps variant_f32_b384_t2 64, variant_f32_b384_t4 128;
+        unmarked variant_f32_b384_unmarked 16;
     F32 3840:
-        tiled search_f32_b3840_tiled8 8 14, search_f32_b3840_tiled32 32 14;
-        chunked search_f32_b3840_chunked2 2 14, search_f32_b3840_chunked4 4 14,
-            search_f32_b3840_chunked8 8 14, search_f32_b3840_chunked16 16 12,
-            search_f32_b3840_chunked32 32 14;
-        queries search_f32_b3840_q2 64 7, search_f32_b3840_q4 128 4, search_f32_b3840_q8 256 2;
-        warps search_f32_b3840_t2 64, search_f32_b3840_t4 128;
+        tiled variant_f32_b3840_tiled8 8 14, variant_f32_b3840_tiled32 32 14;
+        chunked variant_f32_b3840_chunked2 2 14, variant_f32_b3840_chunked4 4 14,
+            variant_f32_b3840_chunked8 8 14, variant_f32_b3840_chunked16 16 12,
+            variant_f32_b3840_chunked32 32 14;
+        queries variant_f32_b3840_q2 64 7, variant_f32_b3840_q4 128 4, variant_f32_b3840_q8 256 2;
+        warps variant_f32_b3840_t2 64, variant_f32_b3840_t4 128;
+        unmarked variant_f32_b3840_unmarked 14;
 }

@@ -7,6 +7,8 @@
 mod entries;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
+#[cfg(feature = "kernels")]
+mod unmarked;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Choice, Variant};

@@ -27,6 +27,8 @@ pub enum Choice {
     Queries(u32),
     /// A team has so many warps: 2 or 4.
     Warps(u32),
+    /// The frontier does not say what was visited, beyond how far the search has come.
+    Unmarked,
 }
 
 /// A kernel with one choice made differently. Arguments: [`SearchArgs`].
@@ -47,7 +49,7 @@ impl Variant {
         let tiled = [8, 32].map(|width| Choice::Rows(Loads::Tiled, width));
         let chunked = [2, 4, 8, 16, 32].map(|width| Choice::Rows(Loads::Chunked, width));
         let teams = [2, 4, 8].map(Choice::Queries).into_iter().chain([2, 4].map(Choice::Warps));
-        let choices = tiled.into_iter().chain(chunked).chain(teams);
+        let choices = tiled.into_iter().chain(chunked).chain(teams).chain([Choice::Unmarked]);
         choices.filter(move |_| exist).map(move |choice| Self { element, row_bytes, choice })
     }
 
@@ -69,7 +71,7 @@ impl Variant {
     /// Queries of a block, and the warps of each.
     fn teams(&self) -> (u32, u32) {
         match self.choice {
-            Choice::Rows(..) => (1, 1),
+            Choice::Rows(..) | Choice::Unmarked => (1, 1),
             Choice::Queries(queries) => (queries, 1),
             Choice::Warps(warps) => (1, warps),
         }
@@ -95,8 +97,9 @@ impl Kernel for Variant {
             Choice::Rows(loads, width) => format!("{}{width}", loads.name()),
             Choice::Queries(queries) => format!("q{queries}"),
             Choice::Warps(warps) => format!("t{warps}"),
+            Choice::Unmarked => "unmarked".to_owned(),
         };
-        format!("search_{}_b{}_{choice}", self.element, self.row_bytes).into()
+        format!("variant_{}_b{}_{choice}", self.element, self.row_bytes).into()
     }
 
     /// # Panics
@@ -142,8 +145,8 @@ mod tests {
     #[test]
     fn few_rows_have_variants() {
         let count = |element, bytes| Variant::of(element, Measure::SquaredL2, bytes).count();
-        assert_eq!((count(ElementKind::U8, 128), count(ElementKind::U8, 64)), (12, 0));
+        assert_eq!((count(ElementKind::U8, 128), count(ElementKind::U8, 64)), (13, 0));
         assert_eq!(Variant::of(ElementKind::U8, Measure::Dot, 128).count(), 0);
-        assert_eq!(Variant::all().count(), 36);
+        assert_eq!(Variant::all().count(), 39);
     }
 }
