@@ -8,7 +8,9 @@
 //! | --- | --- |
 //! | `curves` | recall against queries a second of large batches on the device, beside the best peer |
 //! | `latency` | calls of few queries, from host memory and back |
-//! | `paper` | each choice of the kernel against its alternatives: the tables of the paper; those that take kernels of their own with `--features variants` |
+//! | `paper` | each choice of the kernel against its alternatives: the tables of the paper |
+//!
+//! Some of those take kernels of their own, which are there with `--features variants`.
 //!
 //! Sets are measured in the order given, until the budget of time is spent. Times are medians of events around
 //! launches, after one that is not counted; bytes are those asked for, whatever memory gives them, beside the rate of a

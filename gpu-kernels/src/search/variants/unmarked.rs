@@ -1,8 +1,8 @@
 //! The frontier without a mark on what was visited: what the mark saves is what this one takes more.
 //!
-//! Something must still tell which entry is next, or the nearest would be expanded for ever. It is a place: all before it
-//! is visited, nothing behind it is known to be. An entry that comes in before the place takes the search back there, and
-//! what was visited behind is visited again. Answers are the same, since no vertex leads to anything new a second time.
+//! Something must still tell which entry is next, or the nearest would be expanded for ever. It is a place: all before
+//! it is visited, nothing behind it is known to be. An entry that comes in before the place takes the search back there,
+//! and what was visited behind is visited again. Answers are the same: no vertex leads to anything new a second time.
 
 use cuda_std::prelude::*;
 
