@@ -78,8 +78,8 @@ pub fn link_on_host<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>
     let shape = BuildShape::of(graph);
     // Sketches change no link, so that fewer of them do where memory is short: what is free has room for the links too.
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.graph_bytes() as u64);
-    let affordable = left.checked_div(shape.sketch_bytes::<T>() as u64).unwrap_or(0);
-    let sketched = shape.sketched_rows::<T>().min(order.len()).min(affordable as usize);
+    let (wanted, affordable) = (shape.sketches::<T>().0, shape.sketches_within::<T>(left).0);
+    let sketched = wanted.min(order.len()).min(affordable);
     graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
     link_growing(executor, &mut Exclusive(graph), growth, &params, keep, progress)

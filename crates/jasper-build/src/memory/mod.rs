@@ -67,7 +67,7 @@ impl BuildShape {
     /// | process | code, threads and stacks, and what huge pages round up |
     pub fn plan_on_host<T: Element>(&self) -> MemoryPlan {
         let plan = self.plan_index::<T>(self.linking_bytes());
-        plan.part(Place::Host, SKETCHES, (self.sketched_rows::<T>() * self.sketch_bytes::<T>()) as u64)
+        plan.part(Place::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
     /// What a build on a device takes of the host at its peak, as [`Self::plan_on_host`] but without batches and sketches.
@@ -80,21 +80,19 @@ impl BuildShape {
         needs_norms(self.metric, T::EXACT)
     }
 
-    /// Rows that a build on the processor sketches, if it has the memory.
-    pub(crate) fn sketched_rows<T: Element>(&self) -> usize {
+    /// Rows that a build on the processor sketches, if it has the memory, and the bytes that their sketches take.
+    pub(crate) fn sketches<T: Element>(&self) -> (usize, usize) {
         let plan = self.plan_index::<T>(self.linking_bytes());
         let bytes = |name| plan.parts().iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
         let spare = |part: f32| (part * (bytes("vectors") + bytes("graph")) as f32) as u64;
         let taken = plan.total(Place::Host) - bytes("vectors") - bytes("graph") + spare(LEFT_FREE);
-        match self.sketch_bytes::<T>() {
-            0 => 0,
-            each => (spare(SPARE).saturating_sub(taken) as usize / each).min(self.rows),
-        }
+        self.sketches_within::<T>(spare(SPARE).saturating_sub(taken))
     }
 
-    /// Bytes of the sketch of a row; 0 where the element takes none.
-    pub(crate) fn sketch_bytes<T: Element>(&self) -> usize {
-        Graph::<T>::bytes_per_sketch(self.dimension).unwrap_or(0)
+    /// Rows whose sketches fit into so many bytes, and what those take.
+    pub(crate) fn sketches_within<T: Element>(&self, bytes: u64) -> (usize, usize) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Graph::<T>::sketches_within(bytes, self.rows, self.dimension)
     }
 
     /// What the index takes, and a build that needs `linking` bytes while it links.

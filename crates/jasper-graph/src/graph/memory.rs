@@ -45,9 +45,17 @@ impl<T: Element> Graph<T> {
         self.space.sketches = None;
     }
 
-    /// Bytes that the sketch of one row takes among chosen ones; `None` where the element takes no sketches.
-    pub fn bytes_per_sketch(dimension: usize) -> Option<usize> {
-        (T::KIND == ElementKind::F32).then(|| sketch::row_bytes(dimension) + size_of::<u32>())
+    /// How many of `slots` rows can have sketches in so many bytes, and the bytes that those take: chosen ones take a table
+    /// of all slots as well. None where the element takes no sketches.
+    pub fn sketches_within(bytes: usize, slots: usize, dimension: usize) -> (usize, usize) {
+        if T::KIND != ElementKind::F32 {
+            return (0, 0);
+        }
+        let (places, row) = (slots * size_of::<u32>(), sketch::row_bytes(dimension));
+        match (bytes.saturating_sub(places) / row).min(slots) {
+            0 => (0, 0),
+            rows => (rows, places + rows * row),
+        }
     }
 
     /// Bytes of sketches; 0 where there are none.
@@ -63,5 +71,24 @@ impl<T: Element> Graph<T> {
     /// Bytes of adjacency at full degree, and of degrees.
     pub fn graph_bytes(&self) -> usize {
         self.adjacency.bytes() + self.degrees.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sketches_of_chosen_rows_take_what_was_said() {
+        const SLOTS: usize = 1000;
+        let within = |bytes| Graph::<f32>::sketches_within(bytes, SLOTS, 20);
+        for bytes in [4048, 9000, 1 << 20] {
+            let (rows, taken) = within(bytes);
+            let chosen: Vec<VectorId> = (0..rows).map(VectorId::from_index).collect();
+            assert_eq!(Sketches::of_some(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
+            assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
+        }
+        assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");
+        assert_eq!(Graph::<u8>::sketches_within(1 << 20, SLOTS, 20), (0, 0));
     }
 }

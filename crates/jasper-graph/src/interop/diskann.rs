@@ -12,13 +12,12 @@
 //! read. The number of vertices is not in the file: it is that of the vectors.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, RowSource, VectorId};
 
-use super::import::{Import, long, word};
+use super::import::{Import, long, read_file, word};
 use super::rows::Rows;
 use super::{ExportError, ImportError, ImportFault};
 use crate::Graph;
@@ -41,13 +40,7 @@ pub fn read<T: Element>(
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Graph<T>, ImportError> {
-    let path = path.as_ref();
-    let mut read = || {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        read_from(BufReader::with_capacity(BUFFER, file), size, vectors, metric, params, progress)
-    };
-    read().map_err(ImportError::at(path))
+    read_file(path.as_ref(), |file, size| read_from(file, size, vectors, metric, params, progress))
 }
 
 pub(crate) fn read_from<T: Element>(

@@ -1,12 +1,16 @@
 //! A graph in the making out of a foreign file: rows first, then edges, vertex by vertex.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
 
 use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
 
-use super::ImportFault;
+use super::{ImportError, ImportFault};
 use crate::Graph;
 
+/// Bytes of a file read at once.
+const BUFFER: usize = 1 << 20;
 /// Rows read at once.
 const ROWS: usize = 1024;
 /// Vertices linked between two reports of progress.
@@ -98,6 +102,19 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
         graph.set_unchecked(rows);
         Ok(graph)
     }
+}
+
+/// Reads a file by what `read` does with its bytes, given how many there are.
+pub(super) fn read_file<R>(
+    path: &Path,
+    read: impl FnOnce(BufReader<File>, u64) -> Result<R, ImportFault>,
+) -> Result<R, ImportError> {
+    let whole = || {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        read(BufReader::with_capacity(BUFFER, file), size)
+    };
+    whole().map_err(ImportError::at(path))
 }
 
 /// One little-endian word.

@@ -2,13 +2,12 @@
 //!
 //! Source: `utils/graph.h` of cmuparlay/ParlayANN. Searches begin at vertex 0, as they do there.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
 use jasper_core::{BuildParams, Element, Metric, ProgressFn, RowSource};
 
-use super::import::{Import, word};
+use super::import::{Import, read_file, word};
 use super::{ImportError, ImportFault};
 use crate::Graph;
 
@@ -28,13 +27,7 @@ pub fn read<T: Element>(
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Graph<T>, ImportError> {
-    let path = path.as_ref();
-    let mut read = || {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        read_from(BufReader::with_capacity(1 << 20, file), size, vectors, metric, params, progress)
-    };
-    read().map_err(ImportError::at(path))
+    read_file(path.as_ref(), |file, size| read_from(file, size, vectors, metric, params, progress))
 }
 
 pub(crate) fn read_from<T: Element>(
