@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::recall::{Truth, recall_at};
-use jasper::{Hit, Key, SearchError, SearchParams, SearchReport};
+use jasper::recall::{Truth, mean_recall};
+use jasper::{Hit, SearchError, SearchParams, SearchReport};
 use serde::Serialize;
 
 use crate::{human, machine};
@@ -81,16 +81,6 @@ pub fn measure<'a>(
 pub fn conditions(queries: usize, place: &str) -> String {
     let queries = human::count(queries);
     format!("jasper {} · batches of {queries} queries · {place}", env!("CARGO_PKG_VERSION"))
-}
-
-/// Mean recall of answers that lie `k` a query.
-pub fn mean_recall<'a>(hits: &[Hit], k: usize, truth: impl Fn(usize) -> Truth<'a>) -> f64 {
-    let mut sum = 0.0;
-    for (query, hits) in hits.chunks_exact(k).enumerate() {
-        let answers: Vec<Key> = hits.iter().filter(|hit| **hit != Hit::NONE).map(|hit| hit.key).collect();
-        sum += recall_at(k, &answers, truth(query));
-    }
-    sum / (hits.len() / k) as f64
 }
 
 impl Point {

@@ -5,13 +5,14 @@
 //! | `commands` | what can be asked of the program, one file a command |
 //! | `element` | from the element type that a file names to the type of the code that works on it |
 //! | `change` | how commands open, change and save an index |
+//! | `graph` | how commands that make a graph build it |
 //! | `place` | on which device commands search |
 //! | `tuned` | searches that were tuned, in a table |
 //! | `files` | vector and truth files that go with an index |
 //! | `format` | what a file to be converted is |
 //! | `curve` | recall against queries per second, measured |
 //! | `profile` | what each query took, in a table |
-//! | `plot` | recall, speed and the roofline, drawn |
+//! | `plot` | recall, speed, streams and the roofline, drawn |
 //! | `screen`, `human` | what goes to the terminal, as text or as JSON |
 //! | `interrupt` | Ctrl-C, where a command ends its work in good order |
 //! | `machine` | what the operating system knows of this process |
@@ -26,6 +27,7 @@ mod element;
 mod failure;
 mod files;
 mod format;
+mod graph;
 mod human;
 mod interrupt;
 mod machine;

@@ -1,4 +1,4 @@
-//! What was measured, as SVG: recall against speed, and the roofline.
+//! What was measured, as SVG: recall against speed, recall in a stream, and the roofline.
 
 use std::io::Write;
 use std::path::Path;
@@ -49,6 +49,20 @@ pub fn recall_chart(points: &[Point], exact: Option<f64>) -> Chart {
         series.push(Series::line(name, vec![(ends.0, exact), (ends.1, exact)]).dashed());
     }
     Chart { title: String::new(), x, y: Axis::of_rate("queries per second", rates.chain(exact)), series }
+}
+
+/// Recall of each search of a stream, by its step.
+pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)]) -> Chart {
+    let points: Vec<(f64, f64)> = searches.iter().map(|&(step, recall)| (step as f64, recall)).collect();
+    Chart {
+        title: String::new(),
+        x: Axis::of_steps("step", points.iter().map(|point| point.0)),
+        y: Axis::of_recall(
+            format!("recall@{k}, beam width {beam_width}"),
+            points.iter().map(|point| point.1),
+        ),
+        series: vec![Series::line("", points)],
+    }
 }
 
 /// Operations a second against operations a byte asked for, under the roof of the device: what its memory feeds, and what

@@ -55,6 +55,8 @@ impl Screen {
                 // A bar of another stage goes before the new one is made.
                 bar.take_if(|bar| bar.stage != progress.stage);
                 bar.get_or_insert_with(|| Bar::new(progress.stage)).show(progress);
+                // What comes next may be a line of a report, which would go through the bar.
+                bar.take_if(|_| progress.done >= progress.total);
             }
             ControlFlow::Continue(())
         }

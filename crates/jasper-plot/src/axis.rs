@@ -1,4 +1,4 @@
-//! Axes whose ticks are chosen numbers: recall by its distance from 1, all else by its logarithm.
+//! Axes whose ticks are chosen numbers: recall by its distance from 1, steps as they are, all else by its logarithm.
 
 use std::ops::Range;
 
@@ -18,6 +18,7 @@ enum Scale {
     Recall,
     Rate,
     Number,
+    Step,
 }
 
 /// Recalls that a reader may want to find.
@@ -46,6 +47,16 @@ impl Axis {
         Self::around(name, numbers, (LEAST..20).map(|power| 2_f64.powi(power)).collect(), Scale::Number)
     }
 
+    /// An axis from 0 that holds `steps`, up to 10 million: every step takes as much room.
+    pub fn of_steps(name: impl Into<String>, steps: impl Iterator<Item = f64>) -> Self {
+        let most = steps.fold(1.0, f64::max);
+        let widths =
+            (0..7).map(|power| 10_f64.powi(power)).flat_map(|ten| [1.0, 2.0, 5.0].map(|digit| digit * ten));
+        let width = widths.into_iter().find(|width| most <= 10.0 * width).unwrap_or(1e7);
+        let ticks = (0..=(most / width).ceil() as u32).map(|tick| f64::from(tick) * width).collect();
+        Self { name: name.into(), ticks, scale: Scale::Step }
+    }
+
     /// From the last of `ticks` that no value lies below to the first that none lies above.
     fn around(
         name: impl Into<String>,
@@ -70,7 +81,7 @@ impl Axis {
     /// How a tick reads.
     pub(crate) fn label(&self, value: f64) -> String {
         match self.scale {
-            Scale::Recall | Scale::Number => format!("{value}"),
+            Scale::Recall | Scale::Number | Scale::Step => format!("{value}"),
             Scale::Rate => rate_label(value),
         }
     }
@@ -80,6 +91,7 @@ impl Axis {
             Scale::Recall => -(1.0 - value.min(FULL)).ln(),
             Scale::Rate => value.max(1.0).ln(),
             Scale::Number => value.max(2_f64.powi(LEAST)).ln(),
+            Scale::Step => value,
         }
     }
 }
@@ -131,6 +143,10 @@ mod tests {
         assert_eq!(rates([1_500.0, 42_000.0]), [1e3, 2e3, 5e3, 1e4, 2e4, 5e4]);
         assert_eq!(rates([2_000.0, 2_000.0]), [2e3, 5e3]);
         assert_eq!(Axis::of_doublings("lanes", [3.0, 32.0].into_iter()).ticks, [2.0, 4.0, 8.0, 16.0, 32.0]);
+        let steps = |most: f64| Axis::of_steps("step", [2.0, most].into_iter()).ticks;
+        assert_eq!(steps(7.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        assert_eq!(steps(43.0), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 45.0]);
+        assert_eq!(steps(700.0), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0]);
         assert_eq!(Axis::of_doublings("ratio", [0.3, 0.9].into_iter()).ticks, [0.25, 0.5, 1.0]);
     }
 

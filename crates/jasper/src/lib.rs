@@ -66,6 +66,7 @@
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
+//! | [`runbook`] | streams of changes and searches, played and measured |
 //! | [`Profile`], [`Roof`] | what searches take, and what a device gives at most |
 //! | [`RowSource`], [`MatrixView`], [`data`] | rows from memory and from files |
 //!
@@ -86,6 +87,8 @@ mod index;
 mod on_device;
 mod processor;
 mod profile;
+pub mod recall;
+pub mod runbook;
 mod seat;
 mod shared;
 mod site;
@@ -111,7 +114,7 @@ pub use jasper_build::{
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,
-    ParamError, Progress, ProgressFn, RowSource, Stage, f16, recall, silent, synthetic,
+    ParamError, Progress, ProgressFn, RowSource, Stage, f16, silent, synthetic,
 };
 #[cfg(feature = "cuda")]
 pub use jasper_cuda as cuda;

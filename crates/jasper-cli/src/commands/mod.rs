@@ -12,7 +12,9 @@ mod eval;
 mod groundtruth;
 mod info;
 mod insert;
+mod runbook;
 mod search;
+mod stream;
 mod tune;
 
 use anyhow::Result;
@@ -46,6 +48,8 @@ enum Command {
     Groundtruth(groundtruth::Args),
     Eval(eval::Args),
     Tune(tune::Args),
+    Stream(stream::Args),
+    Runbook(runbook::Args),
     Convert(convert::Args),
     Devices(devices::Args),
 }
@@ -67,6 +71,8 @@ impl Cli {
             Command::Groundtruth(args) => args.run(screen),
             Command::Eval(args) => args.run(screen),
             Command::Tune(args) => args.run(screen),
+            Command::Stream(args) => args.run(screen),
+            Command::Runbook(args) => args.run(screen),
             Command::Convert(args) => args.run(screen),
             Command::Devices(args) => args.run(screen),
         }

@@ -13,6 +13,7 @@
 //! | [`shared`] | searches beside a change go on, and see one state or the other |
 //! | [`tune`] | a search that was tuned finds what it was tuned for |
 //! | [`recall`] | how many of the true neighbours are found, after a build and after changes |
+//! | [`runbook`] | a runbook does its steps, and is measured against the truth of the moment |
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod memory;
 mod model;
 mod on_device;
 mod recall;
+mod runbook;
 mod same_bytes;
 mod shared;
 mod tune;

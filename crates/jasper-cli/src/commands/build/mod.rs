@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jasper::{Checkpoints, Device, Element, Index, Key, Metric, Place, Progress, Stage};
+use jasper::{Checkpoints, Device, Element, Key, Place, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
 use crate::element::with_element;
+use crate::graph::Graph;
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
 use crate::{human, machine};
@@ -28,21 +29,8 @@ pub struct Args {
     /// Vectors: fbin, f16bin, u8bin, i8bin, fvecs, bvecs or npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
-    /// How near two vectors are: l2, cosine or ip
-    #[arg(long)]
-    metric: Metric,
-    /// Most edges of a vertex: memory and build time against recall
-    #[arg(long, value_name = "R", default_value_t = 64)]
-    max_degree: usize,
-    /// Frontier of build searches: build time against recall
-    #[arg(long, value_name = "L", default_value_t = 128)]
-    build_beam_width: usize,
-    /// Slack of the prune rule on squared distances: more edges and sturdier deletes against search time
-    #[arg(long, default_value_t = 1.2)]
-    alpha: f32,
-    /// Seed of the order in which vertices are linked; the same data, settings and seed give the same index
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    graph: Graph,
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -110,15 +98,7 @@ impl Args {
     }
 
     fn build<T: Element>(self, rows: &VectorFile, keys: Option<&[Key]>, screen: Screen) -> Result<()> {
-        let mut builder = Index::builder(self.metric)
-            .max_degree(self.max_degree)
-            .build_beam_width(self.build_beam_width)
-            .alpha(self.alpha)
-            .threads(self.threads)
-            .device(self.device);
-        if let Some(seed) = self.seed {
-            builder = builder.seed(seed);
-        }
+        let mut builder = self.graph.builder().threads(self.threads).device(self.device);
         if let Some(keys) = keys {
             builder = builder.keys(keys);
         }
@@ -166,7 +146,7 @@ impl Args {
             points: report.keys,
             dimension: index.dimension(),
             element: T::KIND.name(),
-            metric: self.metric.name(),
+            metric: self.graph.metric.name(),
             max_degree: index.params().max_degree(),
             build_beam_width: index.params().build_beam_width(),
             alpha: index.params().alpha(),

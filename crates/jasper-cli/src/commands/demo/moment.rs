@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use anyhow::Result;
+use jasper::recall::mean_recall;
 use jasper::synthetic::permutation;
 use jasper::{Hit, Index, Key, MatrixView, Metric, SearchParams, silent};
 use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
@@ -63,7 +64,7 @@ impl Moment {
         let (truth, _) = self.truth(queries, K)?;
         let params = SearchParams::new(K).beam_width(beam_width);
         let hits: Vec<Hit> = self.index.search_batch(queries, params)?;
-        Ok(curve::mean_recall(&hits, K, |query| truth.truth(query)))
+        Ok(mean_recall(&hits, K, |query| truth.truth(query)))
     }
 
     /// Inserts entries under the keys that follow.

@@ -1,0 +1,240 @@
+//! Runbooks played: what recall and speed do while an index changes.
+//!
+//! ```
+//! use jasper::data::Runbook;
+//! use jasper::runbook::{Event, Player};
+//! use jasper::{Index, MatrixView, Metric, silent, synthetic::Clusters};
+//!
+//! let set = Clusters::new(16, 7);
+//! let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(20, 1));
+//! let (base, queries) = (MatrixView::new(&rows, 16)?, MatrixView::new(&queries, 16)?);
+//!
+//! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
+//! let mut index = Index::builder(Metric::L2).empty::<f32>(16)?;
+//! let player = Player::new(&runbook, base, queries);
+//! player.play(&mut index, &mut silent, &mut |moment| {
+//!     if let Event::Search { recall, .. } = moment.event {
+//!         println!("step {}: {recall:.4} of {} points", moment.step, moment.points);
+//!         assert!(recall > 0.9);
+//!     }
+//! })?;
+//! assert_eq!(index.len(), 500);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod live;
+mod tags;
+mod truth;
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jasper_build::{SearchParams, Work};
+use jasper_core::{Cancelled, Element, Key, MatrixView, ProgressFn};
+use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
+
+use crate::IndexStats;
+use crate::recall::mean_recall;
+pub use error::{PlayError, StepCause};
+pub use live::LiveIndex;
+use tags::TagRows;
+pub use truth::TruthFileError;
+use truth::Truths;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// Vectors came.
+    Insert,
+    /// Vectors went.
+    Delete,
+    /// Vectors took the place of others, under their tags.
+    Replace,
+    /// Tombstones were taken out of the graph, after the step had left many.
+    Consolidate,
+    /// All queries were asked.
+    Search {
+        /// Mean recall@k, against what was live then.
+        recall: f64,
+        /// What the searches cost, all together.
+        work: Work,
+        /// What it took to find or read the truth, which is no part of the moment's time.
+        truth_time: Duration,
+    },
+}
+
+/// A step, or a consolidation after one, and what it left.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Number of the step.
+    pub step: usize,
+    /// What was done.
+    pub event: Event,
+    /// Vectors that came or went, slots that were freed, or queries that were asked.
+    pub count: usize,
+    /// How long it took.
+    pub time: Duration,
+    /// What the index holds now.
+    pub stats: IndexStats,
+}
+
+/// A runbook with the vectors that it speaks of, and how it is to be played.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a player does nothing until `play`"]
+pub struct Player<'a, T> {
+    runbook: &'a Runbook,
+    base: MatrixView<'a, T>,
+    queries: MatrixView<'a, T>,
+    search: SearchParams<'static>,
+    consolidate_at: f64,
+    truths: Option<&'a Path>,
+    threads: usize,
+}
+
+impl<'a, T: Element> Player<'a, T> {
+    /// Share of tombstones at which the graph is consolidated: searches walk through them, and mending costs as much for
+    /// few of them as for some more.
+    pub const CONSOLIDATE_AT: f64 = 0.1;
+
+    /// Plays `runbook` over the rows of `base`, asking `queries` at each search for 10 neighbours with a frontier of 64.
+    pub fn new(runbook: &'a Runbook, base: MatrixView<'a, T>, queries: MatrixView<'a, T>) -> Self {
+        let search = SearchParams::new(10).beam_width(64);
+        let consolidate_at = Self::CONSOLIDATE_AT;
+        Self { runbook, base, queries, search, consolidate_at, truths: None, threads: 0 }
+    }
+
+    /// Asks for `k` neighbours with a frontier of `beam_width`.
+    pub fn search(mut self, k: usize, beam_width: usize) -> Self {
+        self.search = SearchParams::new(k).beam_width(beam_width);
+        self
+    }
+
+    /// Consolidates after a step that leaves this share of the graph's vertices as tombstones, or a greater one:
+    /// [`Self::CONSOLIDATE_AT`] if not set; 0 after every step with deletes, above 1 never.
+    pub fn consolidate_at(mut self, share: f64) -> Self {
+        self.consolidate_at = share;
+        self
+    }
+
+    /// Reads the true neighbours at step N from the file `stepN.gt100` of this folder, as big-ann-benchmarks publishes
+    /// them; those that are not there are found and written. Not set, all are found and none is written.
+    pub fn truths(mut self, folder: &'a Path) -> Self {
+        self.truths = Some(folder);
+        self
+    }
+
+    /// Threads that look for true neighbours; 0, if not set, means one for each processor.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Does all steps on an empty index, telling `report` of each when it is done, and `progress` how far it is within.
+    ///
+    /// Cost: that of the steps, and at each search without a file a distance from every query to every live row. Memory
+    /// beside the index: 4 bytes for each row of the base, and 256 MB of rows while true neighbours are looked for.
+    ///
+    /// # Errors
+    /// [`PlayError`].
+    pub fn play(
+        &self,
+        index: &mut impl LiveIndex<T>,
+        progress: &mut ProgressFn<'_>,
+        report: &mut dyn FnMut(Moment),
+    ) -> Result<(), PlayError> {
+        let stats = index.stats();
+        self.check(&stats)?;
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build();
+        let truths = Truths {
+            base: self.base,
+            queries: self.queries,
+            metric: stats.metric,
+            k: self.search.k,
+            folder: self.truths,
+            pool: pool.map_err(|error| PlayError::Threads(Box::new(error)))?,
+        };
+        let mut live = TagRows::below(self.runbook.rows());
+        for step in self.runbook.steps() {
+            let number = step.number;
+            live.apply(&step.operation);
+            let mut report = |(event, count, time), stats| {
+                report(Moment { step: number, event, count, time, stats });
+            };
+            let failed = |cause| PlayError::Step { step: number, cause };
+            let done = self.step(index, step, &truths, &live, progress).map_err(failed)?;
+            report(done, index.stats());
+            if let Some(done) = self.consolidate(index, progress).map_err(|error| failed(error.into()))? {
+                report(done, index.stats());
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, stats: &IndexStats) -> Result<(), PlayError> {
+        self.runbook.check_rows(self.base.len())?;
+        let (base, queries, index) = (self.base.dimension(), self.queries.dimension(), stats.dimension);
+        if base != queries || base != index {
+            return Err(PlayError::Dimension { base, queries, index });
+        }
+        if self.queries.is_empty() {
+            return Err(PlayError::NoQueries);
+        }
+        if stats.keys > 0 { Err(PlayError::NotEmpty(stats.keys)) } else { Ok(()) }
+    }
+
+    /// Does one step; gives what it was, of how many, and how long it took. `live` is what is live behind it.
+    fn step(
+        &self,
+        index: &mut impl LiveIndex<T>,
+        step: &Step,
+        truths: &Truths<'_, T>,
+        live: &TagRows,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Event, usize, Duration), StepCause> {
+        let rows = |ids: &Range<u32>| self.base.slice(ids.start as usize..ids.end as usize);
+        let keys = |tags: &Range<u32>| tags.clone().map(Key::from).collect::<Vec<_>>();
+        let begun = Instant::now();
+        let (event, count) = match &step.operation {
+            Operation::Insert(ids) => {
+                index.insert(rows(ids), &keys(ids), progress)?;
+                (Event::Insert, ids.len())
+            }
+            Operation::Replace { tags, ids } => {
+                index.upsert(rows(ids), &keys(tags))?;
+                (Event::Replace, ids.len())
+            }
+            Operation::Delete(tags) => {
+                index.delete(&keys(tags))?;
+                (Event::Delete, tags.len())
+            }
+            Operation::Search => {
+                let truth = truths.at(step.number, live, progress)?;
+                let truth_time = begun.elapsed();
+                let mut hits = self.search.places(self.queries.len())?;
+                let begun = Instant::now();
+                let work = index.search_into(self.queries, self.search, &mut hits)?.work;
+                let time = begun.elapsed();
+                let recall = mean_recall(&hits, self.search.k, |query| truth.truth(query));
+                return Ok((Event::Search { recall, work, truth_time }, self.queries.len(), time));
+            }
+        };
+        Ok((event, count, begun.elapsed()))
+    }
+
+    /// Consolidates where tombstones are many.
+    fn consolidate(
+        &self,
+        index: &mut impl LiveIndex<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Option<(Event, usize, Duration)>, Cancelled> {
+        let IndexStats { vertices, deleted, .. } = index.stats();
+        if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        let freed = index.consolidate(progress)?.freed;
+        Ok(Some((Event::Consolidate, freed, begun.elapsed())))
+    }
+}

@@ -1,0 +1,60 @@
+//! Which row of the base each tag stands for.
+
+use std::ops::Range;
+
+use jasper_data::Operation;
+
+/// Rows by tag.
+pub(super) struct TagRows {
+    /// [`Self::NONE`] where the tag is not in the index.
+    rows: Vec<u32>,
+    len: usize,
+}
+
+impl TagRows {
+    const NONE: u32 = u32::MAX;
+
+    /// No tags, all below `end`.
+    pub(super) fn below(end: usize) -> Self {
+        Self { rows: vec![Self::NONE; end], len: 0 }
+    }
+
+    /// Follows a step of a checked runbook.
+    pub(super) fn apply(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Insert(ids) => self.place(ids, ids.clone()),
+            Operation::Replace { tags, ids } => self.place(tags, ids.clone()),
+            Operation::Delete(tags) => {
+                self.rows[span(tags)].fill(Self::NONE);
+                self.len -= tags.len();
+            }
+            Operation::Search => {}
+        }
+    }
+
+    fn place(&mut self, tags: &Range<u32>, ids: Range<u32>) {
+        for (place, id) in self.rows[span(tags)].iter_mut().zip(ids) {
+            self.len += usize::from(*place == Self::NONE);
+            *place = id;
+        }
+    }
+
+    /// Tags in the index.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether a tag is in the index.
+    pub(super) fn contains(&self, tag: u32) -> bool {
+        self.rows.get(tag as usize).is_some_and(|&row| row != Self::NONE)
+    }
+
+    /// Tags in the index with their rows, by tag.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..).zip(self.rows.iter().copied()).filter(|&(_, row)| row != Self::NONE)
+    }
+}
+
+fn span(tags: &Range<u32>) -> Range<usize> {
+    tags.start as usize..tags.end as usize
+}

@@ -1,0 +1,122 @@
+//! The true neighbours of the queries at a step: from a file, or by looking at all that is live.
+
+use std::path::{Path, PathBuf};
+
+use jasper_core::{Element, MatrixView, Metric, ProgressFn};
+use jasper_data::{GroundTruth, KnnError, ReadError, ThreadPool, WriteError, exact_knn};
+
+use super::tags::TagRows;
+
+/// What is true at a step could not be found out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TruthFileError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The exact search was refused or stopped.
+    #[error(transparent)]
+    Exact(#[from] KnnError),
+    /// The file is about other queries.
+    #[error("{}: holds the truth of {found} queries, there are {queries}; is it of these queries?", path.display())]
+    Queries {
+        /// The file.
+        path: PathBuf,
+        /// Queries it knows.
+        found: usize,
+        /// Queries there are.
+        queries: usize,
+    },
+    /// The file says less than is asked.
+    #[error("{}: holds {found} neighbours a query, k is {k}; lower k, or remove the file", path.display())]
+    Depth {
+        /// The file.
+        path: PathBuf,
+        /// Neighbours of a query.
+        found: usize,
+        /// Answers asked for.
+        k: usize,
+    },
+    /// The file is about another moment.
+    #[error("{}: names tag {tag}, which is not in the index then; is it of this runbook?", path.display())]
+    NotLive {
+        /// The file.
+        path: PathBuf,
+        /// The tag.
+        tag: u32,
+    },
+}
+
+/// Neighbours of a query that are looked for at least: so many have the files that are published, so that ties with the
+/// last answer are seen.
+const DEPTH: usize = 100;
+/// Bytes of live rows that are brought together for one exact search.
+const GATHERED_BYTES: usize = 256 << 20;
+
+/// Where truths come from.
+pub(super) struct Truths<'a, T> {
+    pub(super) base: MatrixView<'a, T>,
+    pub(super) queries: MatrixView<'a, T>,
+    pub(super) metric: Metric,
+    pub(super) k: usize,
+    /// Folder of the files that are known, and of those that will be.
+    pub(super) folder: Option<&'a Path>,
+    pub(super) pool: ThreadPool,
+}
+
+impl<T: Element> Truths<'_, T> {
+    /// The true neighbours at a step, as tags.
+    pub(super) fn at(
+        &self,
+        step: usize,
+        live: &TagRows,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<GroundTruth, TruthFileError> {
+        let Some(folder) = self.folder else { return Ok(self.scan(live, progress)?) };
+        let path = folder.join(format!("step{step}.gt100"));
+        if !path.exists() {
+            let truth = self.scan(live, progress)?;
+            truth.write(path)?;
+            return Ok(truth);
+        }
+        let truth = GroundTruth::read(&path)?;
+        let (found, queries) = (truth.len(), self.queries.len());
+        if found != queries {
+            return Err(TruthFileError::Queries { path, found, queries });
+        }
+        if let Some(&tag) = truth.ids().iter().find(|&&tag| !live.contains(tag)) {
+            return Err(TruthFileError::NotLive { path, tag });
+        }
+        if truth.k() < self.k.min(live.len()) {
+            return Err(TruthFileError::Depth { path, found: truth.k(), k: self.k });
+        }
+        Ok(truth)
+    }
+
+    /// Holds every query against every live row. Cost: one distance for each pair, and memory of [`GATHERED_BYTES`].
+    fn scan(&self, live: &TagRows, progress: &mut ProgressFn<'_>) -> Result<GroundTruth, KnnError> {
+        let depth = DEPTH.max(self.k).min(live.len());
+        let row_bytes = self.base.dimension() * size_of::<T>();
+        let mut nearest: Vec<Vec<(f32, u32)>> = vec![Vec::new(); self.queries.len()];
+        let points: Vec<(u32, u32)> = live.iter().collect();
+        for points in points.chunks((GATHERED_BYTES / row_bytes).max(1)) {
+            let rows: Vec<T> =
+                points.iter().flat_map(|&(_, row)| self.base.row(row as usize)).copied().collect();
+            let rows = MatrixView::new(&rows, self.base.dimension()).expect("whole rows of the base");
+            let k = depth.min(points.len());
+            let truth = exact_knn(rows, self.queries, k, self.metric, &self.pool, progress)?;
+            for (query, nearest) in nearest.iter_mut().enumerate() {
+                let found = truth.truth(query);
+                let distances = found.distances.unwrap_or_default().iter().copied();
+                nearest.extend(distances.zip(found.ids.iter().map(|&id| points[id as usize].0)));
+                nearest.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                nearest.truncate(depth);
+            }
+        }
+        let (distances, tags) = nearest.into_iter().flatten().unzip();
+        Ok(GroundTruth::new(depth, tags, Some(distances)).expect("each query has as many neighbours"))
+    }
+}

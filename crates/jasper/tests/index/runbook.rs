@@ -1,0 +1,189 @@
+//! Runbooks played on small sets, where everything can be worked out by hand.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use jasper::data::{GroundTruth, Operation, Runbook};
+use jasper::runbook::{Event, LiveIndex, Moment, PlayError, Player};
+use jasper::synthetic::Clusters;
+use jasper::{Element, Index, Key, Metric, SharedIndex, silent};
+
+use crate::common::{assert_exact, for_each_element, small, view};
+
+const DIMENSION: usize = 12;
+const ROWS: usize = 600;
+
+/// Inserts, deletes, inserts again and replaces, by rows that were in and others that were not.
+fn mixed() -> Runbook {
+    let steps = [
+        Operation::Insert(0..300),
+        Operation::Search,
+        Operation::Delete(50..200),
+        Operation::Search,
+        Operation::Insert(50..100),
+        Operation::Replace { tags: 0..80, ids: 400..480 },
+        Operation::Replace { tags: 40..80, ids: 0..40 },
+        Operation::Search,
+        Operation::Delete(0..60),
+        Operation::Insert(500..600),
+        Operation::Search,
+    ];
+    Runbook::new("mixed", steps).unwrap()
+}
+
+/// The row that each tag stands for at each search of [`mixed`].
+fn live_at_searches() -> BTreeMap<usize, BTreeMap<Key, usize>> {
+    let first: BTreeMap<Key, usize> = (0..300).map(|tag| (tag as Key, tag)).collect();
+    let mut deleted = first.clone();
+    deleted.retain(|tag, _| !(50..200).contains(tag));
+    let mut replaced = deleted.clone();
+    replaced.extend((50..100).map(|tag| (tag as Key, tag)));
+    replaced.extend((0..40).map(|tag| (tag as Key, 400 + tag)));
+    replaced.extend((40..80).map(|tag| (tag as Key, tag - 40)));
+    let mut last = replaced.clone();
+    last.retain(|tag, _| *tag >= 60);
+    last.extend((500..600).map(|tag| (tag as Key, tag)));
+    BTreeMap::from([(2, first), (4, deleted), (8, replaced), (11, last)])
+}
+
+fn played<T: Element>(player: &Player<'_, T>, index: &mut impl LiveIndex<T>) -> Vec<Moment> {
+    let mut moments = Vec::new();
+    player.play(index, &mut silent, &mut |moment| moments.push(moment)).unwrap();
+    moments
+}
+
+#[test]
+fn truths_are_those_of_the_moment() {
+    fn case<T: Element>() {
+        let set = Clusters::new(DIMENSION, 5);
+        let (rows, queries): (Vec<T>, Vec<T>) = (set.rows(ROWS, 0), set.rows(9, 1));
+        let (rows, queries) = (view(&rows, DIMENSION), view(&queries, DIMENSION));
+        let runbook = mixed();
+        for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
+            let folder = tempfile::tempdir().unwrap();
+            let player = Player::new(&runbook, rows, queries).truths(folder.path()).threads(2);
+            played(&player, &mut small(metric).empty(DIMENSION).unwrap());
+            for (step, live) in live_at_searches() {
+                let truth = GroundTruth::read(folder.path().join(format!("step{step}.gt100"))).unwrap();
+                assert_eq!((truth.len(), truth.k()), (queries.len(), 100));
+                for (query, row) in queries.rows().enumerate() {
+                    let hits: Vec<_> = truth.truth(query).ids[..100]
+                        .iter()
+                        .zip(truth.truth(query).distances.unwrap())
+                        .map(|(&tag, &distance)| jasper::Hit { key: tag.into(), distance })
+                        .collect();
+                    assert_exact(metric, row, &hits, live.iter().map(|(&tag, &id)| (tag, rows.row(id))));
+                }
+            }
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
+        }
+    }
+    for_each_element!(case);
+}
+
+/// A frontier as wide as the index looks at everything it can reach: the answers are then exact.
+#[test]
+fn an_index_that_misses_nothing_has_full_recall_on_either_handle() {
+    let set = Clusters::new(DIMENSION, 5);
+    let (rows, queries): (Vec<i8>, Vec<i8>) = (set.rows(ROWS, 0), set.rows(9, 1));
+    let runbook = mixed();
+    let player = Player::new(&runbook, view(&rows, DIMENSION), view(&queries, DIMENSION)).search(20, 400);
+    let mut alone: Index<i8> = small(Metric::L2).empty(DIMENSION).unwrap();
+    let moments = played(&player, &mut alone);
+    let shared: SharedIndex<i8> = SharedIndex::new(small(Metric::L2).empty(DIMENSION).unwrap());
+    let told = |moment: &Moment| {
+        let (recall, work) = match moment.event {
+            Event::Search { recall, work, .. } => (Some(recall), Some(work)),
+            _ => (None, None),
+        };
+        (moment.step, moment.count, moment.stats, recall, work)
+    };
+    let others = played(&player, &mut &shared);
+    assert_eq!(moments.iter().map(told).collect::<Vec<_>>(), others.iter().map(told).collect::<Vec<_>>());
+
+    let counts: Vec<_> =
+        moments.iter().map(|moment| (moment.step, moment.count, moment.stats.keys)).collect();
+    let mended = |step| moments.iter().any(|m| m.step == step && m.event == Event::Consolidate);
+    assert!(mended(3), "half of the vertices went");
+    let steps = [
+        (1, 300, 300),
+        (2, 9, 300),
+        (3, 150, 150),
+        (4, 9, 150),
+        (5, 50, 200),
+        (6, 80, 200),
+        (7, 40, 200),
+        (8, 9, 200),
+        (9, 60, 140),
+        (10, 100, 240),
+        (11, 9, 240),
+    ];
+    assert!(steps.iter().all(|step| counts.contains(step)), "{counts:?}");
+    for moment in &moments {
+        if let Event::Search { recall, .. } = moment.event {
+            assert_eq!(recall, 1.0, "step {}", moment.step);
+        }
+    }
+    assert!(alone.check().is_sound(), "{:?}", alone.check());
+}
+
+#[test]
+fn the_graph_is_mended_when_it_was_said() {
+    let set = Clusters::new(DIMENSION, 5);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(ROWS, 0), set.rows(9, 1));
+    let runbook = Runbook::sliding_window("set", ROWS as u32, 20).unwrap();
+    let player = Player::new(&runbook, view(&rows, DIMENSION), view(&queries, DIMENSION));
+    let tombstones = |share| {
+        let mut index = small(Metric::L2).empty::<f32>(DIMENSION).unwrap();
+        let moments = played(&player.consolidate_at(share), &mut index);
+        let searches = moments.iter().filter(|moment| matches!(moment.event, Event::Search { .. }));
+        searches.map(|moment| moment.stats.deleted).collect::<Vec<_>>()
+    };
+    assert_eq!(tombstones(0.0), [0; 11]);
+    assert_eq!(tombstones(1.1), [0, 30, 60, 90, 120, 150, 180, 210, 240, 270, 300]);
+    // 300 points: 60 tombstones are 0.17 of what is there, 90 are 0.23.
+    assert_eq!(tombstones(0.2), [0, 30, 60, 0, 30, 60, 0, 30, 60, 0, 30]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let rows: Vec<f32> = Clusters::new(DIMENSION, 5).rows(ROWS, 0);
+    let (base, queries) = (view(&rows, DIMENSION), view(&rows[..5 * DIMENSION], DIMENSION));
+    let runbook = mixed();
+    let empty = |dimension| small(Metric::L2).empty::<f32>(dimension).unwrap();
+    let refused = |player: Player<'_, f32>, mut index: Index<f32>, wanted: &str| {
+        let error: PlayError = player.play(&mut index, &mut silent, &mut |_| ()).unwrap_err();
+        assert!(error.to_string().starts_with(wanted), "{error}");
+    };
+    let short = base.slice(0..599);
+    refused(Player::new(&runbook, short, queries), empty(12), "step 10: needs row 599, the base has 599");
+    let dimensions = "base, queries and index have dimensions 12, 12 and 11";
+    refused(Player::new(&runbook, base, queries), empty(11), dimensions);
+    refused(Player::new(&runbook, base, base.slice(0..0)), empty(12), "there are no queries");
+    let used = small(Metric::L2).build(&base.slice(0..3)).unwrap();
+    refused(Player::new(&runbook, base, queries), used, "the index holds 3 keys");
+    let narrow = Player::new(&runbook, base, queries).search(10, 5);
+    refused(narrow, empty(12), "step 2: beam_width (5) must be at least k (10)");
+    let mut stopped = |_| std::ops::ControlFlow::Break(());
+    let error = Player::new(&runbook, base, queries).play(&mut empty(12), &mut stopped, &mut |_| ());
+    assert!(error.unwrap_err().to_string().starts_with("step 1: cancelled"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let known = Player::new(&runbook, base, queries).truths(folder.path());
+    played(&known, &mut empty(12));
+    let path = |step: usize| folder.path().join(format!("step{step}.gt100"));
+    refused(
+        Player::new(&runbook, base, base.slice(0..4)).truths(folder.path()),
+        empty(12),
+        &format!("step 2: {}: holds the truth of 5 queries, there are 4", path(2).display()),
+    );
+    refused(
+        known.search(101, 150),
+        empty(12),
+        &format!("step 2: {}: holds 100 neighbours a query, k is 101", path(2).display()),
+    );
+    fs::copy(path(2), path(4)).unwrap();
+    refused(known, empty(12), &format!("step 4: {}: names tag", path(4).display()));
+    fs::write(path(2), [1, 2, 3]).unwrap();
+    refused(known, empty(12), &format!("step 2: {}: a header takes 8 bytes", path(2).display()));
+}
