@@ -9,7 +9,7 @@ use jasper::{f16, recall::recall_at};
 use jasper_data::{GroundTruth, VectorFile};
 use serde_json::{Value, json};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "build",
     "search",
@@ -22,6 +22,8 @@ const COMMANDS: [&str; 14] = [
     "groundtruth",
     "eval",
     "tune",
+    "stream",
+    "runbook",
     "convert",
     "devices",
 ];

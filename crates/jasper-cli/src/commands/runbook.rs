@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::ValueEnum;
 use jasper_data::{Operation, Runbook};
 use serde::Serialize;
@@ -68,8 +68,9 @@ impl Args {
             Kind::ExpirationTime => Runbook::expiration_time(dataset, *rows, *rounds, self.seed),
             Kind::Replace => Runbook::replacing(dataset, *rows, *rounds, self.share),
         };
-        let few = format!("{rows} rows are too few for {rounds} rounds; give more rows, or fewer rounds");
-        let runbook = runbook.map_err(|error| anyhow!(error).context(Usage(few)))?;
+        let runbook = runbook.map_err(|error| {
+            Usage(format!("a runbook of {rows} rows in {rounds} rounds cannot be made: {error}"))
+        })?;
         runbook.write(&self.output)?;
         let is_search = |step: &&jasper_data::Step| step.operation == Operation::Search;
         screen.report(&Report {

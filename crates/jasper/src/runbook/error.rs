@@ -5,7 +5,7 @@ use jasper_core::Cancelled;
 use jasper_data::RunbookError;
 
 use super::TruthFileError;
-use crate::DeleteError;
+use crate::{BuildError, DeleteError};
 
 /// A runbook could not be played to its end. The steps before the error are done, that of the error is not.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,9 @@ pub enum PlayError {
     /// The threads of exact searches could not be started.
     #[error("threads cannot be started: {0}")]
     Threads(Box<dyn std::error::Error + Send + Sync>),
+    /// The index to compare with could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A step failed.
     #[error("step {step}: {cause}")]
     Step {

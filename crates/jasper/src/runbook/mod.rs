@@ -19,6 +19,8 @@
 //!     }
 //! })?;
 //! assert_eq!(index.len(), 500);
+//! let fresh = player.fresh(Index::builder(Metric::L2), &mut silent)?;
+//! assert_eq!(fresh.search.stats.keys, 500);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -32,11 +34,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jasper_build::{SearchParams, Work};
-use jasper_core::{Cancelled, Element, Key, MatrixView, ProgressFn};
+use jasper_core::{Cancelled, Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
 
-use crate::IndexStats;
 use crate::recall::mean_recall;
+use crate::{IndexBuilder, IndexStats};
 pub use error::{PlayError, StepCause};
 pub use live::LiveIndex;
 use tags::TagRows;
@@ -78,6 +80,15 @@ pub struct Moment {
     pub time: Duration,
     /// What the index holds now.
     pub stats: IndexStats,
+}
+
+/// An index that was built over what the last step of a runbook leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fresh {
+    /// How long the build took.
+    pub build_time: Duration,
+    /// All queries, asked of it.
+    pub search: Moment,
 }
 
 /// A runbook with the vectors that it speaks of, and how it is to be played.
@@ -146,15 +157,7 @@ impl<'a, T: Element> Player<'a, T> {
     ) -> Result<(), PlayError> {
         let stats = index.stats();
         self.check(&stats)?;
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build();
-        let truths = Truths {
-            base: self.base,
-            queries: self.queries,
-            metric: stats.metric,
-            k: self.search.k,
-            folder: self.truths,
-            pool: pool.map_err(|error| PlayError::Threads(Box::new(error)))?,
-        };
+        let truths = self.truths_by(stats.metric)?;
         let mut live = TagRows::below(self.runbook.rows());
         for step in self.runbook.steps() {
             let number = step.number;
@@ -172,14 +175,52 @@ impl<'a, T: Element> Player<'a, T> {
         Ok(())
     }
 
+    /// Builds an index anew over what the last step leaves, and asks it: what is lost against it, the changes have cost.
+    ///
+    /// Cost: that of the build and of one search, and a copy of the vectors that are left.
+    ///
+    /// # Errors
+    /// [`PlayError`].
+    pub fn fresh(
+        &self,
+        builder: IndexBuilder<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Fresh, PlayError> {
+        self.runbook.check_rows(self.base.len())?;
+        let mut live = TagRows::below(self.runbook.rows());
+        let steps = self.runbook.steps();
+        steps.iter().for_each(|step| live.apply(&step.operation));
+        let keys: Vec<Key> = live.iter().map(|(tag, _)| tag.into()).collect();
+        let rows: Vec<T> = live.iter().flat_map(|(_, row)| self.base.row(row as usize)).copied().collect();
+        let rows = MatrixView::new(&rows, self.base.dimension()).expect("whole rows of the base");
+        let begun = Instant::now();
+        let (index, _) = builder.keys(&keys).build_with(&rows, progress)?;
+        let build_time = begun.elapsed();
+        // Files are of searches: what another step leaves has none.
+        let last = &steps[steps.len() - 1];
+        let folder = self.truths.filter(|_| last.operation == Operation::Search);
+        let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
+        let step = last.number;
+        let asked = self.ask(&index, step, &truths, &live, progress);
+        let (event, count, time) = asked.map_err(|cause| PlayError::Step { step, cause })?;
+        Ok(Fresh { build_time, search: Moment { step, event, count, time, stats: index.stats() } })
+    }
+
+    fn truths_by(&self, metric: Metric) -> Result<Truths<'a, T>, PlayError> {
+        if self.queries.is_empty() {
+            return Err(PlayError::NoQueries);
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build();
+        let pool = pool.map_err(|error| PlayError::Threads(Box::new(error)))?;
+        let (base, queries, k, folder) = (self.base, self.queries, self.search.k, self.truths);
+        Ok(Truths { base, queries, metric, k, folder, pool })
+    }
+
     fn check(&self, stats: &IndexStats) -> Result<(), PlayError> {
         self.runbook.check_rows(self.base.len())?;
         let (base, queries, index) = (self.base.dimension(), self.queries.dimension(), stats.dimension);
         if base != queries || base != index {
             return Err(PlayError::Dimension { base, queries, index });
-        }
-        if self.queries.is_empty() {
-            return Err(PlayError::NoQueries);
         }
         if stats.keys > 0 { Err(PlayError::NotEmpty(stats.keys)) } else { Ok(()) }
     }
@@ -209,18 +250,29 @@ impl<'a, T: Element> Player<'a, T> {
                 index.delete(&keys(tags))?;
                 (Event::Delete, tags.len())
             }
-            Operation::Search => {
-                let truth = truths.at(step.number, live, progress)?;
-                let truth_time = begun.elapsed();
-                let mut hits = self.search.places(self.queries.len())?;
-                let begun = Instant::now();
-                let work = index.search_into(self.queries, self.search, &mut hits)?.work;
-                let time = begun.elapsed();
-                let recall = mean_recall(&hits, self.search.k, |query| truth.truth(query));
-                return Ok((Event::Search { recall, work, truth_time }, self.queries.len(), time));
-            }
+            Operation::Search => return self.ask(index, step.number, truths, live, progress),
         };
         Ok((event, count, begun.elapsed()))
+    }
+
+    /// Asks all queries, and compares with what is true.
+    fn ask(
+        &self,
+        index: &impl LiveIndex<T>,
+        step: usize,
+        truths: &Truths<'_, T>,
+        live: &TagRows,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Event, usize, Duration), StepCause> {
+        let begun = Instant::now();
+        let truth = truths.at(step, live, progress)?;
+        let truth_time = begun.elapsed();
+        let mut hits = self.search.places(self.queries.len())?;
+        let begun = Instant::now();
+        let work = index.search_into(self.queries, self.search, &mut hits)?.work;
+        let time = begun.elapsed();
+        let recall = mean_recall(&hits, self.search.k, |query| truth.truth(query));
+        Ok((Event::Search { recall, work, truth_time }, self.queries.len(), time))
     }
 
     /// Consolidates where tombstones are many.

@@ -18,7 +18,7 @@ use crate::human;
 use crate::place::on_threads;
 use crate::plot::{Plot, stream_chart};
 use crate::screen::Screen;
-use report::{Line, Total};
+use report::{Line, Rebuilt, Total};
 
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///
@@ -60,6 +60,9 @@ pub struct Args {
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
+    /// Build an index anew over what the last step leaves, and ask it too: what it finds more, the changes have cost
+    #[arg(long)]
+    fresh: bool,
     /// Draw recall by step
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -112,6 +115,9 @@ impl Args {
         })?;
         shown?;
         screen.report(&total.unwrap_or_default())?;
+        if self.fresh {
+            screen.report(&Rebuilt::new(&player.fresh(builder, &mut screen.progress())?))?;
+        }
         if let Some(path) = &self.output {
             let saved = index.save_with(path, &mut screen.progress())?;
             screen.say(format_args!("saved    {}, {}", path.display(), human::bytes(saved.bytes)))?;

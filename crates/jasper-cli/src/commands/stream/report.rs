@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jasper::runbook::{Event, Moment};
+use jasper::runbook::{Event, Fresh, Moment};
 use serde::Serialize;
 
 use crate::{human, machine};
@@ -36,6 +36,30 @@ struct Search {
     mean_hops: f64,
     mean_distances: f64,
     truth_seconds: f64,
+}
+
+/// An index built anew over what the last step leaves.
+#[derive(Serialize)]
+pub struct Rebuilt {
+    build_seconds: f64,
+    #[serde(flatten)]
+    line: Line,
+}
+
+impl Rebuilt {
+    /// Of what was measured.
+    pub fn new(fresh: &Fresh) -> Self {
+        let line = Line { event: "fresh", ..Line::new(&fresh.search) };
+        Self { build_seconds: fresh.build_time.as_secs_f64(), line }
+    }
+}
+
+impl fmt::Display for Rebuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (points, took) = (human::count(self.line.points), human::seconds(self.build_seconds));
+        let recall = self.line.search.as_ref().map_or(0.0, |search| search.recall);
+        write!(f, "fresh    {recall:.4} by an index built anew over the {points} points left, in {took}")
+    }
 }
 
 fn name(event: &Event) -> &'static str {
