@@ -51,17 +51,20 @@ pub fn recall_chart(points: &[Point], exact: Option<f64>) -> Chart {
     Chart { title: String::new(), x, y: Axis::of_rate("queries per second", rates.chain(exact)), series }
 }
 
-/// Recall of each search of a stream, by its step.
-pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)]) -> Chart {
+/// Recall of each search of a stream, by its step, with that of an index built anew where it was measured.
+pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)], fresh: Option<f64>) -> Chart {
     let points: Vec<(f64, f64)> = searches.iter().map(|&(step, recall)| (step as f64, recall)).collect();
+    let last = points.last().map_or(0.0, |point| point.0);
+    let rebuilt = fresh
+        .map(|recall| Series::line("built anew at the end", vec![(0.0, recall), (last, recall)]).dashed());
     Chart {
         title: String::new(),
         x: Axis::of_steps("step", points.iter().map(|point| point.0)),
         y: Axis::of_recall(
             format!("recall@{k}, beam width {beam_width}"),
-            points.iter().map(|point| point.1),
+            points.iter().map(|point| point.1).chain(fresh),
         ),
-        series: vec![Series::line("", points)],
+        series: [Series::line("", points)].into_iter().chain(rebuilt).collect(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! What can go wrong while a runbook is played.
 
-use jasper_build::{InsertError, SearchError};
-use jasper_core::Cancelled;
+use jasper_build::{ConsolidateError, InsertError, SearchError};
 use jasper_data::RunbookError;
 
 use super::TruthFileError;
@@ -59,9 +58,9 @@ pub enum StepCause {
     /// A search.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// A consolidation, which was stopped.
+    /// A consolidation.
     #[error(transparent)]
-    Consolidate(#[from] Cancelled),
+    Consolidate(#[from] ConsolidateError),
     /// What is true at the step is not known.
     #[error(transparent)]
     Truth(#[from] TruthFileError),

@@ -1,9 +1,10 @@
 //! What a runbook is played on.
 
 use jasper_build::{
-    ConsolidateReport, Hit, InsertError, InsertReport, SearchError, SearchParams, SearchReport,
+    ConsolidateError, ConsolidateReport, Hit, InsertError, InsertReport, SearchError, SearchParams,
+    SearchReport,
 };
-use jasper_core::{Cancelled, Element, Key, MatrixView, ProgressFn};
+use jasper_core::{Element, Key, MatrixView, ProgressFn};
 
 use crate::{DeleteError, Index, IndexStats, SharedIndex};
 
@@ -35,8 +36,8 @@ pub trait LiveIndex<T: Element> {
     /// See [`Index::consolidate_with`].
     ///
     /// # Errors
-    /// [`Cancelled`].
-    fn consolidate(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, Cancelled>;
+    /// [`ConsolidateError`].
+    fn consolidate(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, ConsolidateError>;
 
     /// See [`Index::search_into`].
     ///
@@ -71,7 +72,7 @@ impl<T: Element> LiveIndex<T> for Index<T> {
         self.delete(keys)
     }
 
-    fn consolidate(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, Cancelled> {
+    fn consolidate(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, ConsolidateError> {
         self.consolidate_with(progress)
     }
 
@@ -108,7 +109,7 @@ impl<T: Element> LiveIndex<T> for &SharedIndex<T> {
         SharedIndex::delete(self, keys)
     }
 
-    fn consolidate(&mut self, _: &mut ProgressFn<'_>) -> Result<ConsolidateReport, Cancelled> {
+    fn consolidate(&mut self, _: &mut ProgressFn<'_>) -> Result<ConsolidateReport, ConsolidateError> {
         SharedIndex::consolidate(self)
     }
 

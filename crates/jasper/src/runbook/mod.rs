@@ -14,7 +14,7 @@
 //! let player = Player::new(&runbook, base, queries);
 //! player.play(&mut index, &mut silent, &mut |moment| {
 //!     if let Event::Search { recall, .. } = moment.event {
-//!         println!("step {}: {recall:.4} of {} points", moment.step, moment.points);
+//!         println!("step {}: {recall:.4} of {} points", moment.step, moment.stats.keys);
 //!         assert!(recall > 0.9);
 //!     }
 //! })?;
@@ -33,8 +33,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper_build::{SearchParams, Work};
-use jasper_core::{Cancelled, Element, Key, MatrixView, Metric, ProgressFn};
+use jasper_build::{ConsolidateError, SearchParams, Work};
+use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
 
 use crate::recall::mean_recall;
@@ -105,11 +105,12 @@ pub struct Player<'a, T> {
 }
 
 impl<'a, T: Element> Player<'a, T> {
-    /// Share of tombstones at which the graph is consolidated: searches walk through them, and mending costs as much for
-    /// few of them as for some more.
+    /// Share of tombstones at which the graph is consolidated: searches walk through them, and mending costs as much
+    /// for few of them as for some more.
     pub const CONSOLIDATE_AT: f64 = 0.1;
 
-    /// Plays `runbook` over the rows of `base`, asking `queries` at each search for 10 neighbours with a frontier of 64.
+    /// Plays `runbook` over the rows of `base`, asking `queries` at each search for 10 neighbours with a frontier of
+    /// 64.
     pub fn new(runbook: &'a Runbook, base: MatrixView<'a, T>, queries: MatrixView<'a, T>) -> Self {
         let search = SearchParams::new(10).beam_width(64);
         let consolidate_at = Self::CONSOLIDATE_AT;
@@ -175,7 +176,8 @@ impl<'a, T: Element> Player<'a, T> {
         Ok(())
     }
 
-    /// Builds an index anew over what the last step leaves, and asks it: what is lost against it, the changes have cost.
+    /// Builds an index anew over what the last step leaves, and asks it: what is lost against it, the changes have
+    /// cost.
     ///
     /// Cost: that of the build and of one search, and a copy of the vectors that are left.
     ///
@@ -280,7 +282,7 @@ impl<'a, T: Element> Player<'a, T> {
         &self,
         index: &mut impl LiveIndex<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Option<(Event, usize, Duration)>, Cancelled> {
+    ) -> Result<Option<(Event, usize, Duration)>, ConsolidateError> {
         let IndexStats { vertices, deleted, .. } = index.stats();
         if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
             return Ok(None);

@@ -23,8 +23,8 @@ use report::{Line, Rebuilt, Total};
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///
 /// Runbooks are those of the streaming track of big-ann-benchmarks: YAML, with row numbers of the base as tags. Each
-/// search asks all queries, and its recall is that among the vectors which are in the index at that step. Deleted vectors
-/// stay in the graph as tombstones until there are many; mending it is told as a step of its own.
+/// search asks all queries, and its recall is that among the vectors which are in the index at that step. Deleted
+/// vectors stay in the graph as tombstones until there are many; mending it has a line of its own.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  jasper stream runbook.yaml --base base.fbin --queries query.fbin --metric l2 \
@@ -115,8 +115,10 @@ impl Args {
         })?;
         shown?;
         screen.report(&total.unwrap_or_default())?;
-        if self.fresh {
-            screen.report(&Rebuilt::new(&player.fresh(builder, &mut screen.progress())?))?;
+        let fresh = self.fresh.then(|| player.fresh(builder, &mut screen.progress())).transpose()?;
+        let fresh = fresh.as_ref().map(Rebuilt::new);
+        if let Some(fresh) = &fresh {
+            screen.report(fresh)?;
         }
         if let Some(path) = &self.output {
             let saved = index.save_with(path, &mut screen.progress())?;
@@ -136,7 +138,7 @@ impl Args {
                 queries.view().len(),
                 &on_threads(self.threads, &jasper::processor()),
             ),
-            chart: stream_chart(self.k, self.beam_width, &recalls),
+            chart: stream_chart(self.k, self.beam_width, &recalls, fresh.map(|fresh| fresh.recall())),
         };
         plot.save(path)?;
         screen.say(format_args!("plot     {}", path.display()))

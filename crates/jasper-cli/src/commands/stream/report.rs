@@ -52,12 +52,17 @@ impl Rebuilt {
         let line = Line { event: "fresh", ..Line::new(&fresh.search) };
         Self { build_seconds: fresh.build_time.as_secs_f64(), line }
     }
+
+    /// What it finds.
+    pub fn recall(&self) -> f64 {
+        self.line.search.as_ref().map_or(0.0, |search| search.recall)
+    }
 }
 
 impl fmt::Display for Rebuilt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (points, took) = (human::count(self.line.points), human::seconds(self.build_seconds));
-        let recall = self.line.search.as_ref().map_or(0.0, |search| search.recall);
+        let recall = self.recall();
         write!(f, "fresh    {recall:.4} by an index built anew over the {points} points left, in {took}")
     }
 }

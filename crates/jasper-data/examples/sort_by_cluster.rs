@@ -1,0 +1,70 @@
+//! Sorts the rows of a vector file by cluster, and writes the runbook that inserts one cluster after the other, with a
+//! search behind each: the stream that a graph finds hardest, since every search of an insert meets strangers.
+//!
+//! `cargo run --release -p jasper-data --example sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
+//!
+//! The clusters are those of a few rounds of k-means, on squared L2, from seeded rows.
+
+use std::error::Error;
+
+use jasper_core::synthetic::permutation;
+use jasper_core::{Element, ElementKind, MatrixView, Metric, f16, silent};
+use jasper_data::{Operation, Runbook, ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};
+
+const ROUNDS: usize = 8;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [base, clusters, sorted, runbook] = &args[..] else {
+        return Err("give BASE CLUSTERS SORTED RUNBOOK".into());
+    };
+    let file = VectorFile::open(base)?;
+    let labels = labels(file.load_as::<f32>()?.view(), clusters.parse()?)?;
+    let mut order: Vec<usize> = (0..file.len()).collect();
+    order.sort_by_key(|&row| labels[row]);
+    match file.element() {
+        ElementKind::F32 => write::<f32>(&file, &order, sorted),
+        ElementKind::F16 => write::<f16>(&file, &order, sorted),
+        ElementKind::U8 => write::<u8>(&file, &order, sorted),
+        ElementKind::I8 => write::<i8>(&file, &order, sorted),
+    }?;
+    let mut start = 0;
+    let steps = order.chunk_by(|&a, &b| labels[a] == labels[b]).flat_map(|cluster| {
+        let ids = start..start + cluster.len() as u32;
+        start = ids.end;
+        [Operation::Insert(ids), Operation::Search]
+    });
+    Runbook::new("clustered", steps)?.write(runbook)?;
+    Ok(())
+}
+
+/// The cluster of each row.
+fn labels(rows: MatrixView<'_, f32>, clusters: usize) -> Result<Vec<u32>, Box<dyn Error>> {
+    let (pool, dimension) = (ThreadPoolBuilder::new().build()?, rows.dimension());
+    let seeds = permutation(rows.len(), 1).into_iter().take(clusters);
+    let mut centres: Vec<f32> = seeds.flat_map(|row| rows.row(row as usize)).copied().collect();
+    let mut labels = Vec::new();
+    for _ in 0..ROUNDS {
+        let nearest =
+            exact_knn(MatrixView::new(&centres, dimension)?, rows, 1, Metric::L2, &pool, &mut silent)?;
+        labels = nearest.ids().to_vec();
+        let (mut sums, mut counts) = (vec![0.0; centres.len()], vec![0_u32; clusters]);
+        for (row, &label) in rows.rows().zip(&labels) {
+            counts[label as usize] += 1;
+            let sum = &mut sums[label as usize * dimension..][..dimension];
+            sum.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
+        }
+        // A centre that nobody is near stays where it is.
+        let means = centres.chunks_exact_mut(dimension).zip(sums.chunks_exact(dimension)).zip(counts);
+        for ((centre, sum), count) in means.filter(|(_, count)| *count > 0) {
+            centre.iter_mut().zip(sum).for_each(|(x, sum)| *x = (sum / f64::from(count)) as f32);
+        }
+    }
+    Ok(labels)
+}
+
+fn write<T: Element>(file: &VectorFile, order: &[usize], path: &str) -> Result<(), Box<dyn Error>> {
+    let rows = file.load::<T>()?;
+    let sorted: Vec<T> = order.iter().flat_map(|&row| rows.view().row(row)).copied().collect();
+    Ok(write_vectors(path, MatrixView::new(&sorted, file.dimension())?)?)
+}
