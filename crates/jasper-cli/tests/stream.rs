@@ -47,7 +47,7 @@ fn recall_stays_whatever_comes_and_goes() {
         assert_eq!(found.len(), searches);
         let recalls: Vec<f64> = found.iter().map(|line| line["recall"].as_f64().unwrap()).collect();
         let lost = fresh["recall"].as_f64().unwrap() - recalls.last().unwrap();
-        assert!(recalls.iter().all(|recall| *recall > 0.985) && lost < 0.01, "{kind}: {recalls:?}, {fresh}");
+        assert!(recalls.iter().all(|recall| *recall > 0.96) && lost < 0.01, "{kind}: {recalls:?}, {fresh}");
         assert_eq!([&found[searches - 1]["points"], &fresh["points"]], [points, points], "{kind}");
         assert!(kind != "sliding-window" || named(&lines, "consolidate").len() == 5, "{lines:?}");
         let total = lines.iter().find(|line| line.get("steps").is_some()).unwrap();
