@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jasper_core::Metric;
 
+use crate::wide::Buffers;
 use crate::{DecodeError, Layout, Mixed, QueryCode, Rabitq, section};
 
 /// Turns rows into codes, and queries into what estimates distances from codes.
@@ -46,8 +47,8 @@ pub struct Scratch {
     pub(crate) rotated: Vec<f32>,
     /// Levels of one row.
     pub(crate) levels: Vec<u8>,
-    /// Magnitudes of one row.
-    pub(crate) magnitudes: Vec<f32>,
+    /// Magnitudes and points of one row.
+    pub(crate) buffers: Buffers,
 }
 
 /// Reads a quantizer of any kind from the bytes that [`Quantizer::to_bytes`] gave.

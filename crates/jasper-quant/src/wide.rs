@@ -1,18 +1,17 @@
 //! Loops that the compiler turns into SIMD, compiled once for each level of instructions.
 //!
-//! Such a loop is plain Rust with sums in a fixed number of lanes and no fused multiply-add: every level gives the same
-//! bits, so codes do not depend on the machine that made them.
+//! Such a loop is plain Rust that computes each value on its own, without fused multiply-adds; sums are left to
+//! [`jasper_core::distance`]. So every level gives the same bits, and codes do not depend on the machine that made them.
 
 use jasper_core::distance::Level;
 
-/// Lanes of a float sum: what one register of the widest level holds.
-pub(crate) const LANES: usize = 16;
-
-/// A piece of work that is inlined whole (`#[inline(always)]` on `run` and on what it calls).
+/// A piece of work that is inlined whole: `#[inline(always)]` on `run` and on what it calls, and loops in no closure, for a
+/// closure that is not inlined is compiled for the lowest level.
 pub(crate) trait Work {
     type Output;
 
-    fn run(self) -> Self::Output;
+    /// Called with a level that was detected.
+    fn run(self, level: Level) -> Self::Output;
 }
 
 /// Runs `work` with the widest instructions of this processor.
@@ -24,17 +23,16 @@ pub(crate) fn widest<W: Work>(work: W) -> W::Output {
 /// Runs `work` with the widest instructions of this processor up to `level`.
 #[inline]
 pub(crate) fn at<W: Work>(level: Level, work: W) -> W::Output {
+    let level = level.min(Level::detect());
     #[cfg(target_arch = "x86_64")]
-    match level.min(Level::detect()) {
+    match level {
         // SAFETY: the level was detected on this processor.
         Level::Avx512 => return unsafe { avx512(work) },
         // SAFETY: as above.
         Level::Avx2 => return unsafe { avx2(work) },
         _ => {}
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = level;
-    work.run()
+    work.run(level)
 }
 
 /// # Safety
@@ -42,7 +40,7 @@ pub(crate) fn at<W: Work>(level: Level, work: W) -> W::Output {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn avx512<W: Work>(work: W) -> W::Output {
-    work.run()
+    work.run(Level::Avx512)
 }
 
 /// # Safety
@@ -50,20 +48,15 @@ unsafe fn avx512<W: Work>(work: W) -> W::Output {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn avx2<W: Work>(work: W) -> W::Output {
-    work.run()
+    work.run(Level::Avx2)
 }
 
-/// The sum of `lanes`, by halves.
+/// A whole number of 0 to 255 as a byte, in the lowest bits of a float that has no room for fractions: conversions of the
+/// language also have to think of what fits no byte.
 #[inline(always)]
-pub(crate) fn sum(mut lanes: [f32; LANES]) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] += lanes[half + i];
-        }
-        half /= 2;
-    }
-    lanes[0]
+pub(crate) fn byte(whole: f32) -> u8 {
+    const ROOM: f32 = 8_388_608.0;
+    (whole + ROOM).to_bits() as u8
 }
 
 /// The lesser one, as one instruction; `f32::min` also has to think of NaN.
@@ -72,30 +65,54 @@ pub(crate) fn lesser(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
+/// `out = |values| factor`.
+pub(crate) struct Magnitudes<'a> {
+    pub(crate) values: &'a [f32],
+    pub(crate) factor: f32,
+    pub(crate) out: &'a mut [f32],
+}
+
+impl Work for Magnitudes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, _: Level) {
+        for (out, x) in self.out.iter_mut().zip(self.values) {
+            *out = x.abs() * self.factor;
+        }
+    }
+}
+
+/// Memory for the magnitudes and the points of a row.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers([Vec<f32>; 2]);
+
+impl Buffers {
+    /// Two slices of `len`, of any values.
+    pub(crate) fn of(&mut self, len: usize) -> [&mut [f32]; 2] {
+        self.0.each_mut().map(|values| {
+            values.resize(len, 0.0);
+            values.as_mut_slice()
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Sum<'a>(&'a [f32]);
-
-    impl Work for Sum<'_> {
-        type Output = f32;
-
-        #[inline(always)]
-        fn run(self) -> f32 {
-            let mut lanes = [0.0; LANES];
-            for chunk in self.0.chunks_exact(LANES) {
-                for (lane, x) in lanes.iter_mut().zip(chunk) {
-                    *lane += x * 1.1;
-                }
-            }
-            sum(lanes)
-        }
-    }
-
     #[test]
     fn levels_give_the_same_bits() {
-        let values: Vec<f32> = (0..1024).map(|i| (i as f32).sin()).collect();
-        assert_eq!(widest(Sum(&values)).to_bits(), Sum(&values).run().to_bits());
+        let values: Vec<f32> = (0..1000).map(|i| (i as f32).sin()).collect();
+        let outs = Level::available().map(|level| {
+            let mut out = vec![0.0; values.len()];
+            at(level, Magnitudes { values: &values, factor: 1.1, out: &mut out });
+            out
+        });
+        for out in outs {
+            for (out, x) in out.iter().zip(&values) {
+                assert_eq!(out.to_bits(), (x.abs() * 1.1).to_bits());
+            }
+        }
     }
 }

@@ -123,7 +123,6 @@ fn equations(
     let row = |i: usize| &rows[i * query.len()..][..query.len()];
     let mut scratch = Scratch::default();
     mixed.project(query, &mut scratch);
-    let projected = &scratch.rotated[..mixed.layout.dimensions()];
 
     let mut order: Vec<(f32, usize)> =
         (0..coded.len()).map(|i| (mixed.space.exact(query, row(i)), i)).collect();
@@ -137,7 +136,7 @@ fn equations(
     let (mut normal, mut right) = (Matrix3::zeros(), Vector3::zeros());
     for i in chosen {
         let Row { point, reconstruction } = &coded[i];
-        let along = dot(projected, point);
+        let along = dot(&scratch.rotated, point);
         let parts =
             Vector3::new(along, reconstruction.missed, fitted.k(reconstruction) * along).map(f64::from);
         let squared_distance: f64 = query.iter().zip(row(i)).map(|(p, r)| f64::from(p - r).powi(2)).sum();

@@ -27,11 +27,10 @@ use crate::quantizer::{Quantizer, Scratch};
 use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
-use crate::wide::widest;
 use crate::{DecodeError, Layout, QueryCode};
 use allocation::WIDTHS;
 use fit::Fitted;
-use quantize::{Quantize, Reconstruction, Steps};
+use quantize::{Reconstruction, Steps};
 
 /// Most sectors of a code.
 pub const MAX_SECTORS: u32 = 16;
@@ -69,7 +68,7 @@ impl Mixed {
     fn of_parts(
         space: Space,
         directions: Projection,
-        steps: &[f32],
+        steps: Vec<f32>,
         sectors: u32,
         plane_words: [usize; 3],
     ) -> Self {
@@ -92,28 +91,23 @@ impl Mixed {
 
     /// Projects residuals into the scratch.
     fn project(&self, residuals: &[f32], scratch: &mut Scratch) {
-        let stride = self.steps.padded();
+        let stride = self.layout.dimensions();
         scratch.rotated.resize(residuals.len() / self.space.dimension() * stride, 0.0);
         self.directions.project(residuals, &mut scratch.rotated, stride);
     }
 
     /// Leaves the levels of row `index` of what was projected in the scratch.
     fn quantize(&self, squared_norm: f32, index: usize, scratch: &mut Scratch) -> Reconstruction {
-        let stride = self.steps.padded();
+        let stride = self.layout.dimensions();
         scratch.levels.resize(stride, 0);
-        widest(Quantize {
-            projected: &scratch.rotated[index * stride..][..stride],
-            squared_norm,
-            of: &self.steps,
-            levels: &mut scratch.levels,
-        })
+        let projected = &scratch.rotated[index * stride..][..stride];
+        quantize::quantize(projected, squared_norm, &self.steps, &mut scratch.buffers, &mut scratch.levels)
     }
 
     /// Coordinates of the point that levels stand for, for a row of length 1.
     fn points(&self, levels: &[u8]) -> impl Iterator<Item = f32> {
-        let dimensions = self.layout.dimensions();
-        let of = levels.iter().zip(&self.steps.halves).zip(&self.steps.steps).take(dimensions);
-        of.map(|((level, half), step)| (f32::from(*level) - f32::from(*half) + 0.5) * step)
+        let of = levels.iter().zip(&self.steps.halves).zip(&self.steps.steps);
+        of.map(|((level, half), step)| (f32::from(*level) - half + 0.5) * step)
     }
 
     /// Leaves the levels of row `index` of what was projected in the scratch; returns its factors.
@@ -154,7 +148,7 @@ impl Mixed {
         let directions = reader.projection("directions", coded, space.dimension())?;
         let units = reader.units()?;
         let fitted = Fitted { b1: fitted[0], b2: fitted[1], b3: fitted[2], largest_k: fitted[3] };
-        Ok(Self { fitted, units, ..Self::of_parts(space, directions, &steps, sectors, plane_words) })
+        Ok(Self { fitted, units, ..Self::of_parts(space, directions, steps, sectors, plane_words) })
     }
 }
 
@@ -179,7 +173,7 @@ impl Quantizer for Mixed {
         for (i, out) in out.chunks_exact_mut(words).enumerate() {
             let factors = self.factors(&rows[i * dimension..][..dimension], i, scratch);
             out.fill(0);
-            self.layout.pack(&scratch.levels[..self.layout.dimensions()], out);
+            self.layout.pack(&scratch.levels, out);
             self.units.store(factors, &self.layout, out);
         }
     }
@@ -194,7 +188,7 @@ impl Quantizer for Mixed {
         let squared_norm = dot(&residual, &residual);
         let add = self.space.query_part(&residual, squared_norm);
         let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: 1 };
-        QueryCode::new(&self.layout, &self.units, &scratch.rotated[..self.layout.dimensions()], &parts)
+        QueryCode::new(&self.layout, &self.units, &scratch.rotated, &parts)
     }
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -204,7 +198,7 @@ impl Quantizer for Mixed {
         self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
         let Fitted { b1, b2, b3, largest_k } = self.fitted;
         writer.floats(&[b1, b2, b3, largest_k]);
-        writer.floats(&self.steps.steps[..self.layout.dimensions()]);
+        writer.floats(&self.steps.steps);
         writer.floats(self.directions.values());
         writer.units(&self.units);
         writer.finish()

@@ -18,7 +18,7 @@ const DIRECT: usize = 384;
 const OVERSAMPLING: usize = 16;
 /// Multiplications with the covariance. Errors of direction shrink by the ratio of variances each time; what is left
 /// lies between directions of almost equal variance, where any is as good.
-const ITERATIONS: usize = 6;
+const ITERATIONS: usize = 4;
 
 /// The `count` directions of largest variance of `residuals` (`n x dimension`, n at least 1), or as many as there are;
 /// orthonormal, by falling variance. Runs on the current pool of threads.
@@ -35,12 +35,9 @@ pub(super) fn components(residuals: &[f32], dimension: usize, count: usize, seed
     let eigen = SymmetricEigen::new((&inside + inside.transpose()) * 0.5);
     let mut order: Vec<usize> = (0..eigen.eigenvalues.len()).collect();
     order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
-    let mut values = Vec::with_capacity(count * dimension);
-    for i in &order[..count] {
-        let direction = &basis * eigen.eigenvectors.column(*i);
-        values.extend(direction.iter().map(|x| *x as f32));
-    }
-    Projection::new(values, dimension)
+    // nalgebra keeps columns together, which makes them the rows of the projection.
+    let directions = basis * eigen.eigenvectors.select_columns(&order[..count]);
+    Projection::new(directions.iter().map(|x| *x as f32).collect(), dimension)
 }
 
 /// An orthonormal basis that holds the leading components: powers of the covariance on random directions.

@@ -1,11 +1,14 @@
 //! Levels of one row, at the best of a few steps.
 
-use crate::wide::{LANES, Work, lesser, sum};
+use jasper_core::distance::Level;
+
+use crate::space::dot;
+use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
 
 /// Multiples of the steps to try: rows are not all of one shape.
 const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
 
-/// What is known of each coded dimension, padded with zeros to whole registers.
+/// What is known of each coded dimension.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Steps {
     /// Step of the levels, for rows of length 1.
@@ -15,29 +18,18 @@ pub(super) struct Steps {
     /// Largest level of a magnitude, and a half.
     limits: Vec<f32>,
     /// The lowest level of a positive coordinate.
-    pub(super) halves: Vec<u8>,
+    pub(super) halves: Vec<f32>,
 }
 
 impl Steps {
     /// `bits` and `steps` of each dimension.
-    pub(super) fn new(bits: &[u32], steps: &[f32]) -> Self {
-        let padded = bits.len().next_multiple_of(LANES);
-        let mut out = Self {
-            steps: steps.to_vec(),
+    pub(super) fn new(bits: &[u32], steps: Vec<f32>) -> Self {
+        Self {
             inverses: steps.iter().map(|step| if *step > 0.0 { step.recip() } else { 0.0 }).collect(),
             limits: bits.iter().map(|bits| (1_u32 << (bits - 1)) as f32 - 0.5).collect(),
-            halves: bits.iter().map(|bits| 1 << (bits - 1)).collect(),
-        };
-        out.steps.resize(padded, 0.0);
-        out.inverses.resize(padded, 0.0);
-        out.limits.resize(padded, 0.5);
-        out.halves.resize(padded, 1);
-        out
-    }
-
-    /// Dimensions, with those of padding.
-    pub(super) fn padded(&self) -> usize {
-        self.steps.len()
+            halves: bits.iter().map(|bits| (1_u32 << (bits - 1)) as f32).collect(),
+            steps,
+        }
     }
 }
 
@@ -51,84 +43,80 @@ pub(super) struct Reconstruction {
     pub(super) missed: f32,
 }
 
-/// Levels of a projected residual.
-pub(super) struct Quantize<'a> {
-    /// Coordinates along the directions, zeros behind them; as many as `of` is padded to.
-    pub(super) projected: &'a [f32],
-    /// `‖r‖²`, over all dimensions.
-    pub(super) squared_norm: f32,
-    pub(super) of: &'a Steps,
-    /// Where levels go, as many as `projected`.
-    pub(super) levels: &'a mut [u8],
+/// Finds the levels of a row from its coordinates along the directions (zeros behind them) and `‖r‖²` over all
+/// dimensions; writes as many as there are coordinates.
+pub(super) fn quantize(
+    projected: &[f32],
+    squared_norm: f32,
+    of: &Steps,
+    buffers: &mut Buffers,
+    levels: &mut [u8],
+) -> Reconstruction {
+    if squared_norm == 0.0 {
+        levels.iter_mut().zip(&of.halves).for_each(|(level, half)| *level = *half as u8);
+        return Reconstruction::default();
+    }
+    let [magnitudes, points] = buffers.of(projected.len());
+    // As if the row had length 1, which is what steps are for.
+    let norm = squared_norm.sqrt();
+    widest(Magnitudes { values: projected, factor: norm.recip(), out: magnitudes });
+    let (mut best, mut best_cosine, mut scale, mut coded) = (STEPS[1], 0.0, 0.0, 0.0);
+    for step in STEPS {
+        widest(Points { magnitudes, inverse: step.recip(), of, out: points });
+        let (product, square) = (dot(magnitudes, points), dot(points, points));
+        if square > 0.0 && product / square.sqrt() > best_cosine {
+            (best, best_cosine) = (step, product / square.sqrt());
+            scale = product / square * norm;
+            coded = product / square * product * squared_norm;
+        }
+    }
+    widest(Levels { projected, magnitudes, inverse: best.recip(), of, out: levels });
+    Reconstruction { scale, coded, missed: (squared_norm - coded).max(0.0) }
 }
 
-impl Work for Quantize<'_> {
-    type Output = Reconstruction;
+/// The points of the levels of magnitudes.
+struct Points<'a> {
+    magnitudes: &'a [f32],
+    inverse: f32,
+    of: &'a Steps,
+    out: &'a mut [f32],
+}
+
+impl Work for Points<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> Reconstruction {
-        let Self { projected, squared_norm, of, levels } = self;
-        if squared_norm == 0.0 {
-            levels.copy_from_slice(&of.halves);
-            return Reconstruction::default();
-        }
-        let inverse_norm = squared_norm.sqrt().recip();
-        let mut best = (0.0, 0.0, 0.0, inverse_norm);
-        for step in STEPS {
-            let inverse = inverse_norm / step;
-            let (product, square) = point_at(projected, inverse, of);
-            let cosine = if square > 0.0 { product / square.sqrt() } else { 0.0 };
-            if cosine > best.0 {
-                best = (cosine, product, square, inverse);
-            }
-        }
-        let (_, product, square, inverse) = best;
-        write_levels(projected, inverse, of, levels);
-        if square == 0.0 {
-            return Reconstruction { scale: 0.0, coded: 0.0, missed: squared_norm };
-        }
-        let scale = product / square;
-        let coded = product * scale;
-        Reconstruction { scale, coded, missed: (squared_norm - coded).max(0.0) }
-    }
-}
-
-/// The product of a row with the point of its levels, and the point's square.
-#[inline(always)]
-fn point_at(projected: &[f32], inverse: f32, of: &Steps) -> (f32, f32) {
-    let (rows, _) = projected.as_chunks::<LANES>();
-    let (steps, inverses, limits) = (lanes(&of.steps), lanes(&of.inverses), lanes(&of.limits));
-    let mut products = [0.0; LANES];
-    let mut squares = [0.0; LANES];
-    for (((row, steps), inverses), limits) in rows.iter().zip(steps).zip(inverses).zip(limits) {
-        for i in 0..LANES {
-            let magnitude = row[i].abs();
-            let level = lesser(magnitude * inverses[i] * inverse, limits[i]).floor();
-            let point = (level + 0.5) * steps[i];
-            products[i] += magnitude * point;
-            squares[i] += point * point;
-        }
-    }
-    (sum(products), sum(squares))
-}
-
-#[inline(always)]
-fn write_levels(projected: &[f32], inverse: f32, of: &Steps, levels: &mut [u8]) {
-    let (rows, _) = projected.as_chunks::<LANES>();
-    let (inverses, limits, (halves, _)) =
-        (lanes(&of.inverses), lanes(&of.limits), of.halves.as_chunks::<LANES>());
-    let (levels, _) = levels.as_chunks_mut::<LANES>();
-    for ((((levels, row), inverses), limits), halves) in
-        levels.iter_mut().zip(rows).zip(inverses).zip(limits).zip(halves)
-    {
-        for i in 0..LANES {
-            let level = lesser(row[i].abs() * inverses[i] * inverse, limits[i]).floor() as u8;
-            levels[i] = if row[i] >= 0.0 { halves[i] + level } else { halves[i] - 1 - level };
+    fn run(self, _: Level) {
+        let Steps { steps, inverses, limits, .. } = self.of;
+        let of = steps.iter().zip(inverses).zip(limits);
+        for ((out, magnitude), ((step, inverse), limit)) in self.out.iter_mut().zip(self.magnitudes).zip(of) {
+            let level = lesser(magnitude * inverse * self.inverse, *limit).floor();
+            *out = (level + 0.5) * step;
         }
     }
 }
 
-#[inline(always)]
-fn lanes(values: &[f32]) -> &[[f32; LANES]] {
-    values.as_chunks::<LANES>().0
+/// The levels of magnitudes, with the signs of a row.
+struct Levels<'a> {
+    projected: &'a [f32],
+    magnitudes: &'a [f32],
+    inverse: f32,
+    of: &'a Steps,
+    out: &'a mut [u8],
+}
+
+impl Work for Levels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, _: Level) {
+        let Steps { inverses, limits, halves, .. } = self.of;
+        let row = self.projected.iter().zip(self.magnitudes);
+        let of = inverses.iter().zip(limits).zip(halves);
+        for ((out, (x, magnitude)), ((inverse, limit), half)) in self.out.iter_mut().zip(row).zip(of) {
+            let point = lesser(magnitude * inverse * self.inverse, *limit).floor() + 0.5;
+            let signed = if *x >= 0.0 { point } else { -point };
+            *out = byte(half + signed - 0.5);
+        }
+    }
 }

@@ -81,7 +81,7 @@ impl Mixed {
             .collect();
         let kept = directions.values()[..coded * space.dimension()].to_vec();
         let directions = Projection::new(kept, space.dimension());
-        let mut mixed = Self::of_parts(space, directions, &steps, params.sectors, plane_words);
+        let mut mixed = Self::of_parts(space, directions, steps, params.sectors, plane_words);
         mixed.fitted = fit::fit(&mixed, queries, sample);
         mixed.units = mixed.units_of(sample);
         mixed

@@ -7,7 +7,10 @@
 //! coordinates, around the scale that is best on the average (few bits), or around the largest that clips nothing (many
 //! bits, where the best scale varies from row to row with the largest coordinate).
 
-use crate::wide::{LANES, Work, lesser, sum};
+use jasper_core::distance::Level;
+
+use crate::space::dot;
+use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
 
 /// Scales to try for codes of some bits.
 #[derive(Clone, Copy, Debug)]
@@ -36,26 +39,26 @@ impl Grid {
     pub(super) const fn unclipped(range: (f32, f32), count: usize) -> Self {
         Self { base: Base::Unclipped, range, count }
     }
+
+    /// The scales, for magnitudes of `dimension` coordinates that are no padding.
+    fn scales(&self, dimension: usize, magnitudes: &[f32], largest: f32) -> impl Iterator<Item = f32> {
+        let base = match self.base {
+            Base::Mean(mean) => mean * (dimension as f32).sqrt(),
+            // Numbers that are not negative are ordered as their bits are.
+            Base::Unclipped => {
+                let peak = magnitudes.iter().map(|o| o.to_bits()).max().unwrap_or(0);
+                (largest + 0.999) / f32::from_bits(peak)
+            }
+        };
+        let (low, high) = self.range;
+        let step = (high - low) / (self.count - 1) as f32;
+        (0..self.count).map(move |i| base * (low + step * i as f32))
+    }
 }
 
 /// The largest level of a magnitude at `bits`, K.
 pub(super) fn largest_level(bits: u32) -> f32 {
     ((1_u32 << (bits - 1)) - 1) as f32
-}
-
-/// The grid point of one row, with its levels.
-pub(super) struct Quantize<'a> {
-    /// The rotated residual; zeros behind `dimension`.
-    pub(super) rotated: &'a [f32],
-    /// Coordinates that are no padding.
-    pub(super) dimension: usize,
-    pub(super) bits: u32,
-    /// The scales to try: none for 1 bit.
-    pub(super) grid: Option<Grid>,
-    /// Memory for magnitudes, as many as `rotated`.
-    pub(super) magnitudes: &'a mut [f32],
-    /// Where levels go, as many as `rotated`.
-    pub(super) levels: &'a mut [u8],
 }
 
 /// How a grid point x and its residual r lie.
@@ -69,104 +72,101 @@ pub(super) struct Fit {
     pub(super) squared_tangent: f32,
 }
 
-impl Work for Quantize<'_> {
-    type Output = Fit;
+/// Finds the grid point of a rotated residual by the scales of `grid` (none for 1 bit), and writes its levels, as many as
+/// there are coordinates. Those from `dimension` on are padding, and zero.
+pub(super) fn quantize(
+    rotated: &[f32],
+    dimension: usize,
+    bits: u32,
+    grid: Option<Grid>,
+    buffers: &mut Buffers,
+    levels: &mut [u8],
+) -> Fit {
+    let half = 1_u8 << (bits - 1);
+    let norm = dot(rotated, rotated).sqrt();
+    if norm == 0.0 {
+        levels.fill(half);
+        return Fit::default();
+    }
+    let [magnitudes, points] = buffers.of(rotated.len());
+    widest(Magnitudes { values: rotated, factor: norm.recip(), out: magnitudes });
+
+    let largest = largest_level(bits);
+    // Padding lies at level 0 whatever the scale: not a part of the grid point.
+    let padding = 0.25 * (rotated.len() - dimension) as f32;
+    let (mut scale, mut best) = (0.0, 0.0);
+    for tried in grid.iter().flat_map(|grid| grid.scales(dimension, magnitudes, largest)) {
+        widest(Points { magnitudes, scale: tried, largest, out: points });
+        let cosine = dot(magnitudes, points) / (dot(points, points) - padding).sqrt();
+        if cosine > best {
+            (scale, best) = (tried, cosine);
+        }
+    }
+    widest(Points { magnitudes, scale, largest, out: points });
+    widest(Levels { rotated, points, half: f32::from(half), out: levels });
+    let (product, square) = (dot(magnitudes, points), dot(points, points) - padding);
+    // The part of the residual that no multiple of the grid point reaches, coordinate by coordinate: 1 - cos² would lose
+    // all digits where codes are fine.
+    let along = product / square;
+    widest(Missed { magnitudes, along, points });
+    let missed = dot(points, points) - padding * along * along;
+    Fit { norm, scale: norm / product, squared_tangent: (missed / (product * along)).max(0.0) }
+}
+
+/// The grid point of magnitudes at a scale.
+struct Points<'a> {
+    magnitudes: &'a [f32],
+    scale: f32,
+    largest: f32,
+    out: &'a mut [f32],
+}
+
+impl Work for Points<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> Fit {
-        let Self { rotated, dimension, bits, grid, magnitudes, levels } = self;
-        let (rows, _) = rotated.as_chunks::<LANES>();
-        let mut squares = [0.0; LANES];
-        for row in rows {
-            for (square, x) in squares.iter_mut().zip(row) {
-                *square += x * x;
-            }
+    fn run(self, _: Level) {
+        let limit = self.largest + 0.5;
+        for (out, magnitude) in self.out.iter_mut().zip(self.magnitudes) {
+            *out = lesser(self.scale * magnitude, limit).floor() + 0.5;
         }
-        let norm = sum(squares).sqrt();
-        let half = 1_u8 << (bits - 1);
-        if norm == 0.0 {
-            levels.fill(half);
-            return Fit::default();
-        }
-        let inverse = norm.recip();
-        let mut peaks = [0.0; LANES];
-        let (chunks, _) = magnitudes.as_chunks_mut::<LANES>();
-        for (out, row) in chunks.iter_mut().zip(rows) {
-            for ((out, peak), x) in out.iter_mut().zip(&mut peaks).zip(row) {
-                *out = x.abs() * inverse;
-                *peak = if *out > *peak { *out } else { *peak };
-            }
-        }
-        let largest = largest_level(bits);
-        // Padding lies at level 0 whatever the scale: not a part of the grid point.
-        let padding = 0.25 * (rotated.len() - dimension) as f32;
-        let peak = peaks.into_iter().fold(0.0, |a, b| if a > b { a } else { b });
-        let scale = grid.map_or(0.0, |grid| {
-            let base = match grid.base {
-                Base::Mean(mean) => mean * (dimension as f32).sqrt(),
-                Base::Unclipped => (largest + 0.999) / peak,
-            };
-            best_scale(chunks, largest, &grid, base, padding)
-        });
-
-        let mut products = [0.0; LANES];
-        let mut squares = [0.0; LANES];
-        let (out, _) = levels.as_chunks_mut::<LANES>();
-        for ((out, magnitudes), row) in out.iter_mut().zip(&*chunks).zip(rows) {
-            for i in 0..LANES {
-                let level = lesser(scale * magnitudes[i], largest + 0.5).floor();
-                let point = level + 0.5;
-                products[i] += magnitudes[i] * point;
-                squares[i] += point * point;
-                let level = level as u8;
-                out[i] = if row[i] >= 0.0 { half + level } else { half - 1 - level };
-            }
-        }
-        let (product, square) = (sum(products), sum(squares) - padding);
-        // The part of the residual that no multiple of the grid point reaches, coordinate by coordinate: 1 - cos² would
-        // lose all digits where codes are fine.
-        let along = product / square;
-        let mut missed = [0.0; LANES];
-        for (out, magnitudes) in out.iter().zip(&*chunks) {
-            for i in 0..LANES {
-                let level = if out[i] >= half { out[i] - half } else { half - 1 - out[i] };
-                let difference = magnitudes[i] - along * (f32::from(level) + 0.5);
-                missed[i] += difference * difference;
-            }
-        }
-        let missed = sum(missed) - padding * along * along;
-        let squared_cosine = product * along;
-        Fit { norm, scale: norm / product, squared_tangent: (missed / squared_cosine).max(0.0) }
     }
 }
 
-/// The best of the scales to try, multiples of `base`.
-#[inline(always)]
-fn best_scale(magnitudes: &[[f32; LANES]], largest: f32, grid: &Grid, base: f32, padding: f32) -> f32 {
-    let step = (grid.range.1 - grid.range.0) / (grid.count - 1) as f32;
-    let (mut best, mut best_cosine) = (0.0, 0.0);
-    for i in 0..grid.count {
-        let scale = base * (grid.range.0 + step * i as f32);
-        let (product, square) = point_at(magnitudes, scale, largest);
-        let cosine = product / (square - padding).sqrt();
-        if cosine > best_cosine {
-            (best, best_cosine) = (scale, cosine);
-        }
-    }
-    best
+/// Levels of grid points with the signs of a row; `half` is the lowest level of a positive coordinate.
+struct Levels<'a> {
+    rotated: &'a [f32],
+    points: &'a [f32],
+    half: f32,
+    out: &'a mut [u8],
 }
 
-/// The product of the grid point at `scale` with the magnitudes, and its square.
-#[inline(always)]
-fn point_at(magnitudes: &[[f32; LANES]], scale: f32, largest: f32) -> (f32, f32) {
-    let mut products = [0.0; LANES];
-    let mut squares = [0.0; LANES];
-    for magnitudes in magnitudes {
-        for i in 0..LANES {
-            let point = lesser(scale * magnitudes[i], largest + 0.5).floor() + 0.5;
-            products[i] += magnitudes[i] * point;
-            squares[i] += point * point;
+impl Work for Levels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, _: Level) {
+        for ((out, x), point) in self.out.iter_mut().zip(self.rotated).zip(self.points) {
+            let signed = if *x >= 0.0 { *point } else { -*point };
+            *out = byte(self.half + signed - 0.5);
         }
     }
-    (sum(products), sum(squares))
+}
+
+/// `points = magnitudes - along points`.
+struct Missed<'a> {
+    magnitudes: &'a [f32],
+    along: f32,
+    points: &'a mut [f32],
+}
+
+impl Work for Missed<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, _: Level) {
+        for (point, magnitude) in self.points.iter_mut().zip(self.magnitudes) {
+            *point = magnitude - self.along * *point;
+        }
+    }
 }

@@ -16,9 +16,8 @@ use crate::quantizer::{Quantizer, Scratch};
 use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot, widen};
-use crate::wide::widest;
 use crate::{DecodeError, Layout, QueryCode, Rotation, RotationKind, TrainError, error};
-use grid::{Fit, Grid, Quantize};
+use grid::{Fit, Grid, quantize};
 
 /// Standard deviations of the error bound by default: the value of the RaBitQ papers, 94% of errors lie within.
 pub const BOUND_SIGMAS: f32 = 1.9;
@@ -138,16 +137,11 @@ impl Rabitq {
     fn quantize(&self, residual: &[f32], index: usize, scratch: &mut Scratch) -> Factors {
         let stride = self.layout.dimensions();
         scratch.levels.resize(stride, 0);
-        scratch.magnitudes.resize(stride, 0.0);
+        let rotated = &scratch.rotated[index * stride..][..stride];
         let dimension = self.rotation.rotated_dimension();
-        let Fit { norm, scale, squared_tangent } = widest(Quantize {
-            rotated: &scratch.rotated[index * stride..][..stride],
-            dimension,
-            bits: self.bits,
-            grid: GRIDS[self.bits as usize - 1],
-            magnitudes: &mut scratch.magnitudes,
-            levels: &mut scratch.levels,
-        });
+        let grid = GRIDS[self.bits as usize - 1];
+        let Fit { norm, scale, squared_tangent } =
+            quantize(rotated, dimension, self.bits, grid, &mut scratch.buffers, &mut scratch.levels);
         let weight = self.space.product_weight();
         let deviation = norm * (squared_tangent / (dimension.max(2) - 1) as f32).sqrt();
         Factors {

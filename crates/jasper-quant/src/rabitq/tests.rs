@@ -3,8 +3,9 @@
 use jasper_core::synthetic::rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::grid::{Fit, Quantize, largest_level};
+use super::grid::largest_level;
 use super::*;
+use crate::wide::Buffers;
 
 /// The exact search of Extended RaBitQ, in f64: the square of the tangent at the best of all scales.
 ///
@@ -30,11 +31,10 @@ fn exact_squared_tangent(rotated: &[f32], bits: u32) -> f64 {
 
 /// The fit of a row by the scales of its bits.
 fn quantized(rotated: &[f32], bits: u32) -> (Fit, Vec<u8>) {
-    let (mut magnitudes, mut levels) = (vec![0.0; rotated.len()], vec![0; rotated.len()]);
+    let mut levels = vec![0; rotated.len()];
     let grid = GRIDS[bits as usize - 1];
-    let dimension = rotated.len();
-    let (magnitudes, out) = (&mut magnitudes, &mut levels);
-    (widest(Quantize { rotated, dimension, bits, grid, magnitudes, levels: out }), levels)
+    let fit = quantize(rotated, rotated.len(), bits, grid, &mut Buffers::default(), &mut levels);
+    (fit, levels)
 }
 
 fn gaussian(dimension: usize, random: &mut impl rand::Rng) -> Vec<f32> {

@@ -5,10 +5,11 @@
 //! fits, and mixes the two halves by `(a + b, a - b) / sqrt(2)` (a step of Kac's walk). Where the dimension is a power of
 //! two the matrix covers it and nothing is mixed. Every step is orthonormal, so the whole is.
 
+use jasper_core::distance::Level;
 use jasper_core::synthetic::rng;
 use rand::RngExt;
 
-use crate::wide::{LANES, Work, widest};
+use crate::wide::{Work, widest};
 
 const ROUNDS: usize = 4;
 /// Rotated dimensions are a multiple of this: the group of dimensions that codes are read by.
@@ -91,14 +92,14 @@ impl Work for Rounds<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run(self, level: Level) {
         let rotated = self.values.len();
         let window = window(rotated);
         for (round, factors) in self.factors.chunks_exact(rotated).enumerate() {
             for (x, factor) in self.values.iter_mut().zip(factors) {
                 *x *= factor;
             }
-            transform(&mut self.values[first_of_window(round, rotated)..][..window]);
+            transform(&mut self.values[first_of_window(round, rotated)..][..window], level);
             if window < rotated {
                 let (low, high) = self.values.split_at_mut(rotated / 2);
                 for (a, b) in low.iter_mut().zip(high) {
@@ -112,29 +113,76 @@ impl Work for Rounds<'_> {
     }
 }
 
-/// The Hadamard transform, not scaled, of a power of two of at least [`LANES`] values.
+/// Values that the first steps of a transform combine among themselves.
+const BLOCK: usize = 16;
+
+/// The Hadamard transform, not scaled, of a power of two of at least [`BLOCK`] values.
 #[inline(always)]
-fn transform(values: &mut [f32]) {
-    let (blocks, _) = values.as_chunks_mut::<LANES>();
-    for block in &mut *blocks {
-        *block = step::<8>(step::<4>(step::<2>(step::<1>(*block))));
-    }
-    let mut half = 1;
-    while half < blocks.len() {
-        for pair in blocks.chunks_exact_mut(2 * half) {
-            let (low, high) = pair.split_at_mut(half);
-            for (a, b) in low.iter_mut().zip(high) {
-                for (a, b) in a.iter_mut().zip(b) {
-                    (*a, *b) = (*a + *b, *a - *b);
-                }
-            }
+fn transform(values: &mut [f32], level: Level) {
+    let (blocks, _) = values.as_chunks_mut::<BLOCK>();
+    for block in blocks {
+        #[cfg(target_arch = "x86_64")]
+        if level >= Level::Avx2 {
+            // SAFETY: `wide` passes levels that were detected.
+            unsafe { transform_block(block) };
+            continue;
         }
+        let _ = level;
+        for half in [1, 2, 4, 8] {
+            butterflies(block, half);
+        }
+    }
+    let mut half = BLOCK;
+    while half < values.len() {
+        butterflies(values, half);
         half *= 2;
     }
 }
 
-/// One step of the transform within a register: a shuffle, a change of signs, an addition.
+/// One step of the transform: `(a + b, a - b)` of values `half` apart.
 #[inline(always)]
-fn step<const HALF: usize>(x: [f32; LANES]) -> [f32; LANES] {
-    std::array::from_fn(|i| if i & HALF == 0 { x[i] + x[i ^ HALF] } else { x[i ^ HALF] - x[i] })
+fn butterflies(values: &mut [f32], half: usize) {
+    for pair in values.chunks_exact_mut(2 * half) {
+        let (low, high) = pair.split_at_mut(half);
+        for (a, b) in low.iter_mut().zip(high) {
+            (*a, *b) = (*a + *b, *a - *b);
+        }
+    }
+}
+
+/// The first four steps: within registers by shuffles, which the compiler does not find, then between two of them.
+///
+/// # Safety
+/// The processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn transform_block(block: &mut [f32; BLOCK]) {
+    use std::arch::x86_64::*;
+    let within = |x: __m256| {
+        // Each step adds what lies opposite; the second of a pair changes its own sign before.
+        let negated = |x, lanes: [f32; 8]| {
+            // SAFETY: an array of 32 bytes.
+            _mm256_xor_ps(x, unsafe { _mm256_loadu_ps(lanes.as_ptr()) })
+        };
+        let x = _mm256_add_ps(
+            _mm256_permute_ps::<0b10_11_00_01>(x),
+            negated(x, [0.0, -0.0, 0.0, -0.0, 0.0, -0.0, 0.0, -0.0]),
+        );
+        let x = _mm256_add_ps(
+            _mm256_permute_ps::<0b01_00_11_10>(x),
+            negated(x, [0.0, 0.0, -0.0, -0.0, 0.0, 0.0, -0.0, -0.0]),
+        );
+        _mm256_add_ps(
+            _mm256_permute2f128_ps::<1>(x, x),
+            negated(x, [0.0, 0.0, 0.0, 0.0, -0.0, -0.0, -0.0, -0.0]),
+        )
+    };
+    let (low, high) = block.split_at_mut(BLOCK / 2);
+    // SAFETY: each half has eight values.
+    unsafe {
+        let (a, b) = (within(_mm256_loadu_ps(low.as_ptr())), within(_mm256_loadu_ps(high.as_ptr())));
+        _mm256_storeu_ps(low.as_mut_ptr(), _mm256_add_ps(a, b));
+        _mm256_storeu_ps(high.as_mut_ptr(), _mm256_sub_ps(a, b));
+    }
 }

@@ -5,41 +5,38 @@
 
 use std::arch::x86_64::*;
 
-use super::{Group, PlaneGroups, Simd};
+use super::{Group, PlaneGroups, ROWS, Simd};
 
 pub(super) struct Avx2;
 
 impl Simd for Avx2 {
     #[inline(always)]
-    unsafe fn product(planes: &[PlaneGroups], groups: &[Group], row: *const u32) -> i32 {
+    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS] {
         // SAFETY: the caller's promise, passed on: a plane's groups follow those of the planes before it.
         unsafe {
-            let mut total = _mm256_setzero_si256();
+            let mut totals = [_mm256_setzero_si256(); ROWS];
             let mut first = groups.as_ptr();
             for of_plane in planes {
-                let words = row.add(of_plane.plane.first_word);
-                let sums = match of_plane.plane.width {
-                    1 => plane_sums::<1>(of_plane, first, words),
-                    2 => plane_sums::<2>(of_plane, first, words),
-                    4 => plane_sums::<4>(of_plane, first, words),
-                    _ => bytes_sums(of_plane, first, words),
-                };
-                let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
-                total = _mm256_add_epi32(total, _mm256_sll_epi32(sums, shift));
+                match of_plane.plane.width {
+                    1 => add_plane::<1>(&mut totals, of_plane, first, rows),
+                    2 => add_plane::<2>(&mut totals, of_plane, first, rows),
+                    4 => add_plane::<4>(&mut totals, of_plane, first, rows),
+                    _ => add_bytes(&mut totals, of_plane, first, rows),
+                }
                 first = first.add(of_plane.groups());
             }
-            let four = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256::<1>(total));
-            let two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
-            _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<1>(two)))
+            sums(totals)
         }
     }
 
     #[inline(always)]
-    unsafe fn halves(word: u32) -> [f32; 2] {
-        // SAFETY: the level has F16C.
+    unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
+        // SAFETY: the level has F16C; an array of 16 bytes is read, one of 32 written.
         unsafe {
-            let both = _mm_cvtph_ps(_mm_cvtsi32_si128(word as i32));
-            [_mm_cvtss_f32(both), _mm_cvtss_f32(_mm_movehdup_ps(both))]
+            let mut pairs = [[0.0; 2]; ROWS];
+            let both = _mm256_cvtph_ps(_mm_loadu_si128(words.as_ptr().cast()));
+            _mm256_storeu_ps(pairs.as_mut_ptr().cast(), both);
+            [0, 1].map(|half| pairs.map(|pair| pair[half]))
         }
     }
 }
@@ -47,73 +44,104 @@ impl Simd for Avx2 {
 /// Lanes of half a group.
 const LANES: usize = 8;
 
-/// Sums by lane of a plane of 1, 2 or 4 bits.
+/// The sum of each register's lanes.
 ///
 /// # Safety
-/// As [`Simd::product`], for one plane.
+/// The processor runs the level.
 #[inline(always)]
-unsafe fn plane_sums<const WIDTH: usize>(
+pub(super) unsafe fn sums(totals: [__m256i; ROWS]) -> [i32; ROWS] {
+    // SAFETY: the caller's promise; an array of 16 bytes is written.
+    unsafe {
+        let [a, b, c, d] = totals;
+        let quarters = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        let sums = _mm_add_epi32(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256::<1>(quarters));
+        let mut out = [0; ROWS];
+        _mm_storeu_si128(out.as_mut_ptr().cast(), sums);
+        out
+    }
+}
+
+/// Adds the sums by lane of a plane of 1, 2 or 4 bits.
+///
+/// # Safety
+/// As [`Simd::products`], for one plane.
+#[inline(always)]
+unsafe fn add_plane<const WIDTH: usize>(
+    totals: &mut [__m256i; ROWS],
     of_plane: &PlaneGroups,
     groups: *const Group,
-    words: *const u32,
-) -> __m256i {
-    // SAFETY: `whole` groups of words lie within the row, and of the one behind them `rest` words; the query has a group
+    rows: [*const u32; ROWS],
+) {
+    // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a group
     // for each.
     unsafe {
         let mask = _mm256_set1_epi32(of_plane.plane.mask() as i32);
-        let mut sums = [_mm256_setzero_si256(); 2];
+        let first_word = of_plane.plane.first_word;
+        let mut sums = [_mm256_setzero_si256(); ROWS];
         for at in 0..of_plane.whole {
-            step::<WIDTH>(&mut sums, repeated::<WIDTH>(words.add(at * 2 * WIDTH)), mask, groups.add(at));
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
+                *sum = _mm256_add_epi32(*sum, group_sums::<WIDTH>(bits, mask, groups.add(at)));
+            }
         }
         if of_plane.rest > 0 {
             let lanes = _mm256_loadu_si256([0, 1, 2, 3, 4, 5, 6, 7].as_ptr().cast());
             let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(of_plane.rest as i32), lanes);
-            let loaded = _mm256_maskload_epi32(words.add(of_plane.whole * 2 * WIDTH).cast(), there);
-            let bits = _mm256_permutevar8x32_epi32(loaded, words_of_lanes::<WIDTH>());
-            step::<WIDTH>(&mut sums, bits, mask, groups.add(of_plane.whole));
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
+                let loaded = _mm256_maskload_epi32(from.cast(), there);
+                let bits = _mm256_permutevar8x32_epi32(loaded, words_of_lanes::<WIDTH>());
+                *sum = _mm256_add_epi32(*sum, group_sums::<WIDTH>(bits, mask, groups.add(of_plane.whole)));
+            }
         }
-        _mm256_add_epi32(sums[0], sums[1])
+        let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total = _mm256_add_epi32(*total, _mm256_sll_epi32(sum, shift));
+        }
     }
 }
 
-/// Adds a group to the sums of its halves.
+/// The sums of a group, of both its halves.
 ///
 /// # Safety
 /// `group` is readable; the processor runs the level.
 #[inline(always)]
-unsafe fn step<const WIDTH: usize>(
-    sums: &mut [__m256i; 2],
-    bits: __m256i,
-    mask: __m256i,
-    group: *const Group,
-) {
+unsafe fn group_sums<const WIDTH: usize>(bits: __m256i, mask: __m256i, group: *const Group) -> __m256i {
     // SAFETY: a group is two registers, aligned.
     unsafe {
-        for (half, sum) in sums.iter_mut().enumerate() {
+        let mut pairs = [_mm256_setzero_si256(); 2];
+        for (half, pairs) in pairs.iter_mut().enumerate() {
             let levels = _mm256_load_si256(group.cast::<__m256i>().add(half));
             let bits = _mm256_and_si256(_mm256_srlv_epi32(bits, shifts_of_lanes::<WIDTH>(half)), mask);
-            let pairs = _mm256_maddubs_epi16(bits, levels);
-            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+            *pairs = _mm256_maddubs_epi16(bits, levels);
         }
+        // At most 2 * 15 * 128 each: two of them do not overflow either.
+        _mm256_madd_epi16(_mm256_add_epi16(pairs[0], pairs[1]), _mm256_set1_epi16(1))
     }
 }
 
-/// Sums by lane of a plane of 8 bits, which has whole groups only.
+/// Adds the sums by lane of a plane of 8 bits, which has whole groups only.
 ///
 /// # Safety
-/// As [`Simd::product`], for one plane.
+/// As [`Simd::products`], for one plane.
 #[inline(always)]
-unsafe fn bytes_sums(of_plane: &PlaneGroups, groups: *const Group, words: *const u32) -> __m256i {
+unsafe fn add_bytes(
+    totals: &mut [__m256i; ROWS],
+    of_plane: &PlaneGroups,
+    groups: *const Group,
+    rows: [*const u32; ROWS],
+) {
     // SAFETY: 16 bytes at a time, of row and query alike, up to the end of the last whole group.
     unsafe {
-        let (row, levels) = (words.cast::<__m128i>(), groups.cast::<__m128i>());
-        let mut sum = _mm256_setzero_si256();
+        let levels = groups.cast::<__m128i>();
         for at in 0..of_plane.whole * (size_of::<Group>() / size_of::<__m128i>()) {
-            let u = _mm256_cvtepu8_epi16(_mm_loadu_si128(row.add(at)));
             let y = _mm256_cvtepi8_epi16(_mm_load_si128(levels.add(at)));
-            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(u, y));
+            for (total, row) in totals.iter_mut().zip(rows) {
+                let words = row.add(of_plane.plane.first_word).cast::<__m128i>();
+                let u = _mm256_cvtepu8_epi16(_mm_loadu_si128(words.add(at)));
+                *total = _mm256_add_epi32(*total, _mm256_madd_epi16(u, y));
+            }
         }
-        sum
     }
 }
 

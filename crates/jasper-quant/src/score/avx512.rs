@@ -5,87 +5,93 @@
 
 use std::arch::x86_64::*;
 
-use super::{GROUP, Group, PAIRS, PlaneGroups, Simd};
+use super::{GROUP, Group, PAIRS, PlaneGroups, ROWS, Simd};
 
 pub(super) struct Avx512;
 
 impl Simd for Avx512 {
     #[inline(always)]
-    unsafe fn product(planes: &[PlaneGroups], groups: &[Group], row: *const u32) -> i32 {
+    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS] {
         // SAFETY: the caller's promise, passed on: a plane's groups follow those of the planes before it.
         unsafe {
-            let mut total = _mm512_setzero_si512();
+            let mut totals = [_mm512_setzero_si512(); ROWS];
             let mut first = groups.as_ptr();
             for of_plane in planes {
-                let words = row.add(of_plane.plane.first_word);
-                let sums = match of_plane.plane.width {
-                    1 => plane_sums::<1>(of_plane, first, words),
-                    2 => plane_sums::<2>(of_plane, first, words),
-                    4 => plane_sums::<4>(of_plane, first, words),
-                    _ => plane_sums::<8>(of_plane, first, words),
-                };
-                let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
-                total = _mm512_add_epi32(total, _mm512_sll_epi32(sums, shift));
+                match of_plane.plane.width {
+                    1 => add_plane::<1>(&mut totals, of_plane, first, rows),
+                    2 => add_plane::<2>(&mut totals, of_plane, first, rows),
+                    4 => add_plane::<4>(&mut totals, of_plane, first, rows),
+                    _ => add_plane::<8>(&mut totals, of_plane, first, rows),
+                }
                 first = first.add(of_plane.groups());
             }
-            _mm512_reduce_add_epi32(total)
+            sums(totals)
         }
     }
 
     #[inline(always)]
-    unsafe fn halves(word: u32) -> [f32; 2] {
-        // SAFETY: AVX-512 comes with F16C (`Level::detect` asks for both).
-        unsafe {
-            let both = _mm_cvtph_ps(_mm_cvtsi32_si128(word as i32));
-            [_mm_cvtss_f32(both), _mm_cvtss_f32(_mm_movehdup_ps(both))]
-        }
+    unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
+        // SAFETY: AVX-512 comes with AVX2 (`Level::detect` asks for both).
+        unsafe { super::avx2::Avx2::halves(words) }
     }
 }
 
-/// Sums of a plane by lane, shifted down.
+/// The sum of each register's lanes.
 ///
 /// # Safety
-/// As [`Simd::product`], for one plane.
+/// The processor runs the level.
 #[inline(always)]
-unsafe fn plane_sums<const WIDTH: usize>(
-    of_plane: &PlaneGroups,
-    groups: *const Group,
-    words: *const u32,
-) -> __m512i {
-    // SAFETY: `whole` groups of words lie within the row, and of the one behind them `rest` words; the query has a group
-    // for each.
+unsafe fn sums(totals: [__m512i; ROWS]) -> [i32; ROWS] {
+    // SAFETY: the caller's promise.
     unsafe {
-        let mask = _mm512_set1_epi32(of_plane.plane.mask() as i32);
-        let mut sums = [_mm512_setzero_si512(); 2];
-        let mut at = 0;
-        while at + 2 <= of_plane.whole {
-            for (k, sum) in sums.iter_mut().enumerate() {
-                let bits = repeated::<WIDTH>(words.add((at + k) * 2 * WIDTH));
-                *sum = step(*sum, _mm512_and_si512(bits, mask_of::<WIDTH>(mask)), groups.add(at + k));
-            }
-            at += 2;
+        let mut halves = [_mm256_setzero_si256(); ROWS];
+        for (half, total) in halves.iter_mut().zip(totals) {
+            *half = _mm256_add_epi32(_mm512_castsi512_si256(total), _mm512_extracti64x4_epi64::<1>(total));
         }
-        if at < of_plane.whole {
-            let bits = repeated::<WIDTH>(words.add(at * 2 * WIDTH));
-            sums[0] = step(sums[0], _mm512_and_si512(bits, mask_of::<WIDTH>(mask)), groups.add(at));
-            at += 1;
-        }
-        if of_plane.rest > 0 {
-            let there = ((1_u32 << of_plane.rest) - 1) as __mmask16;
-            let loaded = _mm512_maskz_loadu_epi32(there, words.add(at * 2 * WIDTH).cast());
-            let bits = _mm512_permutexvar_epi32(words_of_lanes::<WIDTH>(), loaded);
-            sums[1] = step(sums[1], _mm512_and_si512(bits, mask_of::<WIDTH>(mask)), groups.add(at));
-        }
-        _mm512_srav_epi32(_mm512_add_epi32(sums[0], sums[1]), shifts_of_lanes::<WIDTH>())
+        super::avx2::sums(halves)
     }
 }
 
+/// Adds the sums of a plane by lane, shifted to their places.
+///
 /// # Safety
-/// `group` is readable; the processor runs the level.
+/// As [`Simd::products`], for one plane.
 #[inline(always)]
-unsafe fn step(sum: __m512i, bits: __m512i, group: *const Group) -> __m512i {
-    // SAFETY: the caller's promise; groups are aligned.
-    unsafe { _mm512_dpbusd_epi32(sum, bits, _mm512_load_si512(group.cast())) }
+unsafe fn add_plane<const WIDTH: usize>(
+    totals: &mut [__m512i; ROWS],
+    of_plane: &PlaneGroups,
+    groups: *const Group,
+    rows: [*const u32; ROWS],
+) {
+    // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a group
+    // for each.
+    unsafe {
+        let shifts = shifts_of_lanes::<WIDTH>();
+        let mask = _mm512_sllv_epi32(_mm512_set1_epi32(of_plane.plane.mask() as i32), shifts);
+        let first_word = of_plane.plane.first_word;
+        let mut sums = [_mm512_setzero_si512(); ROWS];
+        for at in 0..of_plane.whole {
+            let levels = _mm512_load_si512(groups.add(at).cast());
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
+                *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
+            }
+        }
+        if of_plane.rest > 0 {
+            let levels = _mm512_load_si512(groups.add(of_plane.whole).cast());
+            let there = ((1_u32 << of_plane.rest) - 1) as __mmask16;
+            let words = words_of_lanes::<WIDTH>();
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
+                let bits = _mm512_permutexvar_epi32(words, _mm512_maskz_loadu_epi32(there, from.cast()));
+                *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
+            }
+        }
+        let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total = _mm512_add_epi32(*total, _mm512_sll_epi32(_mm512_srav_epi32(sum, shifts), shift));
+        }
+    }
 }
 
 /// The words of a group, repeated until they fill a register.
@@ -103,13 +109,6 @@ unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m512i {
             _ => _mm512_loadu_si512(words.cast()),
         }
     }
-}
-
-/// The mask of each lane: the bits of its slot.
-#[inline(always)]
-unsafe fn mask_of<const WIDTH: usize>(mask: __m512i) -> __m512i {
-    // SAFETY: the processor runs the level.
-    unsafe { _mm512_sllv_epi32(mask, shifts_of_lanes::<WIDTH>()) }
 }
 
 /// Which word of the group each lane holds.

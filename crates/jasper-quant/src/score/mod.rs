@@ -3,6 +3,9 @@
 //! Groups of 64 dimensions are read at a time. At width `m` such a group is `2 m` words; repeated until they fill 64 bytes,
 //! they hold each of the group's 16 pairs of (word, slot) once, and one AND with a mask takes the pairs out. The query
 //! lies in the same order, with zeros where a plane has no dimension. The sums are integers: every level gives the same.
+//!
+//! Four rows are scored at a time: the query is read once for them, their sums do not wait for each other, and all four
+//! are added up across lanes by the instructions that one would take.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -89,21 +92,24 @@ fn group(width: usize, levels: &[i8]) -> Group {
     group
 }
 
+/// Rows scored together.
+const ROWS: usize = 4;
+
 /// What a level writes.
 trait Simd {
-    /// The product of the row's levels with `groups`: a limb of a query, of as many groups as the planes have.
+    /// The products of the levels of each row with `groups`: a limb of a query, of as many groups as the planes have.
     ///
     /// # Safety
     /// - The processor runs the level.
     /// - `groups` holds the groups of `planes`, one plane after the other.
-    /// - `row` is readable for the words of the layout that `planes` are of.
-    unsafe fn product(planes: &[PlaneGroups], groups: &[Group], row: *const u32) -> i32;
+    /// - `rows` are readable for the words of the layout that `planes` are of.
+    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS];
 
-    /// Two f16 as f32, from the low half.
+    /// Words of two f16 as f32: the low halves, then the high ones.
     ///
     /// # Safety
     /// The processor runs the level.
-    unsafe fn halves(word: u32) -> [f32; 2];
+    unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2];
 }
 
 /// Bytes of rows asked for ahead of the one being scored, as for exact distances.
@@ -138,33 +144,55 @@ impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> Work for Estimates<'_, F, S> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run(self, _: Level) {
         let Self { query, row, out, .. } = self;
         let (layout, terms, lanes) = (query.layout(), query.terms(), query.lanes());
-        let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(2, 32);
-        (0..ahead.min(out.len())).for_each(|i| prefetch(row(i)));
-        let per_limb = lanes.groups.len() / terms.limbs as usize;
-        for i in 0..out.len() {
-            if i + ahead < out.len() {
-                prefetch(row(i + ahead));
+        let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.halves() == 4);
+        let (first_limb, second_limb) = lanes.groups.split_at(lanes.groups.len() / terms.limbs as usize);
+        let count = out.len();
+        let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(ROWS, 32);
+        for i in 0..ahead.min(count) {
+            prefetch(row(i));
+        }
+        for (block, out) in out.chunks_mut(ROWS).enumerate() {
+            let first = block * ROWS;
+            // Where fewer than four are left, the first of them stands in for the others.
+            let mut rows = [row(first); ROWS];
+            for (k, of_block) in rows.iter_mut().enumerate().take(out.len()) {
+                *of_block = row(first + k);
+                if first + k + ahead < count {
+                    prefetch(row(first + k + ahead));
+                }
             }
-            let row = row(i);
-            assert_eq!(row.len(), layout.words());
-            let mut product = 0.0;
-            for (limb, groups) in lanes.groups.chunks_exact(per_limb).enumerate() {
+            let mut pointers = [rows[0].as_ptr(); ROWS];
+            let mut factors = [[0; ROWS]; 2];
+            for (k, row) in rows.into_iter().enumerate() {
+                assert_eq!(row.len(), words);
+                pointers[k] = row.as_ptr();
+                factors[0][k] = row[factor_word];
+                if has_low {
+                    factors[1][k] = row[factor_word + 1];
+                }
+            }
+            let mut products = [0.0; ROWS];
+            for (limb, groups) in [first_limb, second_limb].into_iter().enumerate().take(terms.limbs as usize)
+            {
                 // SAFETY: the level was detected; `Lanes::new` made the groups of a limb, plane after plane, for this
-                // layout, whose words the row has.
-                let sum = unsafe { S::product(&lanes.planes, groups, row.as_ptr()) };
-                product += terms.scale[limb] * (sum as f32 + terms.offset[limb]);
+                // layout, whose words the rows have.
+                let sums = unsafe { S::products(&lanes.planes, groups, pointers) };
+                for k in 0..ROWS {
+                    products[k] += terms.scale[limb] * (sums[k] as f32 + terms.offset[limb]);
+                }
             }
             // SAFETY: the level was detected.
-            let [mut add, rescale] = unsafe { S::halves(row[layout.factor_word()]) };
-            if layout.halves() == 4 {
-                // SAFETY: the level was detected.
-                let [_, low] = unsafe { S::halves(row[layout.factor_word() + 1]) };
-                add += low * LOW;
+            let ([mut adds, rescales], [_, lows]) = unsafe { (S::halves(factors[0]), S::halves(factors[1])) };
+            for k in 0..ROWS {
+                // Without a fourth factor this adds zero.
+                adds[k] += lows[k] * LOW;
             }
-            out[i] = (add * terms.add_unit + terms.add) + rescale * product;
+            for (k, out) in out.iter_mut().enumerate() {
+                *out = (adds[k] * terms.add_unit + terms.add) + rescales[k] * products[k];
+            }
         }
     }
 }

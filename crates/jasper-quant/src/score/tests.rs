@@ -33,40 +33,46 @@ fn products_are_those_of_the_levels() {
         let mut levels = |largest: u16| {
             if extreme { largest as u8 } else { random.random_range(0..=largest) as u8 }
         };
-        let row_levels: Vec<u8> =
-            (0..layout.dimensions()).map(|i| levels((1 << layout.bits_of(i)) - 1)).collect();
+        let row_levels: [Vec<u8>; ROWS] = std::array::from_fn(|_| {
+            (0..layout.dimensions()).map(|i| levels((1 << layout.bits_of(i)) - 1)).collect()
+        });
         let query: Vec<i8> =
             (0..layout.dimensions()).map(|_| if extreme { -128 } else { levels(255) as i8 }).collect();
-        let mut row = vec![!0_u32; layout.words()];
-        layout.pack(&row_levels, &mut row);
-        let expected: i32 = row_levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum();
+        let rows = row_levels.each_ref().map(|levels| {
+            let mut row = vec![!0_u32; layout.words()];
+            layout.pack(levels, &mut row);
+            row
+        });
+        let expected = row_levels
+            .map(|levels| levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>());
         let lanes = Lanes::new(&layout, &query);
         for level in Level::available() {
-            let sum = Product { lanes: &lanes, row: &row, level };
+            let sum = Products { lanes: &lanes, rows: &rows, level };
             assert_eq!(wide::at(level, sum), expected, "{level:?} {layout:?}");
         }
     }
 }
 
-/// One product, inside a function that is compiled for the level.
-struct Product<'a> {
+/// Products inside a function that is compiled for the level.
+struct Products<'a> {
     lanes: &'a Lanes,
-    row: &'a [u32],
+    rows: &'a [Vec<u32>; ROWS],
     level: Level,
 }
 
-impl Work for Product<'_> {
-    type Output = i32;
+impl Work for Products<'_> {
+    type Output = [i32; ROWS];
 
     #[inline(always)]
-    fn run(self) -> i32 {
-        let (planes, groups, row) = (&self.lanes.planes, &self.lanes.groups, self.row.as_ptr());
-        // SAFETY: the level is available; lanes and row are of one layout.
+    fn run(self, _: Level) -> [i32; ROWS] {
+        let (planes, groups) = (&self.lanes.planes, &self.lanes.groups);
+        let rows = self.rows.each_ref().map(|row| row.as_ptr());
+        // SAFETY: the level is available; lanes and rows are of one layout.
         unsafe {
             match self.level {
-                Level::Avx512 => avx512::Avx512::product(planes, groups, row),
-                Level::Avx2 => avx2::Avx2::product(planes, groups, row),
-                _ => scalar::Scalar::product(planes, groups, row),
+                Level::Avx512 => avx512::Avx512::products(planes, groups, rows),
+                Level::Avx2 => avx2::Avx2::products(planes, groups, rows),
+                _ => scalar::Scalar::products(planes, groups, rows),
             }
         }
     }
