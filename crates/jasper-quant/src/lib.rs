@@ -22,10 +22,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Two kinds of codes, one shape. [`Rabitq`] turns rows by a random rotation and gives every coordinate the same bits; its
-//! estimates have no bias, and a bound. [`Mixed`] turns them to their principal components and gives the leading ones
-//! more; it needs fewer bytes where few components say most. Both end as a [`Layout`] of words and a [`QueryCode`] of
-//! int8, and whatever reads codes, on a CPU or a GPU, knows these two and nothing else.
+//! Two kinds of codes, one shape. [`Rabitq`] turns rows by a random rotation and gives every coordinate the same bits;
+//! its estimates have no bias, and a bound. [`Mixed`] turns them to their principal components and gives the leading
+//! ones more; it needs fewer bytes where few components say most. Both end as a [`Layout`] of words and a [`QueryCode`]
+//! of int8, and whatever reads codes, on a CPU or a GPU, knows these two and nothing else.
 //!
 //! Nothing here searches, and no file is opened: sections are bytes in and bytes out. Formulas, errors and costs are on
 //! the book's page on quantization. Where to look:

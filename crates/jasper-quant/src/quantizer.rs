@@ -10,8 +10,8 @@ use crate::{DecodeError, Layout, Mixed, QueryCode, Rabitq, section};
 
 /// Turns rows into codes, and queries into what estimates distances from codes.
 ///
-/// Codes are read without knowing which quantizer made them: [`QueryCode`] and [`Layout`] say all that a scorer needs, on
-/// a CPU or a GPU.
+/// Codes are read without knowing which quantizer made them: [`QueryCode`] and [`Layout`] say all that a scorer needs,
+/// on a CPU or a GPU.
 pub trait Quantizer: fmt::Debug + Send + Sync {
     /// The metric whose distances are estimated.
     fn metric(&self) -> Metric;
@@ -54,8 +54,8 @@ pub struct Scratch {
 /// Reads a quantizer of any kind from the bytes that [`Quantizer::to_bytes`] gave.
 ///
 /// # Errors
-/// [`DecodeError`] on bytes of another version, damaged bytes, or numbers out of range. Never panics, and asks for no more
-/// memory than the bytes hold.
+/// [`DecodeError`] on bytes of another version, damaged bytes, or numbers out of range. Never panics, and asks for no
+/// more memory than the bytes hold.
 pub fn open(bytes: &[u8]) -> Result<Box<dyn Quantizer>, DecodeError> {
     let mut reader = section::Reader::new(bytes);
     let quantizer: Box<dyn Quantizer> = match reader.kind()? {

@@ -1,12 +1,14 @@
 //! Loops that the compiler turns into SIMD, compiled once for each level of instructions.
 //!
 //! Such a loop is plain Rust that computes each value on its own, without fused multiply-adds; sums are left to
-//! [`jasper_core::distance`]. So every level gives the same bits, and codes do not depend on the machine that made them.
+//! [`jasper_core::distance`]. So every level gives the same bits, and codes do not depend on the machine that made
+//! them.
 
 use jasper_core::distance::Level;
 
-/// A piece of work that is inlined whole: `#[inline(always)]` on `run` and on what it calls, and loops in no closure, for a
-/// closure that is not inlined is compiled for the lowest level.
+/// A piece of work that is inlined whole: `#[inline(always)]` on `run` and on what it calls, and loops in no closure,
+/// for a closure that is not inlined is compiled for the lowest level. Conversions to integers do not vectorise; see
+/// [`byte`].
 pub(crate) trait Work {
     type Output;
 
@@ -51,8 +53,8 @@ unsafe fn avx2<W: Work>(work: W) -> W::Output {
     work.run(Level::Avx2)
 }
 
-/// A whole number of 0 to 255 as a byte, in the lowest bits of a float that has no room for fractions: conversions of the
-/// language also have to think of what fits no byte.
+/// A whole number of 0 to 255 as a byte, in the lowest bits of a float that has no room for fractions: conversions of
+/// the language also have to think of what fits no byte.
 #[inline(always)]
 pub(crate) fn byte(whole: f32) -> u8 {
     const ROOM: f32 = 8_388_608.0;

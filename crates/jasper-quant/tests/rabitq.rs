@@ -6,8 +6,8 @@ use common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 
-/// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8, by the
-/// exact search of the scale: another implementation's figures.
+/// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8,
+/// by the exact search of the scale: another implementation's figures.
 const ERRORS: [(usize, [f64; 8]); 4] = [
     (96, [0.7505, 0.3600, 0.1879, 0.0973, 0.0488, 0.0239, 0.0118, 0.0058]),
     (128, [0.7525, 0.3619, 0.1894, 0.0993, 0.0503, 0.0248, 0.0123, 0.0061]),
@@ -67,8 +67,8 @@ fn padding_is_not_wasted() {
     assert!((deviation / 0.0666 - 1.0).abs() < 0.03, "{deviation}");
 }
 
-/// Over random rotations the error of every pair has mean zero. Errors of one rotation hang together, so it is rotations that
-/// are counted.
+/// Over random rotations the error of every pair has mean zero. Errors of one rotation hang together, so it is
+/// rotations that are counted.
 #[test]
 fn estimates_have_no_bias() {
     const SEEDS: u64 = 60;

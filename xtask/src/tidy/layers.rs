@@ -25,10 +25,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("jasper", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper-cuda"]),
     ("jasper-plot", &[]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
-    (
-        "jasper-benches",
-        &["jasper-core", "jasper-data", "jasper-graph", "jasper-quant", "jasper-build", "jasper"],
-    ),
+    ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
     ("jasper-cuda-builder", &[]),
     ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
 ];

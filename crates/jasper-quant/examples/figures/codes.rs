@@ -15,6 +15,8 @@ const NEAR: usize = 40;
 const K: usize = 10;
 /// Estimates of one timed call: rows of a hop.
 const HOP: usize = 64;
+/// Hops of one timed call.
+const HOPS: usize = 16;
 
 /// Prints one line a code.
 pub fn table(
@@ -41,10 +43,7 @@ pub fn table(
         all.push((format!("mixed, {four} / {two} / {one} dimensions"), Box::new(quantizer)));
     }
     for (name, quantizer) in all {
-        let began = Instant::now();
         let codes = Codes::of(&*quantizer, base, pool);
-        let encode =
-            began.elapsed().as_secs_f64() * 1e9 * pool.current_num_threads() as f64 / base.len() as f64;
         let mut errors = Vec::new();
         let mut ranks = Vec::new();
         let mut estimates = vec![0.0; base.len()];
@@ -64,28 +63,44 @@ pub fn table(
         let best_for = |share: f64| ranks[((ranks.len() as f64 * share) as usize).min(ranks.len() - 1)];
         let (mean, deviation) = moments(errors.into_iter());
         println!(
-            "| {name} | {} | {mean:+.4} | {deviation:.4} | {} | {} | {:.1} | {encode:.0} |",
+            "| {name} | {} | {mean:+.4} | {deviation:.4} | {} | {} | {:.1} | {:.0} |",
             codes.layout().bytes(),
             best_for(0.95),
             best_for(0.99),
-            nanoseconds(&*quantizer, &codes, queries.row(0)),
+            estimating(&*quantizer, &codes, queries.row(0)),
+            encoding(&*quantizer, base)?,
         );
     }
     Ok(())
 }
 
-/// Time of an estimate among rows in random order: the best of many hops.
-fn nanoseconds(quantizer: &dyn Quantizer, codes: &Codes, query: &[f32]) -> f64 {
+/// Nanoseconds of an estimate among rows in random order: the best of many hops.
+fn estimating(quantizer: &dyn Quantizer, codes: &Codes, query: &[f32]) -> f64 {
     let query = quantizer.query(query);
     let ids: Vec<VectorId> = permutation(codes.len(), 1).into_iter().map(VectorId::new).collect();
     let mut out = [0.0; HOP];
-    let mut best = Duration::MAX;
-    for hops in ids.chunks_exact(16 * HOP) {
+    let best = shortest(ids.chunks_exact(HOPS * HOP), |hops| {
+        hops.chunks_exact(HOP).for_each(|hop| query.estimate(codes, hop, &mut out));
+    });
+    best.as_secs_f64() * 1e9 / (HOPS * HOP) as f64
+}
+
+/// Nanoseconds to encode a row on one thread: the best of many blocks.
+fn encoding(quantizer: &dyn Quantizer, base: MatrixView<'_, f32>) -> Result<f64, Box<dyn std::error::Error>> {
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let block = 128.min(base.len());
+    let mut codes = Codes::of(quantizer, base.slice(0..block), &one);
+    let best = shortest(0..base.len() / block, |i| {
+        codes.encode(quantizer, 0, base.slice(i * block..(i + 1) * block), &one);
+    });
+    Ok(best.as_secs_f64() * 1e9 / block as f64)
+}
+
+/// The shortest time that `work` took on any of `parts`.
+fn shortest<T>(parts: impl Iterator<Item = T>, mut work: impl FnMut(T)) -> Duration {
+    parts.fold(Duration::MAX, |best, part| {
         let began = Instant::now();
-        for hop in hops.chunks_exact(HOP) {
-            query.estimate(codes, hop, &mut out);
-        }
-        best = best.min(began.elapsed());
-    }
-    best.as_secs_f64() * 1e9 / (16 * HOP) as f64
+        work(part);
+        best.min(began.elapsed())
+    })
 }

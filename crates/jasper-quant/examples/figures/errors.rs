@@ -5,8 +5,8 @@ use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 
 use crate::{dot, gaussian, moments};
 
-/// Prints the standard deviation of the error of `<r, p> / (‖r‖ ‖p‖)` for unrelated residuals and queries, times the root of
-/// the dimension.
+/// Prints the standard deviation of the error of `<r, p> / (‖r‖ ‖p‖)` for unrelated residuals and queries, times the
+/// root of the dimension.
 pub fn table(pool: &rayon::ThreadPool) {
     println!("\nError of the product of unit vectors, times sqrt(D)\n");
     println!(

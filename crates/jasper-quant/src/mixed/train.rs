@@ -4,7 +4,8 @@ use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView};
 use rayon::prelude::*;
 
-use super::allocation::{WIDTHS, allocate};
+use super::allocation::allocate;
+use super::steps::best_steps;
 use super::{HALVES, MAX_SECTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
 use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::projection::Projection;
@@ -72,15 +73,10 @@ impl Mixed {
         let plane_words = allocate(&variances, words);
         let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
         let coded = layout.dimensions().min(directions.directions());
-        let steps: Vec<f32> = (0..layout.dimensions())
-            .map(|i| {
-                let spread = if i < coded { spread[i] as f32 } else { 0.0 };
-                let bits = layout.bits_of(i);
-                WIDTHS.iter().filter(|width| width.bits == bits).map(|width| spread * width.step).sum()
-            })
-            .collect();
+        let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
         let kept = directions.values()[..coded * space.dimension()].to_vec();
         let directions = Projection::new(kept, space.dimension());
+        let steps = best_steps(sample, &directions, &bits, &spread);
         let mut mixed = Self::of_parts(space, directions, steps, params.sectors, plane_words);
         mixed.fitted = fit::fit(&mixed, queries, sample);
         mixed.units = mixed.units_of(sample);

@@ -2,10 +2,10 @@
 //!
 //! With o the magnitudes of a rotated residual of length 1, a scale t takes each coordinate to level
 //! `k = min(floor(t o), K)`, K = 2^(m - 1) - 1, that is to the grid point k + 1/2. The best scale makes the cosine of
-//! the grid point with the residual largest. That cosine jumps wherever some t o crosses an integer, and Extended RaBitQ
-//! (Gao et al. 2024) visits all crossings in order, K D log D steps. Here a few scales are tried, each one pass over D
-//! coordinates, around the scale that is best on the average (few bits), or around the largest that clips nothing (many
-//! bits, where the best scale varies from row to row with the largest coordinate).
+//! the grid point with the residual largest. That cosine jumps wherever some t o crosses an integer, and Extended
+//! RaBitQ (Gao et al. 2024) visits all crossings in order, K D log D steps. Here a few scales are tried, each one pass
+//! over D coordinates, around the scale that is best on the average (few bits), or around the largest that clips
+//! nothing (many bits, where the best scale varies from row to row with the largest coordinate).
 
 use jasper_core::distance::Level;
 
@@ -72,8 +72,8 @@ pub(super) struct Fit {
     pub(super) squared_tangent: f32,
 }
 
-/// Finds the grid point of a rotated residual by the scales of `grid` (none for 1 bit), and writes its levels, as many as
-/// there are coordinates. Those from `dimension` on are padding, and zero.
+/// Finds the grid point of a rotated residual by the scales of `grid` (none for 1 bit), and writes its levels, as many
+/// as there are coordinates. Those from `dimension` on are padding, and zero.
 pub(super) fn quantize(
     rotated: &[f32],
     dimension: usize,
@@ -105,8 +105,8 @@ pub(super) fn quantize(
     widest(Points { magnitudes, scale, largest, out: points });
     widest(Levels { rotated, points, half: f32::from(half), out: levels });
     let (product, square) = (dot(magnitudes, points), dot(points, points) - padding);
-    // The part of the residual that no multiple of the grid point reaches, coordinate by coordinate: 1 - cos² would lose
-    // all digits where codes are fine.
+    // The part of the residual that no multiple of the grid point reaches, coordinate by coordinate: 1 - cos² would
+    // lose all digits where codes are fine.
     let along = product / square;
     widest(Missed { magnitudes, along, points });
     let missed = dot(points, points) - padding * along * along;

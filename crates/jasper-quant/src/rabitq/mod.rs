@@ -1,9 +1,9 @@
 //! RaBitQ: a random rotation, m bits a coordinate, and an estimator without bias.
 //!
-//! Gao and Long (2024) for one bit, Gao et al. (2024, Extended RaBitQ) for more. A residual r = P(v - c) is coded as the
-//! grid point x = u - (2^m - 1) / 2 of best cosine with it, u being the levels of its coordinates. With
-//! s = `‖r‖² / <r, x>`, the product `s <x, y>` estimates `<r, y>` for any y, without bias over the rotation; its
-//! error has a standard deviation of `‖r‖ ‖y‖ sqrt((1 / cos² - 1) / (D - 1))`.
+//! Gao and Long (2024) for one bit, Gao et al. (2024, Extended RaBitQ) for more. A residual r = P(v - c) is coded as
+//! the grid point x = u - (2^m - 1) / 2 of best cosine with it, u being the levels of its coordinates. With s = `‖r‖² /
+//! <r, x>`, the product `s <x, y>` estimates `<r, y>` for any y, without bias over the rotation; its error has a
+//! standard deviation of `‖r‖ ‖y‖ sqrt((1 / cos² - 1) / (D - 1))`.
 
 mod grid;
 
@@ -24,8 +24,8 @@ pub const BOUND_SIGMAS: f32 = 1.9;
 /// Factors of a row: `add`, `rescale`, `error`, `add_low`. Rows end on 16 bytes anyway.
 const HALVES: usize = 4;
 
-/// The scales to try at 1 to 8 bits; the sign alone needs none. The finer the code, the more the cosine jumps from scale
-/// to scale, and the more must be tried to come within 2% of the error at the best of all.
+/// The scales to try at 1 to 8 bits; the sign alone needs none. The finer the code, the more the cosine jumps from
+/// scale to scale, and the more must be tried to come within 2% of the error at the best of all.
 const GRIDS: [Option<Grid>; 8] = [
     None,
     Some(Grid::mean(1.00, (0.75, 1.3), 8)),

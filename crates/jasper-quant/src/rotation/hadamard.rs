@@ -2,8 +2,8 @@
 //!
 //! Four rounds (the rotation "FhtKac" of the RaBitQ library). Each flips random signs, applies an orthonormal Hadamard
 //! matrix to the first or, in every other round, the last 2^k coordinates, 2^k being the largest power of two that
-//! fits, and mixes the two halves by `(a + b, a - b) / sqrt(2)` (a step of Kac's walk). Where the dimension is a power of
-//! two the matrix covers it and nothing is mixed. Every step is orthonormal, so the whole is.
+//! fits, and mixes the two halves by `(a + b, a - b) / sqrt(2)` (a step of Kac's walk). Where the dimension is a power
+//! of two the matrix covers it and nothing is mixed. Every step is orthonormal, so the whole is.
 
 use jasper_core::distance::Level;
 use jasper_core::synthetic::rng;

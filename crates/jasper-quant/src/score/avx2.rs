@@ -1,7 +1,7 @@
 //! 256-bit registers: half a group a step.
 //!
-//! Bits are shifted down before they are multiplied: a product of two bytes is summed in 16 bits with its neighbour, and
-//! bits of a high slot would overflow there. Levels of 8 bits do so even then, and are widened first.
+//! Bits are shifted down before they are multiplied: a product of two bytes is summed in 16 bits with its neighbour,
+//! and bits of a high slot would overflow there. Levels of 8 bits do so even then, and are widened first.
 
 use std::arch::x86_64::*;
 

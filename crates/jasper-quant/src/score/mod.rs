@@ -1,8 +1,9 @@
 //! Products of a query's int8 with the bits of a row, for each level of instructions.
 //!
-//! Groups of 64 dimensions are read at a time. At width `m` such a group is `2 m` words; repeated until they fill 64 bytes,
-//! they hold each of the group's 16 pairs of (word, slot) once, and one AND with a mask takes the pairs out. The query
-//! lies in the same order, with zeros where a plane has no dimension. The sums are integers: every level gives the same.
+//! Groups of 64 dimensions are read at a time. At width `m` such a group is `2 m` words; repeated until they fill 64
+//! bytes, they hold each of the group's 16 pairs of (word, slot) once, and one AND with a mask takes the pairs out. The
+//! query lies in the same order, with zeros where a plane has no dimension. The sums are integers: every level gives
+//! the same.
 //!
 //! Four rows are scored at a time: the query is read once for them, their sums do not wait for each other, and all four
 //! are added up across lanes by the instructions that one would take.
