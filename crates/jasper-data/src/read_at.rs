@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use crate::error::ReadCause;
 
 /// Bytes that can be read at any offset, by many threads at once.
-pub trait ReadAt {
+pub trait ReadAt: Sync {
     /// How many bytes there are.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl ReadAt for File {
     }
 }
 
-impl ReadAt for &[u8] {
+impl ReadAt for [u8] {
     fn size(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
     }
@@ -55,6 +55,16 @@ impl ReadAt for &[u8] {
         let from = usize::try_from(offset).ok().and_then(|start| self.get(start..)?.get(..bytes.len()));
         bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
+    }
+}
+
+impl<S: ReadAt + ?Sized> ReadAt for &S {
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        (**self).read_exact_at(bytes, offset)
     }
 }
 

@@ -201,7 +201,7 @@ impl<S: ReadAt> VectorFile<S> {
     }
 }
 
-impl<T: Element, S: ReadAt + Sync> RowSource<T> for VectorFile<S> {
+impl<T: Element, S: ReadAt> RowSource<T> for VectorFile<S> {
     fn len(&self) -> usize {
         self.layout.rows
     }

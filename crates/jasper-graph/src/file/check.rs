@@ -4,10 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use jasper_core::{ProgressFn, Stage};
+use jasper_data::ReadAt;
 
 use super::parts::Parts;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError, ReadAt};
+use super::{FileFault, IndexInfo, OpenError};
 
 /// What [`check_file`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]

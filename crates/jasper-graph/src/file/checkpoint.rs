@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, Stage, VectorId, silent};
+use jasper_data::ReadAt;
 
 use super::info::params_bytes;
 use super::parts::Meter;
@@ -15,7 +16,7 @@ use super::rule::{Rule, item};
 use super::save::FileWriter;
 use super::small;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError, ReadAt, SaveError};
+use super::{FileFault, IndexInfo, OpenError, SaveError};
 use crate::Graph;
 
 /// How far a bulk build had come, and what it belongs to beside the parameters of the graph.
@@ -142,7 +143,7 @@ impl CheckpointFile {
         }
         let (mut offset, mut checksum, mut next) = (entry.offset, 0, 0);
         let mut read = |bytes: &mut [u8]| {
-            self.file.read_at(offset, bytes)?;
+            self.file.read_exact_at(bytes, offset)?;
             offset += bytes.len() as u64;
             checksum = crc32c::crc32c_append(checksum, bytes);
             Ok::<_, FileFault>(())

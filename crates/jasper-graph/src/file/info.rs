@@ -7,11 +7,12 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{
     BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
+use jasper_data::ReadAt;
 
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
-use super::{FileFault, OpenError, ReadAt, tuned};
+use super::{FileFault, OpenError, tuned};
 use crate::space::needs_norms;
 use crate::{Graph, TunedSearch};
 

@@ -31,7 +31,7 @@
 //! | `open`, `small`, `tuned` | the two ways to open a file, and the sections that both read |
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
 //! | `check` | every checksum, without opening |
-//! | `read_at`, `error` | reading at a position; what can be wrong |
+//! | `error` | what can be wrong |
 //! | `forge` | right checksums over wrong bytes, for tests |
 
 mod check;
@@ -41,7 +41,6 @@ mod forge;
 mod info;
 mod open;
 mod parts;
-mod read_at;
 mod replace;
 mod rule;
 mod save;
@@ -57,7 +56,6 @@ pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use error::{FileFault, OpenError, SaveError};
 pub(crate) use forge::seal;
 pub use info::IndexInfo;
-pub(crate) use read_at::ReadAt;
 pub(crate) use replace::replace;
 pub use save::SaveStats;
 pub(crate) use save::{save_to_memory, state};

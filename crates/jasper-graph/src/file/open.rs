@@ -6,12 +6,13 @@ use std::path::Path;
 
 use bytemuck::Pod;
 use jasper_core::{Element, Key, ProgressFn, Stage, VectorId};
+use jasper_data::ReadAt;
 
 use super::parts::Parts;
 use super::rule::Rule;
 use super::small::Small;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError, ReadAt};
+use super::{FileFault, IndexInfo, OpenError};
 use crate::keys::KeyTable;
 use crate::space::Space;
 use crate::{Graph, Segments};

@@ -5,10 +5,11 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use jasper_core::{Cancelled, Progress, ProgressFn, Stage};
+use jasper_data::ReadAt;
 
 use super::rule::Rule;
 use super::table::Entry;
-use super::{FileFault, ReadAt, padding};
+use super::{FileFault, padding};
 
 /// Bytes read at once: they stay in the cache of a core until they are checksummed.
 const BLOCK: usize = 1 << 18;
@@ -145,7 +146,7 @@ impl Part<'_> {
     fn read(self, source: &(impl ReadAt + ?Sized), buffer: &mut Vec<u8>) -> Result<Seen, FileFault> {
         let mut seen = Seen { section: self.section, length: self.length, checksum: 0, obeys: true };
         let mut look = |block: &mut [u8], done: u64| -> Result<(), FileFault> {
-            source.read_at(self.offset + done, block)?;
+            source.read_exact_at(block, self.offset + done)?;
             seen.checksum = crc32c::crc32c_append(seen.checksum, block);
             seen.obeys &= self.rule.allows(block);
             Ok(())

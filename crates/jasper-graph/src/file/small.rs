@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::{BitSet, Key, VectorId};
+use jasper_data::ReadAt;
 
 use super::table::{Entry, Section, Table};
-use super::{FileFault, IndexInfo, ReadAt};
+use super::{FileFault, IndexInfo};
 
 /// A key and a slot it belongs to: the record of the sections `further keys` and `deleted keys`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -30,7 +31,7 @@ pub(super) struct Small {
 pub(super) fn read(source: &(impl ReadAt + ?Sized), entry: &Entry) -> Result<Vec<u8>, FileFault> {
     // The table has been held against the real size of the file, so this is no more than the file holds.
     let mut bytes = vec![0; entry.extent() as usize];
-    source.read_at(entry.offset, &mut bytes)?;
+    source.read_exact_at(&mut bytes, entry.offset)?;
     if crc32c::crc32c(&bytes) != entry.checksum {
         return Err(FileFault::Damaged(entry.section()));
     }

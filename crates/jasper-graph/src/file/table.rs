@@ -4,7 +4,9 @@ use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{FileFault, ReadAt, SECTION_ALIGN, padding};
+use jasper_data::ReadAt;
+
+use super::{FileFault, SECTION_ALIGN, padding};
 
 /// The format version this release writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -172,7 +174,7 @@ impl Table {
     pub(super) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
         let actual = source.size()?;
         let mut page = [0_u8; PAGE];
-        source.read_at(0, &mut page[..actual.min(SECTION_ALIGN) as usize])?;
+        source.read_exact_at(&mut page[..actual.min(SECTION_ALIGN) as usize], 0)?;
         let (header, rest) = page.split_at(size_of::<Header>());
         let header: Header = bytemuck::pod_read_unaligned(header);
         if header.magic != MAGIC {

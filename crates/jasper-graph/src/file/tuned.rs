@@ -2,8 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use jasper_data::ReadAt;
+
+use super::FileFault;
 use super::table::{Section, Table};
-use super::{FileFault, ReadAt};
 use crate::{TunedLaunch, TunedSearch};
 
 /// A search as it is in the file.
