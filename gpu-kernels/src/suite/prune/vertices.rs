@@ -45,7 +45,10 @@ impl<T: Element> Vertices<T> {
         let squared_norms = rows
             .chunks(stride)
             .map(|row| row.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>() as f32);
-        let max_degree = rng.random_range(1..12);
+        // Few links make short tests; now and then a row is longer than a warp.
+        let degrees = if rng.random_range(0..6) == 0 { 33..50 } else { 1..12 };
+        let max_degree: usize = rng.random_range(degrees);
+        let links_stride = max_degree.next_multiple_of(32);
         Self {
             form: match (metric, T::EXACT) {
                 (Metric::L2, _) => Form::Plain,
@@ -56,11 +59,11 @@ impl<T: Element> Vertices<T> {
             stride,
             squared_norms: squared_norms.collect(),
             rows,
-            links_stride: 32,
-            links: vec![NO_ROW; len * 32],
+            links_stride,
+            links: vec![NO_ROW; len * links_stride],
             max_degree,
             alpha: [1.0, 1.2][rng.random_range(0..2)],
-            max_candidates: rng.random_range(max_degree..40),
+            max_candidates: max_degree + rng.random_range(0..30),
         }
     }
 
