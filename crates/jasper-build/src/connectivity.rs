@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::{Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -48,7 +48,8 @@ pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
     graph.start_points().first().map_or_else(|| Reached::none_of(graph.slots()), |&start| from(graph, start))
 }
 
-/// Slots that a path from `start` leads to, itself included. Runs as [`reachable`].
+/// Slots that a path from `start` leads to, itself included. Runs as [`reachable`]: in sweeps over all slots in their
+/// order, so that rows are read one after another.
 pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
     let reached = Reached::none_of(graph.slots());
     reached.insert(start);
@@ -75,13 +76,26 @@ pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
         }
         looked_at
     };
+    let mut before = 0;
     loop {
         let looked_at: usize = seen.par_chunks_mut(WORDS_A_TASK).enumerate().map(look).sum();
-        if looked_at == 0 {
-            return reached;
+        if looked_at <= before && looked_at * WORTH_A_SWEEP < graph.slots() {
+            break;
         }
+        before = looked_at;
     }
+    let open = reached.0.iter().zip(&seen).map(|(reached, seen)| reached.load(Relaxed) & !seen);
+    let mut open: Vec<VectorId> =
+        BitSet::from_words(open.collect()).iter().map(VectorId::from_index).collect();
+    while let Some(slot) = open.pop() {
+        open.extend(graph.neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
+    }
+    reached
 }
+
+/// One slot in this many is looked at by a sweep, or what is left is few, or lies on paths against the order of slots, of
+/// which a sweep follows 32 steps: then it is followed edge by edge.
+const WORTH_A_SWEEP: usize = 64;
 
 /// Words of slots that one thread looks at before it asks for more.
 const WORDS_A_TASK: usize = 16;

@@ -40,8 +40,8 @@ impl FirstRows {
         Self { entries: (0..capacity(rows)).into_par_iter().map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Enters a row, and gives its place in the table. `is_same` tells whether an earlier one, or one entered at the same
-    /// time, has its content.
+    /// Enters a row, and gives its place in the table. `is_same` tells whether an earlier one, or one entered at the
+    /// same time, has its content.
     pub(crate) fn enter(&self, hash: u64, row: usize, is_same: impl Fn(usize) -> bool) -> usize {
         let own = entry(hash, row);
         let mut place = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;

@@ -101,8 +101,8 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
 /// Stores `rows` as hidden vertices without edges; gives the slot of each row. Rows that are the same after
 /// preparation, which under cosine includes rows of one direction, get the same slot. Slots rise as first rows do.
 ///
-/// All threads of the executor read, check and copy. `write` runs a change on the graph, so that readers of a shared one
-/// do not wait for the reading.
+/// All threads of the executor read, check and copy. `write` runs a change on the graph, so that readers of a shared
+/// one do not wait for the reading.
 pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     executor: &E,
     rows: &dyn RowSource<T>,
@@ -122,8 +122,8 @@ pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     Ok(slots)
 }
 
-/// Bytes that rows of `row` bytes take on their way into a graph: what tells which are identical, their slots, and what is
-/// read of them before it is stored.
+/// Bytes that rows of `row` bytes take on their way into a graph: what tells which are identical, their slots, and what
+/// is read of them before it is stored.
 pub(crate) fn ingest_bytes(rows: usize, row: usize) -> usize {
     FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(rows * row)
 }
@@ -170,7 +170,7 @@ impl<T: Element> Staged<T> {
         }
     }
 
-    /// Reads as many rows as fit, from `start` on, and prepares them. Of several errors the one of the first row counts.
+    /// Reads as many rows as fit, from `start` on, and prepares them. Of several errors that of the first row counts.
     fn read<E: Executor<T>>(
         &mut self,
         executor: &E,
@@ -268,4 +268,79 @@ fn content_hash<T: Element>(row: &[T]) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(bytes_of(row));
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use jasper_core::synthetic::rng;
+    use jasper_core::{BuildParams, MatrixView, silent};
+    use rand::RngExt;
+
+    use super::*;
+    use crate::CpuExecutor;
+
+    /// Rows that one thread has to read.
+    struct Serial<'a, T>(MatrixView<'a, T>);
+
+    impl<T: Element> RowSource<T> for Serial<'_, T> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn dimension(&self) -> usize {
+            self.0.dimension()
+        }
+
+        fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+            self.0.read(range, out)
+        }
+    }
+
+    fn add<T: Element>(rows: &dyn RowSource<T>) -> Result<(Graph<T>, Vec<VectorId>), InsertError> {
+        let executor = CpuExecutor::new(3).unwrap();
+        let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
+        let write = |change: &mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>| change(&mut graph);
+        let slots = add_rows(&executor, rows, Metric::InnerProduct, write, &mut silent)?;
+        Ok((graph, slots))
+    }
+
+    #[test]
+    fn identical_rows_share_the_slot_of_the_first() {
+        // More than are read at once, of fewer contents.
+        let count = STAGED_BYTES / 16 + 70_000;
+        let mut random = rng(7);
+        let rows: Vec<u8> = (0..count * 2).map(|_| random.random()).collect();
+        let view = MatrixView::new(&rows, 2).unwrap();
+        let mut known = HashMap::new();
+        let mut slot_of = |row| {
+            let next = VectorId::from_index(known.len());
+            *known.entry(row).or_insert(next)
+        };
+        let expected: Vec<VectorId> = view.rows().map(&mut slot_of).collect();
+        for rows in [&view as &dyn RowSource<u8>, &Serial(view)] {
+            let (graph, slots) = add(rows).unwrap();
+            assert!(slots == expected);
+            assert_eq!(graph.slots(), known.len());
+            for (row, &slot) in view.rows().zip(&slots) {
+                assert_eq!(graph.vector(slot), row);
+            }
+            let norm = |row: &[u8]| row.iter().map(|&x| f32::from(x).powi(2)).sum::<f32>();
+            let norms = graph.squared_norms().unwrap();
+            assert!(view.rows().zip(&slots).all(|(row, slot)| norms.at(slot.index()) == norm(row)));
+            assert_eq!(graph.largest_squared_norm(), view.rows().map(norm).fold(0.0, f32::max));
+        }
+    }
+
+    #[test]
+    fn of_several_bad_rows_the_first_is_named() {
+        let mut rows = vec![1.0_f32; 4000 * 3];
+        [3999, 1500, 701].into_iter().for_each(|row: usize| rows[row * 3 + 1] = f32::NAN);
+        let view = MatrixView::new(&rows, 3).unwrap();
+        for rows in [&view as &dyn RowSource<f32>, &Serial(view)] {
+            let error = add(rows).unwrap_err();
+            assert!(error.to_string().starts_with("row 701 holds a value that is not finite"), "{error}");
+        }
+    }
 }

@@ -163,8 +163,8 @@ pub trait RowSource<T> {
     /// What the medium says; never for rows in memory.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
-    /// The source itself, if several threads may read at once, in any order, and are faster than one. Without it, rows are
-    /// read in order, by the thread of the caller.
+    /// The source itself, if several threads may read at once, in any order, and are faster than one. Without it, rows
+    /// are read in order, by the thread of the caller.
     fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
         None
     }

@@ -27,8 +27,9 @@ pub struct KeyTable {
 
 /// Where each live key is.
 ///
-/// A bulk build numbers its rows, and gives them slots in their order: such a key is at the slot of its own number, less
-/// the keys before it whose row was there already. The column tells whether it is, so only other keys are written down.
+/// A bulk build numbers its rows, and gives them slots in their order: such a key is at the slot of its own number,
+/// less the keys before it whose row was there already. The column tells whether it is, so only other keys are written
+/// down.
 #[derive(Debug)]
 struct Whereabouts {
     /// Keys that shared their vertex with an earlier one when this was made, rising.
@@ -267,5 +268,37 @@ impl KeyTable {
             }
             whereabouts
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_the_numbers_of_rows_are_not_written_down() {
+        let mut table = KeyTable::new();
+        // Of ten rows, 3 and 7 are those of slot 1.
+        let places = [0, 1, 2, 1, 3, 4, 5, 1, 6, 7];
+        table.resize(8).unwrap();
+        for (key, &slot) in places.iter().enumerate() {
+            table.assign(key as Key, VectorId::new(slot), ![3, 7].contains(&key));
+        }
+        let everywhere = |table: &KeyTable| -> Vec<Option<usize>> {
+            (0..11).map(|key| table.slot(key, |_| false).map(VectorId::index)).collect()
+        };
+        let written = |table: &KeyTable| table.whereabouts.get().map(|known| known.elsewhere.len());
+        let mut expected: Vec<_> = places.iter().map(|&slot| Some(slot as usize)).collect();
+        expected.push(None);
+        assert_eq!(everywhere(&table), expected);
+        assert_eq!(written(&table), Some(2));
+        // Another key in the place of one, and that one in another place.
+        assert!(table.delete(4, VectorId::new(3)));
+        assert!(table.delete(5, VectorId::new(4)));
+        table.assign(10, VectorId::new(3), true);
+        table.assign(4, VectorId::new(4), true);
+        (expected[4], expected[5], expected[10]) = (Some(4), None, Some(3));
+        assert_eq!(everywhere(&table), expected);
+        assert_eq!(written(&table), Some(4));
     }
 }

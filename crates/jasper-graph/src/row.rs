@@ -49,8 +49,8 @@ pub enum RowError {
 /// of one is finite in f32.
 const LONGEST: f64 = f32::MAX as f64 / 8.0;
 
-/// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros to the length of `out`, and of
-/// unit length where the metric is cosine and the element a float. Gives the squared length before that.
+/// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros to the length of `out`, and
+/// of unit length where the metric is cosine and the element a float. Gives the squared length before that.
 ///
 /// # Errors
 /// [`RowError`], naming `row`. `out` is then of no use.

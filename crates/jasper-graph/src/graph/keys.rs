@@ -17,8 +17,8 @@ impl<T: Element> Graph<T> {
         self.keys.first_of(live)
     }
 
-    /// Slot of a live key. The first call looks at all keys, and later ones at the slot where a bulk build puts the row of
-    /// that number, or into a table of the keys that are elsewhere.
+    /// Slot of a live key. The first call looks at all keys, and later ones at the slot where a bulk build puts the row
+    /// of that number, or into a table of the keys that are elsewhere.
     pub fn slot_of(&self, key: Key) -> Option<VectorId> {
         self.keys.slot(key, |slot| self.is_hidden(slot) || self.is_free(slot))
     }
@@ -49,8 +49,8 @@ impl<T: Element> Graph<T> {
         if self.slot_of(key).is_some() { Err(KeyError::Exists(key)) } else { Ok(()) }
     }
 
-    /// [`Self::assign_key`] after [`Self::check_unused`]: a bulk build has checked its keys in one go, and never asks where
-    /// keys are.
+    /// [`Self::assign_key`] after [`Self::check_unused`]: a bulk build has checked its keys in one go, and never asks
+    /// where keys are.
     pub fn assign_unused_key(&mut self, key: Key, slot: VectorId) {
         let alone = !self.is_live(slot);
         self.note_key(key, slot);

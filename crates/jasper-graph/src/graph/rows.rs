@@ -113,3 +113,36 @@ impl<T: Element> Graph<T> {
         blocks.iter().zip(tables).map(block).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric};
+
+    #[test]
+    fn free_slots_come_first_and_others_keep_their_rows() {
+        let vertices = SEGMENT_ROWS + 10;
+        let mut graph = Graph::<u8>::new(Metric::InnerProduct, 16, BuildParams::default()).unwrap();
+        let add = |graph: &mut Graph<u8>, count, x: u8| {
+            let write = |blocks: Vec<RowBlock<'_, u8>>| {
+                for mut block in blocks {
+                    block.numbers().for_each(|number| block.set(number, &[x; 16], number as f32));
+                }
+            };
+            graph.add_rows(count, write).unwrap()
+        };
+        add(&mut graph, vertices, 1);
+        let free = [2, 7, SEGMENT_ROWS - 1, SEGMENT_ROWS, SEGMENT_ROWS + 9];
+        free.into_iter().for_each(|slot| graph.release(VectorId::from_index(slot)));
+        let slots = add(&mut graph, 7, 2);
+        assert!(slots.iter().map(|slot| slot.index()).eq(free.into_iter().chain([vertices, vertices + 1])));
+        for slot in (0..vertices).map(VectorId::from_index) {
+            let number = slots.iter().position(|&new| new == slot);
+            assert_eq!(graph.padded_vector(slot), [1 + u8::from(number.is_some()); 16]);
+            let norm = graph.squared_norms().unwrap().at(slot.index());
+            assert_eq!(norm, number.unwrap_or(slot.index()) as f32);
+        }
+        assert_eq!((graph.free(), graph.hidden()), (0, vertices + 2));
+        assert_eq!(graph.largest_squared_norm(), (vertices - 1) as f32);
+    }
+}
