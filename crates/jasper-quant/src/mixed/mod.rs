@@ -1,16 +1,16 @@
 //! Mixed codes: principal components, with more bits on those of more variance, in whole sectors of memory.
 //!
 //! A row's residual is turned to the principal components of the data; the leading ones get 4 bits, the next 2, the
-//! next 1, the others none, as many of each as leave the least error in the bytes there are. One number, the multiple
-//! of the code nearest to the residual, scales it back. Steps follow the length of the residual and the spread of each
-//! component.
+//! next 1, the others none, as many of each as leave the least error in the bytes there are. Those of equal bits are
+//! turned among themselves at random, which shortens tails. Steps follow the length of the residual and the data. One
+//! number, the multiple of the code nearest to the residual, scales it back.
 //!
 //! Transform coding, in short (Brandt 2010 for nearest neighbours; bits by variance already in the VA+-file,
-//! Ferhatosmanoglu et al. 2000), with the factors and the integer products of RaBitQ. SAQ (Li et al. 2025) is kin:
-//! segments of principal components, each with its own bits, found by dynamic programming, rotated within, and its
-//! codes adjusted coordinate by coordinate. Here segments are whole words, so that all ways can be tried, nothing is
-//! rotated, and of three scales the best is taken, and steps are those that suit each component's tails; new are a fit
-//! of three numbers for what is left out, and that a code fills sectors.
+//! Ferhatosmanoglu et al. 2000), with the factors and the integer products of RaBitQ. SAQ (Li et al. 2025) is kin, and
+//! the rotation among equal bits is its own: segments of principal components, each with its own bits, found by dynamic
+//! programming, rotated within, and its codes adjusted coordinate by coordinate. Here segments are whole words, so that
+//! all ways can be tried, and of three scales the best is taken; new are a fit of three numbers for what is left out,
+//! and that a code fills sectors.
 
 mod allocation;
 mod fit;

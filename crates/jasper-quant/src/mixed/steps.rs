@@ -18,7 +18,7 @@ pub(super) fn best_steps(
     residuals: &[f32],
     directions: &Projection,
     bits: &[u32],
-    spread: &[f64],
+    variances: &[f64],
 ) -> Vec<f32> {
     let (dimension, count) = (directions.dimension(), directions.directions());
     let stride = (residuals.len() / dimension).div_ceil(ROWS);
@@ -40,7 +40,7 @@ pub(super) fn best_steps(
             let squares = magnitudes().map(|z| z - ((z / step).min(limit).floor() + 0.5) * step);
             squares.map(|missed| f64::from(missed * missed)).sum()
         };
-        let steps = MULTIPLES.map(|multiple| multiple * gaussian * spread[i] as f32);
+        let steps = MULTIPLES.map(|multiple| multiple * gaussian * variances[i].sqrt() as f32);
         steps
             .into_iter()
             .filter(|step| *step > 0.0)
@@ -72,7 +72,7 @@ mod tests {
             })
             .collect();
         let directions = Projection::new(vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3);
-        let steps = best_steps(&rows, &directions, &[4, 4, 4], &[0.01, 0.01]);
+        let steps = best_steps(&rows, &directions, &[4, 4, 4], &[1e-4, 1e-4]);
         let gaussian = 0.01 * WIDTHS[0].step;
         assert!((0.85..1.2).contains(&(steps[0] / gaussian)), "{steps:?}");
         assert!(steps[1] / gaussian > 1.4, "{steps:?}");

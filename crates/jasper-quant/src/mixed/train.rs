@@ -11,7 +11,7 @@ use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::projection::Projection;
 use crate::quantizer::Scratch;
 use crate::space::{Space, dot, widen};
-use crate::{Layout, TrainError, error};
+use crate::{Layout, Rotation, RotationKind, TrainError, error};
 
 /// Rows that components are taken from: enough for their directions, a second or two of work.
 const SAMPLE_ROWS: usize = 20_000;
@@ -68,15 +68,11 @@ impl Mixed {
     fn learn(space: Space, sample: &[f32], queries: &[f32], params: &MixedParams) -> Self {
         let words = params.sectors as usize * SECTOR_WORDS - HALVES / 2;
         let directions = pca::components(sample, space.dimension(), words * 32, params.seed);
-        let spread = spread(sample, &directions);
-        let variances: Vec<f64> = spread.iter().map(|s| s * s).collect();
-        let plane_words = allocate(&variances, words);
+        let plane_words = allocate(&falling(variances(sample, &directions)), words);
         let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
-        let coded = layout.dimensions().min(directions.directions());
+        let directions = turned(&layout, &directions, params.seed);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
-        let kept = directions.values()[..coded * space.dimension()].to_vec();
-        let directions = Projection::new(kept, space.dimension());
-        let steps = best_steps(sample, &directions, &bits, &spread);
+        let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
         let mut mixed = Self::of_parts(space, directions, steps, params.sectors, plane_words);
         mixed.fitted = fit::fit(&mixed, queries, sample);
         mixed.units = mixed.units_of(sample);
@@ -109,8 +105,42 @@ fn residuals<T: Element>(space: &Space, rows: MatrixView<'_, T>, chosen: &[u32])
     out
 }
 
-/// Standard deviations along `directions` of residuals scaled to length 1, forced to fall.
-fn spread(residuals: &[f32], directions: &Projection) -> Vec<f64> {
+/// The coded ones of `directions`, turned at random among those of equal bits.
+///
+/// Their variances add up to the same, so that as much is left out; but a mixture of components has shorter tails than
+/// each of them, and is clipped less.
+fn turned(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
+    let dimension = directions.dimension();
+    let mut values = Vec::new();
+    for plane in layout.planes() {
+        let end = (plane.first_dimension + plane.dimensions).min(directions.directions());
+        let count = end.saturating_sub(plane.first_dimension);
+        let mut out = vec![0.0; count * dimension];
+        if count > 0 {
+            let rotation = Rotation::new(RotationKind::Haar, count, seed);
+            let (mut column, mut rotated) = (vec![0.0; count], vec![0.0; count]);
+            for i in 0..dimension {
+                let of_plane = directions.values()[plane.first_dimension * dimension..].iter();
+                column.iter_mut().zip(of_plane.skip(i).step_by(dimension)).for_each(|(to, from)| *to = *from);
+                rotation.rotate(&column, &mut rotated, count);
+                out.iter_mut().skip(i).step_by(dimension).zip(&rotated).for_each(|(to, from)| *to = *from);
+            }
+        }
+        values.extend(out);
+    }
+    Projection::new(values, dimension)
+}
+
+/// Each number, or the least before it if that is less.
+fn falling(mut values: Vec<f64>) -> Vec<f64> {
+    for i in 1..values.len() {
+        values[i] = values[i].min(values[i - 1]);
+    }
+    values
+}
+
+/// Variances along `directions` of residuals scaled to length 1.
+fn variances(residuals: &[f32], directions: &Projection) -> Vec<f64> {
     let (dimension, count) = (directions.dimension(), directions.directions());
     let sums: Vec<Vec<f64>> = residuals
         .par_chunks(1024 * dimension)
@@ -130,11 +160,42 @@ fn spread(residuals: &[f32], directions: &Projection) -> Vec<f64> {
         })
         .collect();
     let rows = (residuals.len() / dimension) as f64;
-    let mut least = f64::INFINITY;
-    (0..count)
-        .map(|i| {
-            least = least.min(sums.iter().map(|sums| sums[i]).sum::<f64>() / rows);
-            least.sqrt()
-        })
-        .collect()
+    (0..count).map(|i| sums.iter().map(|sums| sums[i]).sum::<f64>() / rows).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::synthetic::Clusters;
+
+    use super::*;
+
+    /// Turning keeps directions orthonormal, and the variance that each width holds; also where dimensions run out.
+    #[test]
+    fn turning_moves_variance_within_a_width_only() {
+        for (dimension, plane_words) in [(60, [2, 1, 0]), (40, [2, 1, 1])] {
+            let rows: Vec<f32> = Clusters::new(dimension, 1).rows(500, 0);
+            let layout = Layout::mixed(plane_words, 1, HALVES);
+            let before = pca::components(&rows, dimension, layout.dimensions(), 1);
+            let after = turned(&layout, &before, 2);
+            assert_eq!(after.directions(), layout.dimensions().min(dimension));
+            for (i, a) in after.values().chunks_exact(dimension).enumerate() {
+                for (j, b) in after.values().chunks_exact(dimension).enumerate() {
+                    assert!((dot(a, b) - if i == j { 1.0 } else { 0.0 }).abs() < 1e-5);
+                }
+            }
+            let (before, after) = (variances(&rows, &before), variances(&rows, &after));
+            for plane in layout.planes() {
+                let of_plane =
+                    plane.first_dimension..(plane.first_dimension + plane.dimensions).min(after.len());
+                let sum = |variances: &[f64]| variances[of_plane.clone()].iter().sum::<f64>();
+                assert!((sum(&before) - sum(&after)).abs() < 1e-5, "{plane:?}");
+                assert_ne!(before[of_plane.start], after[of_plane.start]);
+            }
+        }
+    }
+
+    #[test]
+    fn falling_numbers_never_rise() {
+        assert_eq!(falling(vec![3.0, 1.0, 2.0, 0.5]), [3.0, 1.0, 1.0, 0.5]);
+    }
 }
