@@ -54,7 +54,7 @@ impl Screen {
             if !self.quiet {
                 // A bar of another stage goes before the new one is made.
                 bar.take_if(|bar| bar.stage != progress.stage);
-                bar.get_or_insert_with(|| Bar::new(progress.stage)).show(progress);
+                bar.get_or_insert_with(|| Bar::new(progress)).show(progress);
                 // What comes next may be a line of a report, which would go through the bar.
                 bar.take_if(|_| progress.done >= progress.total);
             }
@@ -67,18 +67,20 @@ impl Screen {
 struct Bar {
     stage: Stage,
     begun: Instant,
+    /// Where it was then: a build that is resumed begins in the middle.
+    from: u64,
     shown: Option<ProgressBar>,
 }
 
 impl Bar {
-    fn new(stage: Stage) -> Self {
-        Self { stage, begun: Instant::now(), shown: None }
+    fn new(Progress { stage, done, .. }: Progress) -> Self {
+        Self { stage, begun: Instant::now(), from: done as u64, shown: None }
     }
 
     fn show(&mut self, progress: Progress) {
         let elapsed = self.begun.elapsed();
         if elapsed > PATIENCE {
-            let bar = self.shown.get_or_insert_with(|| styled(self.stage).with_elapsed(elapsed));
+            let bar = self.shown.get_or_insert_with(|| styled(self.stage, self.from).with_elapsed(elapsed));
             bar.set_length(progress.total as u64);
             bar.set_position(progress.done as u64);
         }
@@ -93,14 +95,16 @@ impl Drop for Bar {
     }
 }
 
-fn styled(stage: Stage) -> ProgressBar {
+fn styled(stage: Stage, from: u64) -> ProgressBar {
     let template = "{msg:13} [{bar:40}] {human_pos} of {human_len}, {rate} a second, {left} left";
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key("rate", |bar: &ProgressState, out: &mut dyn fmt::Write| tell(out, &human::rate(rate(bar))))
-        .with_key("left", |bar: &ProgressState, out: &mut dyn fmt::Write| {
+        .with_key("rate", move |bar: &ProgressState, out: &mut dyn fmt::Write| {
+            tell(out, &human::rate(rate(bar, from)));
+        })
+        .with_key("left", move |bar: &ProgressState, out: &mut dyn fmt::Write| {
             let rows = bar.len().unwrap_or(0).saturating_sub(bar.pos());
-            let seconds = rows as f64 / rate(bar);
+            let seconds = rows as f64 / rate(bar, from);
             tell(out, &if seconds.is_finite() { format!("{seconds:.0} s") } else { "?".into() });
         })
         .progress_chars("=> ");
@@ -108,8 +112,8 @@ fn styled(stage: Stage) -> ProgressBar {
 }
 
 /// Rows a second since the stage began: bars of our stages rise evenly enough.
-fn rate(bar: &ProgressState) -> f64 {
-    bar.pos() as f64 / bar.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
+fn rate(bar: &ProgressState, from: u64) -> f64 {
+    bar.pos().saturating_sub(from) as f64 / bar.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 /// A bar that cannot be written is no reason to stop the work.

@@ -1,5 +1,6 @@
 //! What a build takes, before it begins.
 
+mod free;
 mod plan;
 
 use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_len};
@@ -9,7 +10,8 @@ use crate::bulk::largest_batch;
 use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::ingest::ingest_bytes;
 
-pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError, free_host_memory};
+pub use free::free_host_memory;
+pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError};
 
 /// What a bulk build is to build: enough to say what it takes.
 ///

@@ -183,18 +183,6 @@ impl fmt::Display for Parts<'_> {
     }
 }
 
-/// Bytes that a process may still take on this machine: what Linux calls available; elsewhere no bound is known.
-pub fn free_host_memory() -> u64 {
-    let told = std::fs::read_to_string("/proc/meminfo").ok();
-    told.and_then(|text| available(&text)).unwrap_or(u64::MAX)
-}
-
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,12 +226,5 @@ mod tests {
         assert_eq!(plan().batch("row", Bytes::default(), free, 9), Ok(9));
         let huge = Bytes { device: ROOM, host: 0 };
         assert!(plan().batch("row", huge, free, 7).unwrap_err().to_string().contains("row 33554432"));
-    }
-
-    #[test]
-    fn linux_tells_what_is_available() {
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:      12 kB\n"), Some(12 * 1024));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
-        assert!(free_host_memory() > 0);
     }
 }
