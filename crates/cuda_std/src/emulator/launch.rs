@@ -155,6 +155,11 @@ impl Emulator {
         Buffer::new(&self.memory, name, len)
     }
 
+    /// Most bytes that all buffers had together until now.
+    pub fn peak_bytes(&self) -> usize {
+        self.memory.peak_bytes()
+    }
+
     /// A buffer with a copy of `values`.
     pub fn upload<T: Pod>(&self, name: &str, values: &[T]) -> Buffer<T> {
         let mut buffer = self.allocate(name, values.len());

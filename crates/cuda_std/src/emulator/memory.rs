@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
@@ -123,12 +123,21 @@ impl Regions {
 
 /// The buffers that live.
 #[derive(Default)]
-pub struct Memory(Mutex<Regions>);
+pub struct Memory {
+    regions: Mutex<Regions>,
+    /// Most bytes that they ever had together.
+    peak: AtomicUsize,
+}
 
 impl Memory {
     /// The buffers of now.
     pub fn regions(&self) -> MutexGuard<'_, Regions> {
-        self.0.lock().expect("no panic holds the list of buffers")
+        self.regions.lock().expect("no panic holds the list of buffers")
+    }
+
+    /// Most bytes that all buffers had together.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak.load(Relaxed)
     }
 }
 
@@ -145,6 +154,7 @@ impl<T: Pod> Buffer<T> {
         let regions = &mut memory.regions().0;
         let place = regions.partition_point(|other| other.start() < region.start());
         regions.insert(place, region.clone());
+        memory.peak.fetch_max(regions.iter().map(|region| region.bytes).sum(), Relaxed);
         Self { region, memory: memory.clone(), element: PhantomData }
     }
 

@@ -184,3 +184,30 @@ fn a_batch_takes_an_eighth_of_the_index_at_most() {
         }
     }
 }
+
+/// Bytes that an emulated build took at its peak, and what was planned.
+fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
+    let values = whole::<T>(rows, 11);
+    let cpu = CpuExecutor::new(2).unwrap();
+    let (mut peak, mut plan) = (0, 0);
+    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        plan = plan_build::<T>(&BuildShape::of(graph)).unwrap().total(Place::Device);
+        let stream = EmulatedStream::new(Emulator::new(11).threads(2));
+        let copy = DeviceGraph::upload(&stream, graph).unwrap();
+        let linker = DeviceLinker::new(stream, graph);
+        let work = link(&linker, copy, cpu.pool(), graph, Growth::new(order), progress);
+        peak = linker.stream().emulator().peak_bytes() as u64;
+        work
+    };
+    let view = MatrixView::new(&values, DIMENSION).unwrap();
+    bulk_build_by(&cpu, link, &view, None, metric, params(), &mut silent).unwrap();
+    (peak, plan)
+}
+
+#[test]
+fn a_build_takes_what_was_planned_and_no_more() {
+    // As many rows as make the last batch the largest that is planned for.
+    for (peak, plan) in [peak_and_plan::<u8>(517, Metric::Cosine), peak_and_plan::<f32>(517, Metric::L2)] {
+        assert!(peak <= plan && peak > plan * 9 / 10, "{peak} of {plan} bytes");
+    }
+}
