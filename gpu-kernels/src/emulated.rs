@@ -1,21 +1,23 @@
 //! The emulator as a stream: every launch runs at once, and is checked.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::emulator::{self, Emulator, Fault};
 
 use crate::{Buffer, In, Kernel, Out, Stream};
 
-/// A stream of an emulated device, for tests.
+/// A stream of an emulated device, for tests. Clones are the same stream.
+#[derive(Clone)]
 pub struct EmulatedStream {
-    emulator: Emulator,
+    emulator: Arc<Emulator>,
 }
 
 impl EmulatedStream {
     /// Work that `emulator` does.
     pub fn new(emulator: Emulator) -> Self {
-        Self { emulator }
+        Self { emulator: Arc::new(emulator) }
     }
 
     /// Who does the work.
@@ -42,19 +44,38 @@ impl Stream for EmulatedStream {
     }
 
     /// In pieces of two granules, so that small tests already have more than one.
-    fn write<T: Pod, E: From<Fault>>(
+    fn write_range<T: Pod, E: From<Fault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
-        len: usize,
+        within: Range<usize>,
         granule: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut values = vec![T::zeroed(); len];
+        let mut values = vec![T::zeroed(); within.len()];
         let piece = 2 * granule.max(1);
         for (i, out) in values.chunks_mut(piece).enumerate() {
-            fill(i * piece..i * piece + out.len(), out)?;
+            let first = within.start + i * piece;
+            fill(first..first + out.len(), out)?;
         }
-        buffer.write(&values);
+        buffer.write_from(within.start, &values);
+        Ok(())
+    }
+
+    fn copy<T: Pod>(
+        &self,
+        from: &Self::Buffer<T>,
+        to: &mut Self::Buffer<T>,
+        len: usize,
+    ) -> Result<(), Fault> {
+        to.copy(from, len);
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn synchronize_device(&self) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -63,8 +84,12 @@ impl Stream for EmulatedStream {
         Ok(())
     }
 
-    fn download<T: Pod>(&self, buffer: &Self::Buffer<T>) -> Result<Vec<T>, Fault> {
-        buffer.read()
+    fn download_range<T: Pod>(
+        &self,
+        buffer: &Self::Buffer<T>,
+        within: Range<usize>,
+    ) -> Result<Vec<T>, Fault> {
+        buffer.read_range(within)
     }
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Fault> {

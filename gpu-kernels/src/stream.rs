@@ -9,7 +9,7 @@ use crate::{In, Kernel, Out};
 /// An ordered queue of work on one device.
 ///
 /// What an operation does is written once over this trait: a GPU runs the same sequence of launches as the emulator.
-/// Everything happens in the order of the calls; `download` alone waits for it.
+/// Everything happens in the order of the calls; downloads and `synchronize` alone wait for it.
 pub trait Stream {
     /// What can go wrong on the device.
     type Error: std::error::Error + Send + Sync + 'static;
@@ -32,8 +32,8 @@ pub trait Stream {
     /// When there is not that much memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// Writes the first `len` elements of `buffer`, by pieces: `fill` is given a range of elements, some whole number
-    /// of `granule`, and host memory to write them to, which is copied to the device while the next piece is filled.
+    /// Writes the elements `within` of `buffer`, by pieces: `fill` is given a range of elements, some whole number of
+    /// `granule`, and host memory to write them to, which is copied to the device while the next piece is filled.
     ///
     /// Returns when the last piece is filled; it is copied in the order of this stream.
     ///
@@ -41,14 +41,68 @@ pub trait Stream {
     /// Of the device; the first of `fill`, after which nothing more is copied.
     ///
     /// # Panics
-    /// If `len` is more than `buffer` holds, or a granule is more than the stream copies at once.
+    /// If `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    fn write_range<T: Pod, E: From<Self::Error>>(
+        &self,
+        buffer: &mut Self::Buffer<T>,
+        within: Range<usize>,
+        granule: usize,
+        fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+    ) -> Result<(), E>;
+
+    /// [`Self::write_range`] of the first `len` elements.
+    ///
+    /// # Errors
+    /// As there.
     fn write<T: Pod, E: From<Self::Error>>(
         &self,
         buffer: &mut Self::Buffer<T>,
         len: usize,
         granule: usize,
         fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
-    ) -> Result<(), E>;
+    ) -> Result<(), E> {
+        self.write_range(buffer, 0..len, granule, fill)
+    }
+
+    /// Copies the first `len` elements of one array to the beginning of another.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If one of them holds fewer.
+    fn copy<T: Pod>(
+        &self,
+        from: &Self::Buffer<T>,
+        to: &mut Self::Buffer<T>,
+        len: usize,
+    ) -> Result<(), Self::Error>;
+
+    /// Makes room in `buffer` for `len` elements, if there is less. What it holds stays; where it lies may change, and what
+    /// is new holds nothing yet.
+    ///
+    /// # Errors
+    /// When there is not that much memory; the buffer is as it was.
+    fn grow<T: Pod>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<(), Self::Error> {
+        if buffer.len() < len {
+            let mut larger = self.allocate(len)?;
+            self.copy(buffer, &mut larger, buffer.len())?;
+            *buffer = larger;
+        }
+        Ok(())
+    }
+
+    /// Waits for all work of this stream so far.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    fn synchronize(&self) -> Result<(), Self::Error>;
+
+    /// Waits for all work of all streams of the device so far.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    fn synchronize_device(&self) -> Result<(), Self::Error>;
 
     /// Sets each byte of `buffer` to `byte`.
     ///
@@ -56,11 +110,26 @@ pub trait Stream {
     /// Of the device.
     fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Self::Error>;
 
-    /// A copy of `buffer`, after all work before.
+    /// A copy of the elements `within` of `buffer`, after all work before.
     ///
     /// # Errors
     /// Of the device, those of the launches before included.
-    fn download<T: Pod>(&self, buffer: &Self::Buffer<T>) -> Result<Vec<T>, Self::Error>;
+    ///
+    /// # Panics
+    /// If `buffer` holds fewer elements.
+    fn download_range<T: Pod>(
+        &self,
+        buffer: &Self::Buffer<T>,
+        within: Range<usize>,
+    ) -> Result<Vec<T>, Self::Error>;
+
+    /// [`Self::download_range`] of all elements.
+    ///
+    /// # Errors
+    /// As there.
+    fn download<T: Pod>(&self, buffer: &Self::Buffer<T>) -> Result<Vec<T>, Self::Error> {
+        self.download_range(buffer, 0..buffer.len())
+    }
 
     /// Queues a kernel. A launch without blocks does nothing.
     ///

@@ -7,7 +7,7 @@ use jasper_graph::{Graph, RowError};
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, GraphCell, link_all};
 use crate::{
-    BuildShape, CheckpointError, Checkpoints, Executor, Existing, Growth, InsertError, Linker, MemoryPlan,
+    BuildShape, CheckpointError, Checkpoints, CpuExecutor, Existing, Growth, InsertError, Linker, MemoryPlan,
     Work, connectivity, free_host_memory, start,
 };
 
@@ -48,8 +48,8 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 ///
 /// # Errors
 /// [`InsertError`]: rows that cannot be stored, keys that repeat, a source that cannot be read, a cancel.
-pub fn bulk_build<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>(
-    executor: &E,
+pub fn bulk_build<T: Element>(
+    executor: &CpuExecutor,
     rows: &dyn RowSource<T>,
     keys: Option<&[Key]>,
     metric: Metric,
@@ -66,15 +66,15 @@ pub fn bulk_build<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>
 ///
 /// # Errors
 /// [`InsertError`]: a checkpoint that cannot be written or taken up, a cancel. The graph is of no use then.
-pub fn link_on_host<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>(
-    executor: &E,
+pub fn link_on_host<T: Element>(
+    executor: &CpuExecutor,
     graph: &mut Graph<T>,
     order: &[VectorId],
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
     let params = *graph.params();
-    let growth = executor.install(|| Growth::resume(graph, order, checkpoints))?;
+    let growth = executor.pool().install(|| Growth::resume(graph, order, checkpoints))?;
     let shape = BuildShape::of(graph);
     // Sketches change no link, so that fewer of them do where memory is short: what is free has room for the links too.
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.graph_bytes() as u64);
@@ -90,8 +90,8 @@ pub fn link_on_host<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>
 ///
 /// # Errors
 /// Those of [`bulk_build`], and of `link`.
-pub fn bulk_build_by<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T>>>(
-    executor: &E,
+pub fn bulk_build_by<T: Element>(
+    executor: &CpuExecutor,
     link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<Work, InsertError>,
     rows: &dyn RowSource<T>,
     keys: Option<&[Key]>,
@@ -110,7 +110,7 @@ pub fn bulk_build_by<T: Element, E: Executor<T, Graph = Graph<T>, Live = Graph<T
     drop(slots);
     let mut report =
         BuildReport { keys: graph.keys(), identical: graph.shared_keys(), ..BuildReport::default() };
-    let Some(medoid) = executor.install(|| start::medoid(&graph)) else { return Ok((graph, report)) };
+    let Some(medoid) = executor.pool().install(|| start::medoid(&graph)) else { return Ok((graph, report)) };
     graph.set_start_points(vec![medoid]);
     let mut order: Vec<VectorId> =
         permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();

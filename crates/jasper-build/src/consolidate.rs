@@ -69,7 +69,7 @@ fn repair_rows<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Work, usize), LinkError<E::Error>> {
     let start_points = cell.read(|graph| live_start_points(executor, graph)).map_err(LinkError::Linker)?;
-    let vertices: Vec<VectorId> = cell.read(|graph| graph.host().live_slots().collect());
+    let vertices = cell.read(|graph| executor.touched(graph.links())).map_err(LinkError::Linker)?;
     let mut work = Work::default();
     for (i, rows) in vertices.chunks(E::SEARCHED_AT_ONCE).enumerate() {
         Progress { stage: Stage::Consolidating, done: i * E::SEARCHED_AT_ONCE, total: vertices.len() }

@@ -81,9 +81,6 @@ pub trait Executor<T: Element>: Linker<T> {
     /// The graphs, of which [`Linker::Graph`] is what leads from vertex to vertex.
     type Live: LiveGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
 
-    /// Runs `work` where its parallel parts have the executor's threads.
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
-
     /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
     /// rows arrive in an order of their own, pointless after a shuffle.
     ///
@@ -95,7 +92,13 @@ pub trait Executor<T: Element>: Linker<T> {
         candidates: Self::Candidates,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// For every live vertex among `vertices` with hidden neighbours, its row without them: the deleted are bypassed
+    /// The live vertices with hidden neighbours, rising. Cost: every row is read once.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn touched(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
+
+    /// For every one of `vertices`, out of [`Self::touched`], its row without hidden neighbours: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
     ///
     /// # Errors

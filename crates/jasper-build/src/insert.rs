@@ -34,7 +34,7 @@ pub enum Existing {
 
 /// Rows of a batch. They keep the caller's order, which may be sorted, so each is compared with all of its batch:
 /// 512 distances beside the few thousand of its search, and a batch small enough that the next one sees it soon.
-pub(crate) const BATCH: usize = 512;
+pub const BATCH: usize = 512;
 
 /// One vertex in this many not yet checked makes an insert end with a check of what is reachable. The check reads
 /// every row once, which is then a few hundredths of what the inserts cost.

@@ -54,13 +54,13 @@ mod work;
 
 pub use bulk::{BuildReport, WriteFn, bulk_build, bulk_build_by, largest_batch, link_growing, link_on_host};
 pub use checkpoint::{CheckpointError, Checkpoints, Growth};
-pub use compact::{CompactReport, compact};
+pub use compact::{CompactReport, compact, moves};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};
 pub use executor::{Executor, Linker, Links};
 pub use ingest::InsertError;
-pub use insert::{Existing, InsertReport, insert};
-pub use live::LiveGraph;
+pub use insert::{BATCH, Existing, InsertReport, insert};
+pub use live::{LiveGraph, transaction};
 pub use memory::{BuildShape, Bytes, MemoryPlan, Part, Place, PlanError, SKETCHES, free_host_memory};
 pub use pipeline::{Exclusive, GraphCell, LinkError};
 pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};

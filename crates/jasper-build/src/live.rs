@@ -86,7 +86,10 @@ impl<T: Element> LiveGraph for Graph<T> {
 }
 
 /// Runs `work` on the graph of a cell as one transaction: what it changed stands if it succeeds, and else is undone.
-pub(crate) fn transaction<G: LiveGraph, C: GraphCell<G>, R, E>(
+///
+/// # Errors
+/// Those of `work`, and of the device.
+pub fn transaction<G: LiveGraph, C: GraphCell<G>, R, E>(
     cell: &mut C,
     failed: impl FnOnce(G::Error) -> E,
     work: impl FnOnce(&mut C) -> Result<R, E>,

@@ -30,6 +30,7 @@
 //! | [`Module`] | PTX of one's own |
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
+//! | [`ResidentGraph`] | a graph that is changed there |
 //! | [`link_on_device`], [`DeviceLinker`] | graphs built in device memory |
 //! | [`MemoryPlan`], [`KeptMemory`] | what a job takes, before it is begun; what stays between its allocations |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
@@ -65,7 +66,7 @@ pub use device::{Device, driver_version};
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::MAX_BEAM_WIDTH;
-pub use graph::DeviceGraph;
+pub use graph::{DeviceGraph, ResidentGraph};
 pub use jasper_build::{Bytes, MemoryPlan, Part, Place, PlanError};
 pub use jasper_driver::{Attempt, LoadError};
 pub use kept::KeptMemory;

@@ -47,6 +47,6 @@ pub fn copy_bandwidth(stream: &Stream) -> Result<f64> {
     // Far more than caches hold.
     let bytes = (free / 8).clamp(1 << 20, 2 << 30) as usize;
     let (from, mut to) = (stream.allocate::<u8>(bytes)?, stream.allocate::<u8>(bytes)?);
-    let time = median_time(stream, 7, || Ok(()), || stream.copy(&from, &mut to))?;
+    let time = median_time(stream, 7, || Ok(()), || stream.copy(&from, &mut to, bytes))?;
     Ok(2.0 * bytes as f64 / time.as_secs_f64())
 }

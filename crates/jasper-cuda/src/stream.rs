@@ -84,26 +84,6 @@ impl Stream {
     /// stream that uploads.
     pub const PIECE_BYTES: usize = 8 << 20;
 
-    /// Copies one array to another of the same length, both made by this stream.
-    ///
-    /// # Errors
-    /// What the driver says.
-    ///
-    /// # Panics
-    /// If the lengths differ, or another stream made one of them.
-    pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &mut Buffer<T>) -> Result<()> {
-        self.check_owner(from);
-        self.check_owner(to);
-        assert_eq!(from.len(), to.len(), "a copy is of the same length");
-        let bytes = from.bytes();
-        if bytes == 0 {
-            return Ok(());
-        }
-        // SAFETY: both buffers have that many bytes, are not the same, and go behind this.
-        self.context()
-            .call(|| unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw()) })
-    }
-
     /// Queues a kernel of one's own.
     ///
     /// # Errors
@@ -195,15 +175,15 @@ impl gpu_kernels::Stream for Stream {
     }
 
     /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
-    fn write<T: Pod, E: From<Error>>(
+    fn write_range<T: Pod, E: From<Error>>(
         &self,
         buffer: &mut Buffer<T>,
-        len: usize,
+        within: Range<usize>,
         granule: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.check_owner(buffer);
-        assert!(len <= buffer.len(), "{len} elements for a buffer of {}", buffer.len());
+        assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
         let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
         assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,15 +191,15 @@ impl gpu_kernels::Stream for Stream {
             Some(staging) => staging,
             none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
         };
-        for first in (0..len).step_by(piece) {
-            let range = first..len.min(first + piece);
+        for first in within.clone().step_by(piece) {
+            let range = first..within.end.min(first + piece);
             let slot = staging.next()?;
             let bytes = range.len() * size_of::<T>();
             fill(range, bytemuck::cast_slice_mut(&mut slot.memory[..bytes]))?;
             let to = buffer.address() + (first * size_of::<T>()) as u64;
             let from = slot.memory.as_ptr().cast::<c_void>();
             // SAFETY: `from` holds `bytes` bytes and is not touched again before the event that is recorded next;
-            // `to` has room for them, as the range ends within `len`, and the buffer, which is of this stream, gives
+            // `to` has room for them, as the range ends within the buffer, and that, which is of this stream, gives
             // its memory back behind this copy.
             self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
             slot.copied.record(self)?;
@@ -237,18 +217,42 @@ impl gpu_kernels::Stream for Stream {
         self.context().call(|| unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.raw()) })
     }
 
-    fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
+    /// Panics if another stream made one of them.
+    fn copy<T: Pod>(&self, from: &Buffer<T>, to: &mut Buffer<T>, len: usize) -> Result<()> {
+        self.check_owner(from);
+        self.check_owner(to);
+        assert!(len <= from.len().min(to.len()), "{len} elements of {} to {}", from.len(), to.len());
+        let bytes = len * size_of::<T>();
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: both buffers have that many bytes, are not the same, and go behind this.
+        self.context()
+            .call(|| unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw()) })
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Self::synchronize(self)
+    }
+
+    fn synchronize_device(&self) -> Result<()> {
+        self.context().synchronize()
+    }
+
+    fn download_range<T: Pod>(&self, buffer: &Buffer<T>, within: Range<usize>) -> Result<Vec<T>> {
         self.check_owner(buffer);
-        let (address, bytes) = (buffer.address(), buffer.bytes());
-        let mut values = Vec::<T>::with_capacity(buffer.len());
+        assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
+        let bytes = within.len() * size_of::<T>();
+        let mut values = Vec::<T>::with_capacity(within.len());
         if bytes > 0 {
+            let from = buffer.address() + (within.start * size_of::<T>()) as u64;
             let to = values.as_mut_ptr().cast::<c_void>();
-            // SAFETY: `to` has room for the bytes of the buffer, and is not touched before the wait below.
-            self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, address, bytes, self.raw()) })?;
+            // SAFETY: these bytes are in the buffer, and `to` has room for them and is not touched before the wait below.
+            self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
         }
         self.synchronize()?;
         // SAFETY: that many elements were copied in, and any bytes are a `T`.
-        unsafe { values.set_len(buffer.len()) };
+        unsafe { values.set_len(within.len()) };
         Ok(values)
     }
 

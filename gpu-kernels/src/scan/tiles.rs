@@ -101,13 +101,25 @@ mod tests {
             self.allocate(values.len())
         }
 
-        fn write<T: Pod, E: From<Self::Error>>(
+        fn write_range<T: Pod, E: From<Self::Error>>(
             &self,
             _: &mut Nowhere<T>,
-            _: usize,
+            _: Range<usize>,
             _: usize,
             _: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
         ) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn copy<T: Pod>(&self, _: &Nowhere<T>, _: &mut Nowhere<T>, _: usize) -> Result<(), Self::Error> {
+            Ok(())
+        }
+
+        fn synchronize(&self) -> Result<(), Self::Error> {
+            Ok(())
+        }
+
+        fn synchronize_device(&self) -> Result<(), Self::Error> {
             Ok(())
         }
 
@@ -116,7 +128,7 @@ mod tests {
             Ok(())
         }
 
-        fn download<T: Pod>(&self, _: &Nowhere<T>) -> Result<Vec<T>, Self::Error> {
+        fn download_range<T: Pod>(&self, _: &Nowhere<T>, _: Range<usize>) -> Result<Vec<T>, Self::Error> {
             Err(std::fmt::Error)
         }
 

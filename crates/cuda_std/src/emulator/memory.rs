@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
@@ -185,27 +186,53 @@ impl<T: Pod> Buffer<T> {
     /// # Panics
     /// If there are more values than elements.
     pub fn write(&mut self, values: &[T]) {
-        assert!(values.len() <= self.len(), "{} values into a buffer of {}", values.len(), self.len());
-        self.overwrite(size_of_val(values), |start| {
+        self.write_from(0, values);
+    }
+
+    /// Copies `values` to the elements from `first` on.
+    ///
+    /// # Panics
+    /// If there are more values than elements.
+    pub fn write_from(&mut self, first: usize, values: &[T]) {
+        let (bytes, len) = (size_of_val(values), self.len());
+        assert!(first + values.len() <= len, "{} values into a buffer of {len}, from {first}", values.len());
+        self.overwrite(first * size_of::<T>(), bytes, |start| {
             // SAFETY: `overwrite` gives room for these bytes, and no launch runs.
-            unsafe { start.copy_from_nonoverlapping(NonNull::from(values).cast(), size_of_val(values)) }
+            unsafe { start.copy_from_nonoverlapping(NonNull::from(values).cast(), bytes) }
         });
     }
 
     /// Sets every byte to `byte`.
     pub fn fill(&mut self, byte: u8) {
         let bytes = self.region.bytes;
-        // SAFETY: as in `write`.
-        self.overwrite(bytes, |start| unsafe { start.write_bytes(byte, bytes) });
+        // SAFETY: as in `write_from`.
+        self.overwrite(0, bytes, |start| unsafe { start.write_bytes(byte, bytes) });
     }
 
-    /// Lets `write` overwrite the first `bytes` bytes, and notes that they are written.
-    fn overwrite(&mut self, bytes: usize, write: impl FnOnce(NonNull<u8>)) {
-        write(self.region.start);
+    /// Copies the first `len` elements of another buffer to the beginning of this one; what was never written there is no
+    /// more written here than before.
+    ///
+    /// # Panics
+    /// If one of them has fewer.
+    pub fn copy(&mut self, from: &Self, len: usize) {
+        assert!(len <= self.len().min(from.len()), "{len} elements of {} to {}", from.len(), self.len());
+        let bytes = len * size_of::<T>();
+        // SAFETY: both have that many bytes, they are two buffers, and no launch runs.
+        unsafe { self.region.start.copy_from_nonoverlapping(from.region.start, bytes) };
+        for (number, (to, from)) in self.region.written.iter().zip(&from.region.written).enumerate() {
+            let mask = low_bits(bytes.saturating_sub(number * 64));
+            to.store(to.load(Relaxed) & !mask | from.load(Relaxed) & mask, Relaxed);
+        }
+    }
+
+    /// Lets `write` overwrite `bytes` bytes from byte `first` on, and notes that they are written.
+    fn overwrite(&mut self, first: usize, bytes: usize, write: impl FnOnce(NonNull<u8>)) {
+        // SAFETY: the caller has seen to it that they are in the region.
+        write(unsafe { self.region.start.add(first) });
         for (number, word) in self.region.written.iter().enumerate() {
-            let within = bytes.saturating_sub(number * 64).min(64);
-            let mask = u64::MAX.checked_shr(64 - within as u32).unwrap_or(0);
-            word.fetch_or(mask, Relaxed);
+            let [before, through] =
+                [first, first + bytes].map(|end| low_bits(end.saturating_sub(number * 64)));
+            word.fetch_or(through & !before, Relaxed);
         }
     }
 
@@ -214,10 +241,24 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Fault::Unwritten`] if any of them was never written.
     pub fn read(&self) -> Result<Vec<T>, Fault> {
-        let Region { start, bytes, element_bytes, ref written, ref name } = *self.region;
-        let unwritten = written.iter().enumerate().find_map(|(number, word)| {
-            let first = number * 64 + word.load(Relaxed).trailing_ones() as usize;
-            (first < (number * 64 + 64).min(bytes)).then_some(first)
+        self.read_range(0..self.len())
+    }
+
+    /// A copy of the elements `within`.
+    ///
+    /// # Errors
+    /// [`Fault::Unwritten`] if any of them was never written.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn read_range(&self, within: Range<usize>) -> Result<Vec<T>, Fault> {
+        let Region { start, element_bytes, ref written, ref name, .. } = *self.region;
+        assert!(within.end <= self.len(), "elements {within:?} of a buffer of {}", self.len());
+        let [first, end] = [within.start, within.end].map(|element| element * element_bytes);
+        let unwritten = (first / 64..end.div_ceil(64)).find_map(|number| {
+            let [before, through] = [first, end].map(|byte| low_bits(byte.saturating_sub(number * 64)));
+            let missing = through & !before & !written[number].load(Relaxed);
+            (missing != 0).then(|| number * 64 + missing.trailing_zeros() as usize)
         });
         if let Some(byte) = unwritten {
             return Err(Fault::Unwritten {
@@ -226,11 +267,19 @@ impl<T: Pod> Buffer<T> {
                 len: self.len() as u64,
             });
         }
-        let mut values = vec![T::zeroed(); self.len()];
-        // SAFETY: both hold `bytes` bytes, any bits are a `T`, and no launch runs.
-        unsafe { start.copy_to_nonoverlapping(NonNull::from(&mut values[..]).cast(), bytes) };
+        let mut values = vec![T::zeroed(); within.len()];
+        // SAFETY: these bytes are in the region, any bits are a `T`, and no launch runs.
+        unsafe {
+            let from = start.add(first);
+            from.copy_to_nonoverlapping(NonNull::from(&mut values[..]).cast(), end - first);
+        }
         Ok(values)
     }
+}
+
+/// A word of which the lowest `count` bits are set, or all.
+fn low_bits(count: usize) -> u64 {
+    u64::MAX.checked_shr(64 - count.min(64) as u32).unwrap_or(0)
 }
 
 impl<T> Drop for Buffer<T> {

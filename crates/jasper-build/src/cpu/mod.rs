@@ -199,10 +199,6 @@ impl<T: Element> Linker<T> for CpuExecutor {
 impl<T: Element> Executor<T> for CpuExecutor {
     type Live = Graph<T>;
 
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.pool.install(work)
-    }
-
     fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
         let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
@@ -218,10 +214,18 @@ impl<T: Element> Executor<T> for CpuExecutor {
         }))
     }
 
+    fn touched(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
+        let leads_to_hidden = |&vertex: &VectorId| {
+            graph.is_live(vertex) && graph.neighbors(vertex).iter().any(|&slot| graph.is_hidden(slot))
+        };
+        let slots = (0..graph.slots()).into_par_iter().map(VectorId::from_index);
+        Ok(self.pool.install(|| slots.filter(leads_to_hidden).collect()))
+    }
+
     fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
         Ok(self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
-            for &vertex in vertices.iter().filter(|&&vertex| graph.is_live(vertex)) {
+            for &vertex in vertices {
                 scratch.bypass_hidden(graph, vertex, &mut updates);
             }
             updates
@@ -318,9 +322,6 @@ impl Scratch {
     /// they were kept in, so that later prunes find it as they would find their own.
     fn bypass_hidden<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
         let (params, old) = (graph.params(), graph.neighbors(vertex));
-        if !old.iter().any(|&neighbor| graph.is_hidden(neighbor)) {
-            return;
-        }
         self.candidates.clear();
         self.score(graph, vertex, old.iter().copied().filter(|&neighbor| !graph.is_hidden(neighbor)));
         let staying = self.candidates.len();

@@ -44,7 +44,7 @@ fn sort(bench: &Bench, spread: &str, keys: &[u64], bits: Range<u32>) -> Result<(
     let pairs = RefCell::new(Pairs { keys: stream.allocate(keys.len())?, values: stream.upload(&values)? });
     let mut scratch = SortScratch::allocate(stream, PAIRS)?;
     let time = bench.time_after(
-        || stream.copy(&unsorted, &mut pairs.borrow_mut().keys),
+        || stream.copy(&unsorted, &mut pairs.borrow_mut().keys, keys.len()),
         || sort_pairs(stream, &mut pairs.borrow_mut(), PAIRS, bits.clone(), &mut scratch),
     )?;
     let part = |key: &u64| (u128::from(*key) >> bits.start) & ((1 << bits.len()) - 1);

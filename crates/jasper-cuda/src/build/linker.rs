@@ -7,7 +7,7 @@ use gpu_kernels::graph::NO_ROW;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
     COUNTERS, DISTANCES, HOPS, IDENTICAL, Identify, IdentifyArgs, Link, LinkArgs, Merge, MergeArgs,
-    PRUNE_DISTANCES, PruneArgs, Publish, PublishArgs, TurnAround, TurnAroundArgs,
+    PRUNE_DISTANCES, PruneArgs, TurnAround, TurnAroundArgs,
 };
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -16,8 +16,9 @@ use jasper_build::{Linker, Work};
 use jasper_core::{BuildParams, Element, VectorId, defaults};
 use jasper_graph::Graph;
 
-use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part, Rows};
+use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part};
 use crate::DeviceGraph;
+use crate::graph::{GraphNumber, Rows};
 use crate::search::pass::suited;
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
@@ -31,18 +32,15 @@ pub(super) const TARGETS_AT_ONCE: u32 = 1 << 18;
 /// All of it is queued in one stream. The host waits three times a batch, for a few counters each.
 #[derive(Debug)]
 pub struct DeviceLinker<T, S = crate::Stream> {
-    stream: S,
-    params: BuildParams,
-    /// Bits of the number of a slot: more than any slot needs if all are set.
-    slot_bits: u32,
+    pub(super) stream: S,
+    pub(super) params: BuildParams,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Element, S: Stream> DeviceLinker<T, S> {
     /// A linker for copies of `graph` on the device of `stream`.
     pub fn new(stream: S, graph: &Graph<T>) -> Self {
-        let slot_bits = usize::BITS - graph.slots().leading_zeros();
-        Self { stream, params: *graph.params(), slot_bits, element: PhantomData }
+        Self { stream, params: *graph.params(), element: PhantomData }
     }
 
     /// The stream that everything is queued in.
@@ -50,13 +48,13 @@ impl<T: Element, S: Stream> DeviceLinker<T, S> {
         &self.stream
     }
 
-    fn counters(&self) -> Result<S::Buffer<u64>, S::Error> {
+    pub(super) fn counters(&self) -> Result<S::Buffer<u64>, S::Error> {
         let mut counters = self.stream.allocate(COUNTERS)?;
         self.stream.fill(&mut counters, 0)?;
         Ok(counters)
     }
 
-    fn prune_args(&self, graph: &DeviceGraph<T, S>, counters: &mut S::Buffer<u64>) -> PruneArgs {
+    pub(super) fn prune_args(&self, graph: &DeviceGraph<T, S>, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args(),
             form: graph.row_form(),
@@ -67,17 +65,9 @@ impl<T: Element, S: Stream> DeviceLinker<T, S> {
         }
     }
 
-    /// Writes rows into the graph.
-    fn write(&self, graph: &mut DeviceGraph<T, S>, rows: &Rows<S>) -> Result<(), S::Error> {
-        let args = PublishArgs {
-            vertices: rows.vertices.input(),
-            ids: rows.ids.input(),
-            links_stride: graph.args().links_stride,
-            links: graph.links_output(),
-            rows: rows.len(),
-        };
-        // SAFETY: the rows are as many, and each is as long as those of the graph; they are given back behind this.
-        unsafe { self.stream.launch(&Publish, args) }
+    /// Each step takes what earlier steps made for the same graph: kernels read and write by it.
+    pub(super) fn check(&self, graph: &DeviceGraph<T, S>, parts_of: GraphNumber) {
+        assert_eq!(graph.number(), parts_of, "what a step made is for the graph that it was made of");
     }
 }
 
@@ -148,24 +138,25 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             stream.launch(&kernel, args)?;
             stream.launch(&Identify, identify)?;
         }
-        Ok(Candidates { batch, keys, work, identical, most })
+        let (counters, graph) = (self.counters()?, graph.number());
+        Ok(Candidates { batch, keys, work, identical, joined: None, counters, most, graph })
     }
 
     fn prune(
         &self,
         graph: &DeviceGraph<T, S>,
-        candidates: Candidates<S>,
+        mut candidates: Candidates<S>,
     ) -> Result<DeviceLinks<S>, S::Error> {
+        self.check(graph, candidates.graph);
         let (stream, lists) = (&self.stream, candidates.lists());
-        let mut counters = self.counters()?;
         let stride = graph.args().links_stride;
         let mut rows = Rows::allocate(stream, lists, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
         let args = LinkArgs {
-            prune: self.prune_args(graph, &mut counters),
+            prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
-            joined: In::NOWHERE,
+            joined: candidates.joined.as_ref().map_or(In::NOWHERE, |joined| joined.input()),
             work: candidates.work.input(),
             identical: candidates.identical.input(),
             vertices: rows.vertices.output(),
@@ -179,7 +170,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         unsafe {
             stream.launch(&Link::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?
         };
-        let counters = stream.download(&counters)?;
+        let counters = stream.download(&candidates.counters)?;
         let mut same = Vec::new();
         if counters[IDENTICAL] > 0 {
             let vertices =
@@ -187,11 +178,16 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             let named = vertices.filter(|&(_, other)| other != NO_ROW);
             same.extend(named.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
         }
-        Ok(DeviceLinks { parts: vec![Part { rows, distances }], identical: same, work: work_of(&counters) })
+        let slot_bits = usize::BITS - graph.slots().leading_zeros();
+        let part = Part { rows, distances, slot_bits, graph: graph.number() };
+        Ok(DeviceLinks { parts: vec![part], identical: same, work: work_of(&counters) })
     }
 
     fn publish_links(&self, graph: &mut DeviceGraph<T, S>, links: &DeviceLinks<S>) -> Result<(), S::Error> {
-        links.parts.iter().try_for_each(|part| self.write(graph, &part.rows))
+        links.parts.iter().try_for_each(|part| {
+            self.check(graph, part.graph);
+            graph.publish_links(&self.stream, &part.rows)
+        })
     }
 
     fn turn_around(&self, links: DeviceLinks<S>) -> Result<DeviceBackEdges<S>, S::Error> {
@@ -199,7 +195,10 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         let len: usize = links.parts.iter().map(|part| part.rows.ids.len()).sum();
         let mut edges = Pairs::allocate(stream, len as u32)?;
         let mut first = 0;
-        for Part { rows, distances } in links.parts {
+        let slot_bits = links.parts.iter().map(|part| part.slot_bits).max().unwrap_or(0);
+        let graph = links.parts.first().map(|part| part.graph);
+        assert!(links.parts.iter().all(|part| Some(part.graph) == graph), "links are of one graph");
+        for Part { rows, distances, .. } in links.parts {
             let args = TurnAroundArgs {
                 vertices: rows.vertices.input(),
                 ids: rows.ids.input(),
@@ -214,12 +213,12 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             first += rows.ids.len();
         }
         let mut scratch = SortScratch::allocate(stream, len as u32)?;
-        sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + self.slot_bits, &mut scratch)?;
+        sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + slot_bits, &mut scratch)?;
         drop(scratch);
         let mut targets = Groups::allocate(stream, len as u32)?;
         targets.find(stream, &edges.keys, len as u32, u32::BITS)?;
         let targets_len = stream.download(&targets.count)?[0];
-        Ok(DeviceBackEdges { edges, targets, targets_len, merged: 0 })
+        Ok(DeviceBackEdges { edges, targets, targets_len, merged: 0, graph })
     }
 
     fn merge(
@@ -227,11 +226,10 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         graph: &DeviceGraph<T, S>,
         back_edges: &mut DeviceBackEdges<S>,
     ) -> Result<Option<DeviceUpdates<S>>, S::Error> {
-        let DeviceBackEdges { edges, targets, targets_len, merged } = back_edges;
+        let DeviceBackEdges { edges, targets, targets_len, merged, graph: parts_of } = back_edges;
         let len = (*targets_len - *merged).min(TARGETS_AT_ONCE);
-        if len == 0 {
-            return Ok(None);
-        }
+        let (Some(parts_of), 1..) = (*parts_of, len) else { return Ok(None) };
+        self.check(graph, parts_of);
         let mut counters = self.counters()?;
         let mut rows = Rows::allocate(&self.stream, len, graph.args().links_stride)?;
         let args = MergeArgs {
@@ -250,11 +248,12 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
                 .launch(&Merge::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
         }
         *merged += len;
-        Ok(Some(DeviceUpdates { rows, counters }))
+        Ok(Some(DeviceUpdates { rows, counters, graph: parts_of }))
     }
 
     fn publish(&self, graph: &mut DeviceGraph<T, S>, updates: DeviceUpdates<S>) -> Result<Work, S::Error> {
-        self.write(graph, &updates.rows)?;
+        self.check(graph, updates.graph);
+        graph.publish_links(&self.stream, &updates.rows)?;
         Ok(work_of(&self.stream.download(&updates.counters)?))
     }
 }

@@ -3,9 +3,11 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `linker` | the steps of a batch, as launches in one stream |
+//! | `executor` | what updates ask beside these |
 //! | `parts` | what passes from step to step |
 //! | `plan` | what a build takes, before it begins |
 
+mod executor;
 mod linker;
 mod parts;
 mod plan;

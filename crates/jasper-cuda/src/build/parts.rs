@@ -6,6 +6,8 @@ use gpu_kernels::{Buffer as _, Stream};
 use jasper_build::{Links, Work};
 use jasper_core::VectorId;
 
+use crate::graph::{GraphNumber, Rows};
+
 /// What the searches of a batch expanded.
 pub struct Candidates<S: Stream> {
     /// `[lists]`
@@ -16,32 +18,19 @@ pub struct Candidates<S: Stream> {
     pub(super) work: S::Buffer<u32>,
     /// `[lists]`: vertices whose row theirs is.
     pub(super) identical: S::Buffer<u32>,
+    /// `[lists][max_degree]`, where there are more of them out of the batch itself.
+    pub(super) joined: Option<S::Buffer<u64>>,
+    /// `[COUNTERS]`
+    pub(super) counters: S::Buffer<u64>,
     /// Places for candidates of each vertex.
     pub(super) most: u32,
+    /// The graph that was searched.
+    pub(super) graph: GraphNumber,
 }
 
 impl<S: Stream> Candidates<S> {
     pub(super) fn lists(&self) -> u32 {
         self.batch.len() as u32
-    }
-}
-
-/// Rows of links, and whose they are.
-pub(super) struct Rows<S: Stream> {
-    /// `[rows]`
-    pub(super) vertices: S::Buffer<u32>,
-    /// `[rows][links_stride]`
-    pub(super) ids: S::Buffer<u32>,
-}
-
-impl<S: Stream> Rows<S> {
-    pub(super) fn allocate(stream: &S, rows: u32, links_stride: u32) -> Result<Self, S::Error> {
-        let places = rows as usize * links_stride as usize;
-        Ok(Self { vertices: stream.allocate(rows as usize)?, ids: stream.allocate(places)? })
-    }
-
-    pub(super) fn len(&self) -> u32 {
-        self.vertices.len() as u32
     }
 }
 
@@ -57,6 +46,10 @@ pub(super) struct Part<S: Stream> {
     pub(super) rows: Rows<S>,
     /// `[rows][links_stride]`
     pub(super) distances: S::Buffer<u32>,
+    /// Bits of the number of a slot: more than any slot needs if all are set.
+    pub(super) slot_bits: u32,
+    /// The graph whose links they are.
+    pub(super) graph: GraphNumber,
 }
 
 impl<S: Stream> Links for DeviceLinks<S> {
@@ -86,11 +79,15 @@ pub struct DeviceBackEdges<S: Stream> {
     pub(super) targets_len: u32,
     /// Targets that are merged.
     pub(super) merged: u32,
+    /// The graph they are in; none if there are none.
+    pub(super) graph: Option<GraphNumber>,
 }
 
 /// What rows become.
 pub struct DeviceUpdates<S: Stream> {
     pub(super) rows: Rows<S>,
+    /// The graph whose rows they are.
+    pub(super) graph: GraphNumber,
     /// `[COUNTERS]`
     pub(super) counters: S::Buffer<u64>,
 }

@@ -52,6 +52,6 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let new_rows = edges.min(TARGETS_AT_ONCE.into()).min(shape.rows as u64) * (row * 4 + 4);
     let steps = [links + candidates, links + pairs, pairs + sort, pairs + groups + new_rows];
     let largest = steps.into_iter().max().unwrap_or(0);
-    let plan = DeviceGraph::<T>::plan_whole(shape, shape.plan_beside_device::<T>());
+    let plan = DeviceGraph::<T>::plan_of(shape, shape.plan_beside_device::<T>());
     Ok(plan.part(Place::Device, "largest batch", largest).part(Place::Host, "driver", DRIVER_BYTES))
 }

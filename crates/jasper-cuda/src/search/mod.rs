@@ -169,6 +169,7 @@ impl<T: Element> Searcher<T> {
         let pass = Pass::first(&request, &self.graph, allowed, stream.multiprocessors(), count)?;
         let beside = pass.bring(stream).map_err(SearchError::device)?;
         let places = Places { queries: queries.input(), answers: answers.output(), work: work.output() };
+        self.graph.note_unwaited();
         // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
         // given back behind the launch; the graph was uploaded before `new` returned, and its drop waits for the device.
         unsafe { pass.launch(stream, &beside, count, places) }.map_err(SearchError::device)

@@ -21,6 +21,14 @@ impl<T: Element> Graph<T> {
         self.degrees.set(slot.index(), neighbors.len() as u16);
     }
 
+    /// Takes all edges out: they lie elsewhere, and those that are here are of another time.
+    ///
+    /// # Panics
+    /// If changes are remembered since [`Self::begin`].
+    pub fn clear_neighbors(&mut self) {
+        self.link_tables().for_each(|(_, degrees)| degrees.fill(0));
+    }
+
     /// Adds out-edges to a vertex.
     ///
     /// # Panics

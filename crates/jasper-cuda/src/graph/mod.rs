@@ -1,21 +1,48 @@
 //! A graph in the memory of a device.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `follow` | what changed on the host, taken over; growth |
+//! | `links` | rows of links: written, read, saved and put back |
+//! | `compact` | vertices moved into holes |
+//! | `resident` | a graph in use, half on the host and half on a device |
+
+mod compact;
+mod follow;
+mod links;
+mod resident;
+#[cfg(test)]
+mod updates;
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
 use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
-use gpu_kernels::{Buffer as _, In, Out};
+use gpu_kernels::{Buffer as _, In};
 use jasper_build::BuildShape;
 use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};
-use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
 use crate::{MemoryPlan, Place, Stream};
+pub(crate) use links::Rows;
+use links::Undo;
+pub use resident::ResidentGraph;
 
 /// Places for neighbours are a multiple of this: one load of a warp, and a cache line.
 const LINKS_ALIGN: usize = 32;
 /// Elements that a thread copies at once.
 const TASK: usize = 32 << 10;
+
+/// The number of a copy, of which no other has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GraphNumber(u64);
+
+/// The number of the next copy.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// A copy of a graph in device memory: slots are numbered as on the host, every part is one array.
 #[derive(Debug)]
@@ -29,34 +56,40 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// `[slots]`
     keys: S::Buffer<Key>,
     starts: S::Buffer<u32>,
-    /// A bit for each slot, where some slots are not live.
-    live: Option<S::Buffer<u32>>,
+    /// A bit for each slot: whether it is live.
+    live: S::Buffer<u32>,
+    /// Whether all of them are.
+    whole: bool,
     slots: usize,
+    /// Slots that every table has room for.
+    capacity: usize,
     dimension: usize,
     links_stride: usize,
     largest_squared_norm: f32,
     metric: Metric,
+    /// Which of all copies of this process it is.
+    number: GraphNumber,
+    /// What a failed change puts back.
+    undo: Option<Undo<S>>,
+    /// Whether a launch that nobody waited for may be reading.
+    read_unwaited: AtomicBool,
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes.
     pub fn plan(graph: &Graph<T>) -> MemoryPlan {
-        let words = if is_whole(graph) { 0 } else { graph.slots().div_ceil(32) };
-        Self::plan_whole(&BuildShape::of(graph), MemoryPlan::new("a graph on a device")).part(
-            Place::Device,
-            "live slots",
-            (words * size_of::<u32>()) as u64,
-        )
+        Self::plan_of(&BuildShape::of(graph), MemoryPlan::new("a graph on a device"))
     }
 
-    /// `plan` and what a copy of a graph of this shape takes, all of whose slots are live.
-    pub(crate) fn plan_whole(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
+    /// `plan` and what a copy of a graph of this shape takes.
+    pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
         let of = |bytes: usize| (shape.rows * bytes) as u64;
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
         plan.part(Place::Device, "vectors", of(padded_len::<T>(shape.dimension) * size_of::<T>()))
             .part(Place::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
             .part(Place::Device, "squared lengths", norms)
             .part(Place::Device, "keys", of(size_of::<Key>()))
+            .part(Place::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
             .part(Place::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
     }
 
@@ -68,10 +101,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     pub fn upload(stream: &S, graph: &Graph<T>) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let links_stride = links_stride(graph.params());
-        let mut starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
-        starts.sort_unstable();
-        starts.dedup();
-        let live = || graph.live_slots().map(VectorId::index).collect::<BitSet>();
+        let live = graph.live_slots().map(VectorId::index).collect::<BitSet>();
         Ok(Self {
             rows: table(stream, slots, padded_len::<T>(dimension), |slot, out| {
                 out.copy_from_slice(graph.padded_vector(slot));
@@ -87,13 +117,18 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
                 .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
                 .transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.first_key(slot))?,
-            starts: stream.upload(&starts)?,
-            live: (!is_whole(graph)).then(|| stream.upload(&words(&live(), slots))).transpose()?,
+            starts: stream.upload(&starts(graph))?,
+            live: stream.upload(&words(&live, slots))?,
+            whole: is_whole(graph),
             slots,
+            capacity: slots,
             dimension,
             links_stride,
             largest_squared_norm: graph.largest_squared_norm(),
             metric: graph.metric(),
+            number: GraphNumber(NUMBERS.fetch_add(1, Relaxed)),
+            undo: None,
+            read_unwaited: AtomicBool::new(false),
         })
     }
 
@@ -129,7 +164,17 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// A bit for each slot: whether it is live. Nowhere if all are.
     pub fn live(&self) -> In<u32> {
-        self.live.as_ref().map_or(In::NOWHERE, |live| live.input())
+        if self.whole { In::NOWHERE } else { self.live.input() }
+    }
+
+    /// The same, as kernels of updates want it: never nowhere.
+    pub(crate) fn live_bits(&self) -> &S::Buffer<u32> {
+        &self.live
+    }
+
+    /// Which copy this is.
+    pub(crate) fn number(&self) -> GraphNumber {
+        self.number
     }
 
     /// How queries are scored, as on the host.
@@ -148,39 +193,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             Form::Negated => Form::Augmented,
             form => form,
         }
-    }
-
-    /// Where kernels write links, `[slots][links_stride]`.
-    pub(crate) fn links_output(&mut self) -> Out<u32> {
-        self.links.output()
-    }
-
-    /// Copies the links back into the graph that this is a copy of, once all work in `stream` is done, on the threads of
-    /// `pool`.
-    ///
-    /// # Errors
-    /// Of the device.
-    pub fn read_links(&self, stream: &S, pool: &ThreadPool, graph: &mut Graph<T>) -> Result<(), S::Error> {
-        let (links, stride, max_degree) =
-            (stream.download(&self.links)?, self.links_stride, graph.params().max_degree());
-        let mut links = &*links;
-        let tables = graph.link_tables().map(|(places, degrees)| {
-            let (here, rest) = links.split_at(degrees.len() * stride);
-            links = rest;
-            (here, places, degrees)
-        });
-        let tables: Vec<_> = tables.collect();
-        pool.install(|| {
-            tables.into_par_iter().for_each(|(links, places, degrees)| {
-                let rows = links.par_chunks_exact(stride).zip(places.par_chunks_exact_mut(max_degree));
-                rows.zip(degrees).for_each(|((links, places), degree)| {
-                    let len = links.iter().position(|&link| link == NO_ROW).unwrap_or(links.len());
-                    places.iter_mut().zip(&links[..len]).for_each(|(to, &link)| *to = VectorId::new(link));
-                    *degree = len as u16;
-                });
-            });
-        });
-        Ok(())
     }
 
     /// What is summed up over a query and a row.
@@ -206,6 +218,14 @@ fn is_whole<T: Element>(graph: &Graph<T>) -> bool {
     graph.live() == graph.slots()
 }
 
+/// Where searches begin, as kernels want it.
+fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
+    let mut starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
 /// An array of `slots` rows of `width` elements, each written by `fill`.
 fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     stream: &S,
@@ -214,7 +234,19 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     fill: impl Fn(VectorId, &mut [T]) + Sync,
 ) -> Result<S::Buffer<T>, S::Error> {
     let mut buffer = stream.allocate(slots * width)?;
-    stream.write(&mut buffer, slots * width, width, |piece, out| {
+    write_rows(stream, &mut buffer, 0..slots, width, fill)?;
+    Ok(buffer)
+}
+
+/// Writes some rows of a table, on the threads of the pool that this is called in.
+fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
+    stream: &S,
+    buffer: &mut S::Buffer<T>,
+    rows: Range<usize>,
+    width: usize,
+    fill: impl Fn(VectorId, &mut [T]) + Sync,
+) -> Result<(), S::Error> {
+    stream.write_range(buffer, rows.start * width..rows.end * width, width, |piece, out| {
         let first = piece.start / width;
         let rows_a_task = (TASK / width).max(1);
         out.par_chunks_mut(rows_a_task * width).enumerate().for_each(|(task, out)| {
@@ -222,9 +254,8 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
                 fill(VectorId::from_index(first + task * rows_a_task + row), out);
             }
         });
-        Ok::<(), S::Error>(())
-    })?;
-    Ok(buffer)
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -248,7 +279,7 @@ mod tests {
         host.set_start_points([40, 3, 40].map(VectorId::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host).unwrap();
-        assert!(whole.live.is_none() && whole.live().is_nowhere());
+        assert!(whole.live().is_nowhere());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
         host.delete_key(1066).unwrap();
@@ -264,12 +295,12 @@ mod tests {
             assert_eq!(norms[at], host.squared_norms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
-        let live = copy.live.as_ref().unwrap();
-        assert_eq!(stream.download(live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
+        assert!(!copy.live().is_nowhere());
+        assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
         assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));
         assert_eq!(args.largest_squared_norm, host.largest_squared_norm());
-        let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, live.len() * 4];
+        let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
         let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host);
         assert_eq!(plan.total(Place::Device), parts.iter().sum::<usize>() as u64);
     }

@@ -1,0 +1,123 @@
+//! What a graph in use asks of a device beside links of new vertices.
+
+use gpu_kernels::bits::Slots;
+use gpu_kernels::links::{FindTouched, Reached, TouchedArgs};
+use gpu_kernels::prune::{Bypass, BypassArgs, Join, JoinArgs};
+use gpu_kernels::{Buffer as _, Stream};
+use jasper_build::connectivity;
+use jasper_build::{BATCH, Executor};
+use jasper_core::{Element, VectorId};
+
+use super::DeviceLinker;
+use super::parts::{Candidates, DeviceUpdates};
+use crate::DeviceGraph;
+use crate::graph::{ResidentGraph, Rows};
+
+/// Slots that are listed at once.
+const LISTED_AT_ONCE: u32 = 1 << 20;
+
+impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
+    type Live = ResidentGraph<T, S>;
+
+    fn join_batch(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        mut candidates: Candidates<S>,
+    ) -> Result<Candidates<S>, S::Error> {
+        self.check(graph, candidates.graph);
+        let lists = candidates.lists();
+        let mut joined = self.stream.allocate(lists as usize * self.params.max_degree())?;
+        let args = JoinArgs {
+            prune: self.prune_args(graph, &mut candidates.counters),
+            batch: candidates.batch.input(),
+            identical: candidates.identical.input(),
+            joined: joined.output(),
+            lists,
+            group: BATCH as u32,
+        };
+        // SAFETY: the arrays are of so many vertices, which are slots of this graph, as checked.
+        unsafe {
+            self.stream
+                .launch(&Join::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
+        }
+        candidates.joined = Some(joined);
+        Ok(candidates)
+    }
+
+    fn touched(&self, graph: &DeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
+        let (stream, slots) = (&self.stream, graph.slots() as u32);
+        let mut touched = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
+        let args = TouchedArgs {
+            links: graph.links().input(),
+            live: graph.live_bits().input(),
+            touched: touched.output(),
+            slots,
+            links_stride: graph.args().links_stride,
+        };
+        // SAFETY: the graph has as many rows and bits; there is a word for each 32 of them.
+        unsafe { stream.launch(&FindTouched, args)? };
+        let mut listed = Slots::allocate(stream, slots.min(LISTED_AT_ONCE))?;
+        let mut vertices = Vec::new();
+        for first in (0..slots).step_by(LISTED_AT_ONCE as usize) {
+            let range = first..slots.min(first.saturating_add(LISTED_AT_ONCE));
+            let count = listed.list(stream, Some(&touched), None, range)?;
+            let slots = stream.download_range(&listed.slots, 0..count as usize)?;
+            vertices.extend(slots.into_iter().map(VectorId::new));
+        }
+        Ok(vertices)
+    }
+
+    fn bypass_hidden(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        vertices: &[VectorId],
+    ) -> Result<DeviceUpdates<S>, S::Error> {
+        assert!(
+            vertices.iter().all(|vertex| vertex.index() < graph.slots()),
+            "vertices are slots of the graph"
+        );
+        let ids: Vec<u32> = vertices.iter().map(|vertex| vertex.get()).collect();
+        let mut counters = self.counters()?;
+        let mut rows = Rows::of(&self.stream, &ids, graph.args().links_stride)?;
+        let args = BypassArgs {
+            prune: self.prune_args(graph, &mut counters),
+            live: graph.live_bits().input(),
+            vertices: rows.vertices.input(),
+            ids: rows.ids.output(),
+            rows: rows.len(),
+        };
+        // SAFETY: the rows have just been made in these shapes, of slots of the graph, as asserted, which has a bit for each.
+        unsafe {
+            self.stream
+                .launch(&Bypass::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
+        }
+        Ok(DeviceUpdates { rows, counters, graph: graph.number() })
+    }
+
+    fn reachable(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        start: VectorId,
+    ) -> Result<connectivity::Reached, S::Error> {
+        let mut reached = Reached::none_of(&self.stream, graph.slots() as u32)?;
+        reached.extend(&self.stream, graph.links(), graph.args().links_stride, &[start.get()])?;
+        Ok(connectivity::Reached::from_words(self.stream.download(reached.bits())?))
+    }
+
+    fn neighbors(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        vertices: &[VectorId],
+    ) -> Result<Vec<Vec<VectorId>>, S::Error> {
+        graph.links_of(&self.stream, vertices)
+    }
+
+    fn set_neighbors(
+        &self,
+        graph: &mut DeviceGraph<T, S>,
+        vertex: VectorId,
+        neighbors: &[VectorId],
+    ) -> Result<(), S::Error> {
+        graph.set_links_of(&self.stream, vertex, neighbors)
+    }
+}

@@ -1,0 +1,60 @@
+//! Vertices moved into holes.
+
+use gpu_kernels::rows::{MoveArgs, MoveRows, RenameArgs, RenameLinks};
+use gpu_kernels::{Buffer as _, Out, Stream};
+use jasper_core::{Element, Key, VectorId, padded_len};
+
+use super::DeviceGraph;
+
+/// Bytes of a word of a table.
+const WORD: usize = size_of::<u32>();
+
+impl<T: Element, S: Stream> DeviceGraph<T, S> {
+    /// Moves vectors, links and keys, and renames the links that remain. `moves` are pairs (from, to) of slots: from one
+    /// behind `kept`, to a hole before it. What is live and where searches begin follows from the host.
+    ///
+    /// # Errors
+    /// Of the device. Once it has begun to write, it is of no use then.
+    pub(super) fn compact(
+        &mut self,
+        stream: &S,
+        moves: &[(VectorId, VectorId)],
+        kept: usize,
+    ) -> Result<(), S::Error> {
+        self.wait_for_readers(stream)?;
+        assert!(
+            moves.iter().all(|(from, to)| (kept..self.slots).contains(&from.index()) && to.index() < kept),
+            "vertices move from behind the {kept} slots that remain into them"
+        );
+        // Links to holes there are none, whatever these are renamed to.
+        let mut renamed: Vec<u32> = (kept..self.slots).map(|slot| slot as u32).collect();
+        moves.iter().for_each(|(from, to)| renamed[from.index() - kept] = to.get());
+        let [from, to] = [0, 1].map(|side| -> Vec<u32> {
+            moves.iter().map(|&(from, to)| if side == 0 { from } else { to }.get()).collect()
+        });
+        let (from, to, renamed) = (stream.upload(&from)?, stream.upload(&to)?, stream.upload(&renamed)?);
+        let mut tables = vec![
+            (self.rows.output().cast::<u32>(), padded_len::<T>(self.dimension) * size_of::<T>() / WORD),
+            (self.links.output(), self.links_stride),
+            (self.keys.output().cast(), size_of::<Key>() / WORD),
+        ];
+        tables.extend(self.squared_norms.as_mut().map(|norms| (norms.output().cast(), 1)));
+        for (table, row_words) in tables {
+            let rows = moves.len() as u32;
+            let (from, to, table) = (from.input(), to.input(), Out::cast(table));
+            let args = MoveArgs { table, from, to, rows, row_words: row_words as u32 };
+            // SAFETY: rows of the table, as asserted; no slot is both left and taken.
+            unsafe { stream.launch(&MoveRows, args)? };
+        }
+        let args = RenameArgs {
+            links: self.links.output(),
+            renamed: renamed.input(),
+            kept: kept as u32,
+            slots: self.slots as u32,
+            links_stride: self.links_stride as u32,
+        };
+        // SAFETY: there are as many rows of links, and a new name for each slot behind them.
+        unsafe { stream.launch(&RenameLinks, args)? };
+        stream.synchronize()
+    }
+}

@@ -1,0 +1,124 @@
+//! What changed on the host, taken over by the copy.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use gpu_kernels::Stream;
+use jasper_core::{Element, VectorId, padded_len};
+use jasper_graph::{Changes, Graph};
+
+use super::links::Rows;
+use super::{DeviceGraph, is_whole, starts, write_rows};
+
+/// What is copied at the time that it takes to ask for one copy more: a gap that is shorter is copied along.
+const GAP_BYTES: usize = 64 << 10;
+/// A table that is full grows by one part of so many, so that copies of what there is cost little beside what comes.
+const GROWTH: usize = 8;
+
+impl<T: Element, S: Stream> DeviceGraph<T, S> {
+    /// Makes the copy what `host` is now, of which it was a copy before the changes. New slots have no links.
+    ///
+    /// Cost: the rows and words that changed, by a copy for each run of them.
+    ///
+    /// # Errors
+    /// Of the device. The copy is then in between; another call with the same changes, and later ones, makes it whole.
+    pub(crate) fn follow(&mut self, stream: &S, host: &Graph<T>, changes: &Changes) -> Result<(), S::Error> {
+        self.wait_for_readers(stream)?;
+        self.make_room(stream, host.slots())?;
+        self.slots = host.slots();
+        let sorted = |slots: &mut dyn Iterator<Item = &VectorId>| {
+            let mut slots: Vec<usize> =
+                slots.map(|slot| slot.index()).filter(|&slot| slot < host.slots()).collect();
+            slots.sort_unstable();
+            slots.dedup();
+            slots
+        };
+        let rows = sorted(&mut changes.rows.iter());
+        let width = padded_len::<T>(self.dimension);
+        for rows in spans(&rows, width * size_of::<T>()) {
+            write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
+                out.copy_from_slice(host.padded_vector(slot));
+            })?;
+            if let (Some(norms), Some(of_host)) = (&mut self.squared_norms, host.squared_norms()) {
+                write_rows(stream, norms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
+            }
+        }
+        self.clear_links(stream, &rows)?;
+        let marks = sorted(&mut changes.rows.iter().chain(&changes.marks));
+        for slots in spans(&marks, size_of::<u64>()) {
+            write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.first_key(slot))?;
+        }
+        let mut words: Vec<usize> = marks.iter().map(|slot| slot / 32).collect();
+        words.dedup();
+        for words in spans(&words, size_of::<u32>()) {
+            write_rows(stream, &mut self.live, words, 1, |word, out| out[0] = live_word(host, word.index()))?;
+        }
+        if changes.start_points {
+            self.starts = stream.upload(&starts(host))?;
+        }
+        self.largest_squared_norm = host.largest_squared_norm();
+        self.whole = is_whole(host);
+        stream.synchronize()
+    }
+
+    /// Waits for launches that nobody waited for: the host is about to write what they read.
+    pub(super) fn wait_for_readers(&self, stream: &S) -> Result<(), S::Error> {
+        if self.read_unwaited.swap(false, Relaxed) { stream.synchronize_device() } else { Ok(()) }
+    }
+
+    /// Room for so many slots in every table.
+    fn make_room(&mut self, stream: &S, slots: usize) -> Result<(), S::Error> {
+        if slots > self.capacity {
+            let capacity = slots.max(self.capacity + self.capacity / GROWTH);
+            stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
+            stream.grow(&mut self.links, capacity * self.links_stride)?;
+            if let Some(norms) = &mut self.squared_norms {
+                stream.grow(norms, capacity)?;
+            }
+            stream.grow(&mut self.keys, capacity)?;
+            stream.grow(&mut self.live, capacity.div_ceil(32))?;
+            self.capacity = capacity;
+        }
+        Ok(())
+    }
+
+    /// Takes all links from slots that get other vectors: no edge leads there.
+    fn clear_links(&mut self, stream: &S, slots: &[usize]) -> Result<(), S::Error> {
+        let vertices: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
+        let mut rows = Rows::of(stream, &vertices, self.links_stride as u32)?;
+        stream.fill(&mut rows.ids, u8::MAX)?;
+        self.write_links(stream, &rows)
+    }
+}
+
+/// Runs of rising `rows`, of so many bytes each, over gaps that cost less than another copy.
+fn spans(rows: &[usize], row_bytes: usize) -> Vec<Range<usize>> {
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    for &row in rows {
+        match spans.last_mut() {
+            Some(last) if (row - last.end) * row_bytes <= GAP_BYTES => last.end = row + 1,
+            _ => spans.push(row..row + 1),
+        }
+    }
+    spans
+}
+
+/// A bit for each of 32 slots: whether it is live.
+fn live_word<T: Element>(host: &Graph<T>, word: usize) -> u32 {
+    let live = |bit: &usize| host.is_live(VectorId::from_index(word * 32 + bit));
+    (0..32).filter(live).fold(0, |bits, bit| bits | 1 << bit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_gaps_are_copied_along() {
+        assert_eq!(spans(&[], 16), []);
+        assert_eq!(spans(&[3, 4, 6, 5000], 16), [3..7, 5000..5001]);
+        assert_eq!(spans(&[3, 4, 6, 4000], 16), [3..4001]);
+        assert_eq!(spans(&[0, 2], GAP_BYTES), [0..3]);
+        assert_eq!(spans(&[0, 2], GAP_BYTES + 1), [0..1, 2..3]);
+    }
+}

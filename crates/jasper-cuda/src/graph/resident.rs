@@ -1,0 +1,183 @@
+//! A graph in use, half on the host and half on a device.
+
+use std::fmt;
+
+use jasper_build::{CompactReport, LiveGraph, moves};
+use jasper_core::{Element, VectorId};
+use jasper_data::ThreadPool;
+use jasper_graph::{Changes, Graph};
+
+use super::DeviceGraph;
+use crate::Stream;
+
+/// A graph that is searched and changed on a device: its links are there, and so are copies of the rest, which the host's
+/// half has.
+///
+/// Whoever changes it has it alone, and whoever reads it shares it, as `&mut` and `&` say; when a change returns, launches
+/// in all streams see it.
+pub struct ResidentGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+    host: Graph<T>,
+    copy: DeviceGraph<T, S>,
+    stream: S,
+    /// Changes of the host's half that the copy may not have followed.
+    behind: Changes,
+    /// Whether the host's links are older than those of the copy.
+    links_behind: bool,
+    /// What ended the use of the device.
+    lost: Option<S::Error>,
+}
+
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
+    /// Takes a graph to the device of `stream`. The host's part of the copying runs on the threads of the pool that this is
+    /// called in.
+    ///
+    /// # Errors
+    /// Of the device: there is no memory for what [`DeviceGraph::plan`] says. The graph comes back.
+    pub fn new(stream: S, mut host: Graph<T>) -> Result<Self, (Graph<T>, S::Error)> {
+        match DeviceGraph::upload(&stream, &host).and_then(|copy| stream.synchronize().map(|()| copy)) {
+            Ok(copy) => {
+                host.take_changes();
+                Ok(Self { host, copy, stream, behind: Changes::default(), links_behind: false, lost: None })
+            }
+            Err(error) => Err((host, error)),
+        }
+    }
+
+    /// What is on the device.
+    pub fn copy(&self) -> &DeviceGraph<T, S> {
+        &self.copy
+    }
+
+    /// The stream in whose order the graph changes.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// Whether the device still has what the host says.
+    ///
+    /// # Errors
+    /// What it said when it was lost.
+    pub fn check(&self) -> Result<(), S::Error> {
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+
+    /// Brings the links home, if the host's are older, on the threads of `pool`: the host's half is then all there is.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub fn read_links(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
+        self.check()?;
+        if self.links_behind {
+            self.copy.read_links(&self.stream, pool, &mut self.host)?;
+            self.links_behind = false;
+        }
+        Ok(())
+    }
+
+    /// The graph, all of it on the host again.
+    ///
+    /// # Errors
+    /// Of the device, which keeps the links then.
+    pub fn into_host(mut self, pool: &ThreadPool) -> Result<Graph<T>, (Self, S::Error)> {
+        match self.read_links(pool) {
+            Ok(()) => {
+                self.host.forget_changes();
+                Ok(self.host)
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// Moves the last vertices into free slots: see [`jasper_build::compact`]. Device memory is kept for later inserts.
+    ///
+    /// # Errors
+    /// Of the device; the graph is lost there if it had begun to move.
+    pub fn compact(&mut self) -> Result<CompactReport, S::Error> {
+        self.check()?;
+        let (kept, moves) = moves(&self.host);
+        let report = CompactReport { moved: moves.len(), freed: self.host.free() };
+        if report.freed > 0 {
+            let moved = self.copy.compact(&self.stream, &moves, kept);
+            self.or_lose(moved)?;
+            // What the host has of links is not what is renamed.
+            self.links_behind = true;
+            self.host.clear_neighbors();
+            self.host.compact(&moves, kept).expect("a table shrinks without asking for memory");
+            self.behind.append(Changes {
+                rows: Vec::new(),
+                marks: (0..kept).map(VectorId::from_index).collect(),
+                start_points: true,
+            });
+            let followed = self.follow();
+            self.or_lose(followed)?;
+        }
+        Ok(report)
+    }
+
+    fn follow(&mut self) -> Result<(), S::Error> {
+        self.behind.append(self.host.take_changes());
+        if !self.behind.is_empty() {
+            self.copy.follow(&self.stream, &self.host, &self.behind)?;
+            self.behind = Changes::default();
+        }
+        Ok(())
+    }
+
+    /// After a failure, the copy is no more what the host says.
+    fn or_lose<R>(&mut self, result: Result<R, S::Error>) -> Result<R, S::Error> {
+        if let Err(error) = &result {
+            self.lost.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+}
+
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGraph<T, S> {
+    type Element = T;
+    type Links = DeviceGraph<T, S>;
+    type Error = S::Error;
+
+    fn host(&self) -> &Graph<T> {
+        &self.host
+    }
+
+    fn links(&self) -> &DeviceGraph<T, S> {
+        &self.copy
+    }
+
+    fn links_mut(&mut self) -> &mut DeviceGraph<T, S> {
+        self.links_behind = true;
+        &mut self.copy
+    }
+
+    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
+        self.check()?;
+        let result = change(&mut self.host);
+        self.follow()?;
+        Ok(result)
+    }
+
+    fn begin(&mut self) -> Result<(), S::Error> {
+        self.check()?;
+        self.host.begin();
+        self.copy.begin_links();
+        Ok(())
+    }
+
+    fn commit(&mut self) {
+        self.host.commit();
+        self.copy.commit_links();
+    }
+
+    fn rollback(&mut self) {
+        self.host.rollback();
+        let undone = self.copy.roll_back_links(&self.stream).and_then(|()| self.follow());
+        let _ = self.or_lose(undone);
+    }
+}
+
+impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for ResidentGraph<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ResidentGraph({} slots of {})", self.copy.slots(), T::KIND)
+    }
+}

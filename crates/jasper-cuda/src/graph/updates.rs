@@ -1,0 +1,354 @@
+//! Graphs in use through the emulator, against the CPU executor: every change of one is made to the other.
+
+use std::cell::Cell;
+use std::ops::{ControlFlow, Range};
+use std::rc::Rc;
+
+use bytemuck::Pod;
+use cuda_std::emulator::{self, Emulator, Fault};
+use gpu_kernels::emulated::EmulatedStream;
+use gpu_kernels::{Kernel, Stream};
+use jasper_build::{
+    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
+    insert, transaction,
+};
+use jasper_core::synthetic::rng;
+use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, f16, silent};
+use jasper_graph::Graph;
+use rand::RngExt;
+
+use super::ResidentGraph;
+use crate::DeviceLinker;
+
+const DIMENSION: usize = 5;
+
+/// An emulated stream of which one call fails, if that is wished.
+#[derive(Clone)]
+struct Faulty {
+    stream: EmulatedStream,
+    /// Calls that succeed before one fails; after that all do.
+    calls: Rc<Cell<Option<usize>>>,
+}
+
+impl Faulty {
+    fn call(&self) -> Result<(), Fault> {
+        let left = self.calls.get();
+        self.calls.set(left.and_then(|left| left.checked_sub(1)));
+        if left == Some(0) { Err(wished()) } else { Ok(()) }
+    }
+}
+
+/// A fault of no kernel.
+fn wished() -> Fault {
+    Fault::Unwritten { buffer: "wished".into(), element: 0, len: 0 }
+}
+
+impl Stream for Faulty {
+    type Error = Fault;
+    type Buffer<T: Pod> = emulator::Buffer<T>;
+
+    fn multiprocessors(&self) -> u32 {
+        self.stream.multiprocessors()
+    }
+
+    fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+        self.call()?;
+        self.stream.allocate(len)
+    }
+
+    fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
+        self.call()?;
+        self.stream.upload(values)
+    }
+
+    fn write_range<T: Pod, E: From<Fault>>(
+        &self,
+        buffer: &mut Self::Buffer<T>,
+        within: Range<usize>,
+        granule: usize,
+        fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.call()?;
+        self.stream.write_range(buffer, within, granule, fill)
+    }
+
+    fn copy<T: Pod>(
+        &self,
+        from: &Self::Buffer<T>,
+        to: &mut Self::Buffer<T>,
+        len: usize,
+    ) -> Result<(), Fault> {
+        self.call()?;
+        self.stream.copy(from, to, len)
+    }
+
+    fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Fault> {
+        self.call()?;
+        self.stream.fill(buffer, byte)
+    }
+
+    fn download_range<T: Pod>(
+        &self,
+        buffer: &Self::Buffer<T>,
+        within: Range<usize>,
+    ) -> Result<Vec<T>, Fault> {
+        self.call()?;
+        self.stream.download_range(buffer, within)
+    }
+
+    fn synchronize(&self) -> Result<(), Fault> {
+        self.call()
+    }
+
+    fn synchronize_device(&self) -> Result<(), Fault> {
+        self.call()
+    }
+
+    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Fault> {
+        self.call()?;
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.launch(kernel, args) }
+    }
+}
+
+/// A graph on the host, and the same half on an emulated device.
+struct Twins<T: Element> {
+    cpu: CpuExecutor,
+    host: Graph<T>,
+    stream: Faulty,
+    linker: DeviceLinker<T, Faulty>,
+    resident: ResidentGraph<T, Faulty>,
+    /// Of the next rows.
+    seed: u64,
+}
+
+impl<T: Element> Twins<T> {
+    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64) -> Self {
+        let cpu = CpuExecutor::new(2).unwrap();
+        let params =
+            BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
+        let rows = whole::<T>(seed, rows);
+        let view = MatrixView::new(&rows, DIMENSION).unwrap();
+        let build = || bulk_build(&cpu, &view, None, metric, params, &mut silent).unwrap().0;
+        let (host, other) = (build(), build());
+        let stream = Faulty {
+            stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
+            calls: Rc::new(Cell::new(None)),
+        };
+        let linker = DeviceLinker::new(stream.clone(), &host);
+        let resident = ResidentGraph::new(stream.clone(), other).map_err(|(_, error)| error).unwrap();
+        Self { cpu, host, stream, linker, resident, seed }
+    }
+
+    fn rows(&mut self, count: usize) -> Vec<T> {
+        self.seed += 100;
+        whole(self.seed, count)
+    }
+
+    /// The device's half alone, as it may go wrong.
+    fn try_insert(
+        &mut self,
+        rows: &[T],
+        keys: &[Key],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, InsertError> {
+        let view = MatrixView::new(rows, DIMENSION).unwrap();
+        insert(&self.linker, &mut Exclusive(&mut self.resident), &view, keys, Existing::Replace, progress)
+    }
+
+    fn insert(&mut self, rows: &[T], keys: &[Key]) {
+        let view = MatrixView::new(rows, DIMENSION).unwrap();
+        let cell = &mut Exclusive(&mut self.host);
+        let expected = insert(&self.cpu, cell, &view, keys, Existing::Replace, &mut silent).unwrap();
+        let found = self.try_insert(rows, keys, &mut silent).unwrap();
+        assert_eq!(
+            (found.identical, found.repaired, found.work.hops),
+            (expected.identical, expected.repaired, expected.work.hops)
+        );
+        self.compare();
+    }
+
+    fn change_keys(&mut self, keys: &[Key], change: impl Fn(&mut Graph<T>, Key)) {
+        keys.iter().for_each(|&key| change(&mut self.host, key));
+        transaction(
+            &mut Exclusive(&mut self.resident),
+            |error| error,
+            |cell| cell.0.change(|host| keys.iter().for_each(|&key| change(host, key))),
+        )
+        .unwrap();
+        self.compare();
+    }
+
+    fn delete(&mut self, keys: &[Key]) {
+        self.change_keys(keys, |host, key| host.delete_key(key).unwrap());
+    }
+
+    fn consolidate(&mut self) {
+        let expected = consolidate(&self.cpu, &mut Exclusive(&mut self.host), &mut silent).unwrap();
+        let found = consolidate(&self.linker, &mut Exclusive(&mut self.resident), &mut silent).unwrap();
+        assert_eq!((found.freed, found.repaired), (expected.freed, expected.repaired));
+        self.compare();
+    }
+
+    fn compact(&mut self) {
+        assert_eq!(self.resident.compact().unwrap(), compact(&mut self.host).unwrap());
+        self.compare();
+    }
+
+    /// The host's graph, the other's host half with the links brought home, and what is on the device.
+    fn compare(&mut self) {
+        self.resident.read_links(self.cpu.pool()).unwrap();
+        let (expected, found) = (&self.host, self.resident.host());
+        assert_eq!((found.slots(), found.free()), (expected.slots(), expected.free()));
+        assert_eq!((found.live(), found.hidden()), (expected.live(), expected.hidden()));
+        assert_eq!((found.keys(), found.next_key()), (expected.keys(), expected.next_key()));
+        assert_eq!(found.start_points(), expected.start_points());
+        assert_eq!(found.unchecked(), expected.unchecked());
+        assert!(found.deleted_keys().eq(expected.deleted_keys()));
+        assert!(found.live_slots().eq(expected.live_slots()));
+        let (copy, stream, slots) = (self.resident.copy(), &self.stream, expected.slots());
+        let row_len = copy.row_len();
+        let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
+        let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
+        let norms = copy.squared_norms.as_ref().map(|norms| stream.download_range(norms, 0..slots).unwrap());
+        let live = stream.download_range(&copy.live, 0..slots.div_ceil(32)).unwrap();
+        for slot in expected.vertices() {
+            let at = slot.index();
+            assert_eq!(found.neighbors(slot), expected.neighbors(slot), "links of {slot}");
+            assert_eq!(&rows[at * row_len..][..row_len], expected.padded_vector(slot), "row of {slot}");
+            assert_eq!(norms.as_ref().map(|norms| norms[at]), expected.squared_norms().map(|n| n.at(at)));
+            assert!(found.keys_of(slot).eq(expected.keys_of(slot)), "keys of {slot}");
+            assert_eq!(live[at / 32] >> (at % 32) & 1 == 1, expected.is_live(slot), "liveness of {slot}");
+            if expected.is_live(slot) {
+                assert_eq!(keys[at], expected.first_key(slot));
+            }
+        }
+        assert_eq!(copy.slots(), slots);
+        assert_eq!(copy.live().is_nowhere(), expected.live() == slots);
+        assert_eq!(copy.largest_squared_norm, expected.largest_squared_norm());
+        assert_eq!(stream.download(&copy.starts).unwrap(), super::starts(expected));
+        assert!(found.check_structure().is_sound() && self.resident.check().is_ok());
+    }
+}
+
+/// Rows of whole numbers, whose squares and products are exact in every element; few enough values that some rows are the
+/// same.
+fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
+    let mut random = rng(seed);
+    let mut rows: Vec<T> =
+        (0..count * DIMENSION).map(|_| T::from_f32(random.random_range(1..20) as f32)).collect();
+    if count > 10 {
+        rows.copy_within(..2 * DIMENSION, 6 * DIMENSION);
+    }
+    rows
+}
+
+/// Rounds of everything that may be done to an index.
+fn rounds<T: Element>(metric: Metric, seed: u64) {
+    let mut twins = Twins::<T>::new(metric, 90, 6, seed);
+    twins.compare();
+    let mut next = 1000;
+    for round in 0..2 {
+        let first: Vec<Key> = (next..next + 40).collect();
+        let rows = twins.rows(40);
+        twins.insert(&rows, &first);
+        // Half of these are new vectors of keys that there are; some rows are there already.
+        let mixed: Vec<Key> = (next + 30..next + 50).collect();
+        let mut rows = twins.rows(20);
+        rows[..DIMENSION]
+            .copy_from_slice(&twins.host.vector(twins.host.live_slots().next().unwrap()).to_vec());
+        twins.insert(&rows, &mixed);
+        let gone: Vec<Key> = (next..next + 30).filter(|key| key % 3 != 0).collect();
+        twins.delete(&gone);
+        twins.change_keys(&gone[..4], |host, key| host.restore_key(key).unwrap());
+        // A start point goes too.
+        let start = twins.host.start_points()[0];
+        let of_start: Vec<Key> = twins.host.keys_of(start).collect();
+        twins.delete(&of_start);
+        twins.consolidate();
+        if round > 0 {
+            twins.compact();
+        }
+        next += 50;
+    }
+    let rows = twins.rows(25);
+    twins.insert(&rows, &(5000..5025).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_device_changes_as_the_cpu_does() {
+    rounds::<u8>(Metric::L2, 1);
+    rounds::<i8>(Metric::Cosine, 2);
+    rounds::<f32>(Metric::InnerProduct, 3);
+    rounds::<f16>(Metric::L2, 4);
+}
+
+#[test]
+fn an_index_begins_empty_and_ends_empty() {
+    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5);
+    let rows = twins.rows(1);
+    twins.insert(&rows, &[7]);
+    let rows = twins.rows(30);
+    twins.insert(&rows, &(100..130).collect::<Vec<_>>());
+    let all: Vec<Key> =
+        twins.host.live_slots().flat_map(|slot| twins.host.keys_of(slot).collect::<Vec<_>>()).collect();
+    twins.delete(&all);
+    twins.consolidate();
+    twins.compact();
+    let rows = twins.rows(12);
+    twins.insert(&rows, &(0..12).collect::<Vec<_>>());
+}
+
+#[test]
+fn whatever_fails_leaves_the_graph_as_it_was() {
+    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6);
+    let gone: Vec<Key> = (0..20).collect();
+    twins.delete(&gone);
+    let rows = twins.rows(12);
+    let keys: Vec<Key> = (20..26).chain(200..206).collect();
+    let mut failures = 0;
+    for call in (0..).step_by(7) {
+        twins.stream.calls.set(Some(call));
+        let inserted = twins.try_insert(&rows, &keys, &mut silent);
+        if twins.stream.calls.take().is_some() {
+            inserted.unwrap();
+            break;
+        }
+        assert!(matches!(inserted, Err(InsertError::Device(_))), "call {call}: {inserted:?}");
+        failures += 1;
+        twins.compare();
+    }
+    assert!(failures > 10);
+    let view = MatrixView::new(&rows, DIMENSION).unwrap();
+    let cell = &mut Exclusive(&mut twins.host);
+    insert(&twins.cpu, cell, &view, &keys, Existing::Replace, &mut silent).unwrap();
+    twins.compare();
+    for call in (0..).step_by(5) {
+        twins.stream.calls.set(Some(call));
+        let done = consolidate(&twins.linker, &mut Exclusive(&mut twins.resident), &mut silent);
+        if twins.stream.calls.take().is_some() {
+            done.unwrap();
+            break;
+        }
+        assert!(done.is_err(), "call {call}");
+        twins.compare();
+    }
+    consolidate(&twins.cpu, &mut Exclusive(&mut twins.host), &mut silent).unwrap();
+    twins.compare();
+}
+
+#[test]
+fn a_cancel_leaves_the_graph_as_it_was() {
+    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7);
+    let rows = twins.rows(12);
+    for reports in 0..3 {
+        let mut left = reports;
+        let mut cancel = |_: Progress| {
+            left -= 1;
+            if left < 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let error = twins.try_insert(&rows, &(100..112).collect::<Vec<_>>(), &mut cancel).unwrap_err();
+        assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
+        twins.compare();
+    }
+}
