@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::{Element, Index};
+use jasper::{Device, Element, SharedIndex};
 use serde::Serialize;
 
 use crate::files::open_index;
@@ -22,6 +22,9 @@ pub struct Target {
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0, display_order = 91)]
     threads: usize,
+    /// Where to work: auto, cpu, cuda or cuda:N. A GPU pays for much at once: the index goes there and comes back
+    #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
+    device: Device,
 }
 
 /// The index after a change.
@@ -45,14 +48,16 @@ impl Target {
     pub fn change<T: Element, R>(
         self,
         screen: Screen,
-        change: impl FnOnce(&mut Index<T>) -> Result<R>,
+        change: impl FnOnce(&SharedIndex<T>) -> Result<R>,
     ) -> Result<(R, Changed)> {
-        let mut index = open_index::<T>(&self.index, self.threads, screen)?;
+        self.device.find()?;
+        let index = open_index::<T>(&self.index, self.threads, screen)?.to_device(self.device)?;
         let begun = Instant::now();
-        let result = change(&mut index)?;
+        let result = change(&index)?;
         let seconds = begun.elapsed().as_secs_f64();
         let output = self.output.unwrap_or(self.index);
         let begun = Instant::now();
+        let index = index.into_index()?;
         let saved = index.save_with(&output, &mut screen.progress())?;
         let changed = Changed {
             points: index.len(),

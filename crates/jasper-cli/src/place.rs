@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{Device, DeviceIndex, Element};
+use jasper::{Device, Element, SharedIndex};
 
 use crate::files::open_index;
 use crate::machine;
@@ -27,18 +27,18 @@ impl Place {
     }
 
     /// Opens an index file to be searched many times: on a processor with sketches, which they earn.
-    pub fn open<T: Element>(&self, path: &Path, screen: Screen) -> Result<DeviceIndex<T>> {
+    pub fn open<T: Element>(&self, path: &Path, screen: Screen) -> Result<SharedIndex<T>> {
         let index = open_index(path, self.threads, screen)?.to_device(self.device)?;
         if index.device() != Device::Cpu {
             return Ok(index);
         }
-        let mut index = index.into_index();
+        let mut index = index.into_index()?;
         index.sketch()?;
-        Ok(index.to_device(Device::Cpu)?)
+        Ok(SharedIndex::new(index))
     }
 
     /// What searches there, for readers of a measurement.
-    pub fn describe<T: Element>(&self, index: &DeviceIndex<T>) -> String {
+    pub fn describe<T: Element>(&self, index: &SharedIndex<T>) -> String {
         let name = index.device_name();
         if index.device() == Device::Cpu { on_threads(self.threads, &name) } else { name }
     }

@@ -3,7 +3,7 @@
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::Launch;
-use jasper_build::{PlanError, SearchError};
+use jasper_build::{ConsolidateError, InsertError, PlanError, SearchError};
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 
 use crate::ptx::Requirement;
@@ -156,6 +156,18 @@ const NO_DEVICE: i32 = 100;
 impl From<Error> for SearchError {
     fn from(error: Error) -> Self {
         Self::device(error)
+    }
+}
+
+impl From<Error> for InsertError {
+    fn from(error: Error) -> Self {
+        Self::device(error)
+    }
+}
+
+impl From<Error> for ConsolidateError {
+    fn from(error: Error) -> Self {
+        Self::Device(Box::new(error))
     }
 }
 

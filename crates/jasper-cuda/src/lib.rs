@@ -30,7 +30,7 @@
 //! | [`Module`] | PTX of one's own |
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
-//! | [`ResidentGraph`] | a graph that is changed there |
+//! | [`ResidentGraph`], [`SearchLanes`] | a graph that is changed there while it is searched |
 //! | [`link_on_device`], [`DeviceLinker`] | graphs built in device memory |
 //! | [`MemoryPlan`], [`KeptMemory`] | what a job takes, before it is begun; what stays between its allocations |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
@@ -60,7 +60,7 @@ mod staging;
 mod stream;
 
 pub use buffer::Buffer;
-pub use build::{DeviceLinker, link_on_device, plan_build};
+pub use build::{DeviceLinker, check_updates, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use error::{Error, LaunchLimit, Result};
@@ -77,5 +77,5 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use profile::LaunchProfile;
 pub use ptx::Requirement;
-pub use search::{OnDevice, Searcher};
+pub use search::{Copied, OnDevice, SearchLanes, Searcher};
 pub use stream::Stream;

@@ -6,9 +6,8 @@ use gpu_kernels::Stream as _;
 use jasper_build::{SearchError, SearchParams, Work};
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
-use jasper_graph::Graph;
 
-use crate::{OnDevice, Searcher, Stream, median_time};
+use crate::{Copied, OnDevice, SearchLanes, Stream, median_time};
 
 /// Launches that are timed.
 const TIMES: usize = 9;
@@ -22,24 +21,24 @@ pub struct LaunchProfile {
     pub work: Vec<Work>,
 }
 
-impl<T: Element> Searcher<T> {
+impl<T: Element> SearchLanes<T> {
     /// Searches for `queries` when they lie in device memory, some times over: what is left of a search when nothing
-    /// crosses the bus. Arguments are those of [`Searcher::answer`].
+    /// crosses the bus. Arguments are those of [`Self::answer`].
     ///
     /// # Errors
     /// [`SearchError`].
     pub fn profile(
         &self,
-        graph: &Graph<T>,
+        graph: Copied<'_, T>,
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<LaunchProfile, SearchError> {
         // What the device does not take is refused before there is room for its answers.
-        self.request(graph, params)?;
+        graph.request(params)?;
         let (mut prepared, mut row) = (Vec::new(), Vec::new());
         for (i, query) in queries.rows().enumerate() {
-            graph.prepare(i, query, &mut row)?;
+            graph.host().prepare(i, query, &mut row)?;
             prepared.extend_from_slice(&row);
         }
         let stream = Stream::new(self.context())?;

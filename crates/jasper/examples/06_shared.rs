@@ -41,7 +41,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     })?;
     println!("{searches} searches during an insert of 2,000, a delete of 1,000 and a consolidation");
 
-    let index = index.into_inner();
+    let index = index.into_index()?;
     assert_eq!(index.len(), 3_000);
     assert!(index.check().is_sound());
     Ok(())

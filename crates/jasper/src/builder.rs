@@ -183,7 +183,7 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// [`BuildError`].
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
-        self.device.check_insert()?;
+        self.device.find()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
         Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?) })
     }

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where an index is built, and where it is searched once [taken there](crate::Index::to_device).
+/// Where an index is built, and where it is searched and changed once [taken there](crate::Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The fastest there is: searches run on the first CUDA device that can hold the index, if there is one. Builds run
-    /// on the processor, whose graph is the same on every machine.
+    /// The fastest there is: searches and changes run on the first CUDA device that can hold the index, if there is one.
+    /// Builds run on the processor, whose graph is the same on every machine.
     #[default]
     Auto,
     /// The processor.
     Cpu,
-    /// The CUDA device of this number. It builds and searches; this release inserts and deletes on the processor.
+    /// The CUDA device of this number.
     Cuda(usize),
 }
 
@@ -35,12 +35,6 @@ pub enum DeviceError {
         #[source]
         error: jasper_cuda::Error,
     },
-    /// The device is there, and this release does not insert on it.
-    #[error(
-        "device cuda:{0} cannot insert in this release; build from all vectors at once there, or begin an empty index on \
-         cpu or auto"
-    )]
-    NoInsert(usize),
     /// Device memory was to be searched by an index that is on no CUDA device.
     #[error("the index is on the cpu, which cannot reach device memory; take it to a CUDA device")]
     OnProcessor,
@@ -55,20 +49,6 @@ impl Device {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
             Self::Cuda(ordinal) => find(ordinal),
-        }
-    }
-
-    /// Whether this release inserts on the device.
-    ///
-    /// # Errors
-    /// [`DeviceError::NoInsert`], and those of [`Self::find`].
-    pub(crate) fn check_insert(self) -> Result<(), DeviceError> {
-        match self {
-            Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda(ordinal) => {
-                find(ordinal)?;
-                Err(DeviceError::NoInsert(ordinal))
-            }
         }
     }
 }
@@ -127,9 +107,8 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_device_and_the_way_out() {
-        assert!(Device::Auto.check_insert().is_ok() && Device::Cpu.find().is_ok());
+        assert!(Device::Auto.find().is_ok() && Device::Cpu.find().is_ok());
         let error = Device::Cuda(999).find().unwrap_err();
-        assert_eq!(Device::Cuda(999).check_insert(), Err(error.clone()));
         let told = error.to_string();
         assert!(told.starts_with("device cuda:999 cannot be used"), "{told}");
         #[cfg(not(feature = "cuda"))]
@@ -137,8 +116,6 @@ mod tests {
         #[cfg(feature = "cuda")]
         if let Err(error) = Device::Cuda(0).find() {
             assert!(error.to_string().ends_with("use the cpu"), "{error}");
-        } else {
-            assert_eq!(Device::Cuda(0).check_insert(), Err(DeviceError::NoInsert(0)));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jasper_build::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError,
-    InsertReport, PoolError, SearchError, SearchParams, SearchReport,
+    InsertReport, PoolError, SearchError, SearchParams, SearchReport, compact,
 };
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
@@ -236,7 +236,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`RowError::Memory`]; nothing has changed then.
     pub fn compact(&mut self) -> Result<CompactReport, RowError> {
-        self.updater().compact()
+        compact(&mut self.graph)
     }
 
     /// Looks at every row, edge and key, and whether every vector can be found.
@@ -289,7 +289,7 @@ impl<T: Element> Index<T> {
         self.graph.live_slots().flat_map(|slot| self.graph.keys_of(slot))
     }
 
-    fn updater(&mut self) -> Updater<'_, Exclusive<'_, Graph<T>>> {
+    fn updater(&mut self) -> Updater<'_, CpuExecutor, Exclusive<'_, Graph<T>>> {
         Updater { executor: &self.executor, cell: Exclusive(&mut self.graph) }
     }
 }

@@ -32,11 +32,12 @@
 //!     scope.spawn(|| index.insert_next(&MatrixView::new(&rows[8000..], 16).unwrap()).unwrap());
 //!     scope.spawn(|| assert_eq!(index.search(&rows[..16], SearchParams::new(5)).unwrap().len(), 5));
 //! });
-//! assert_eq!(index.stats().keys, 1000);
+//! assert_eq!(index.len(), 1000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where there is a GPU, it searches ([`DeviceIndex`]; feature `cuda`). Elsewhere the same lines run on the processor:
+//! Where there is a GPU, it searches and changes the index ([`Index::to_device`]; feature `cuda`). Elsewhere the same
+//! lines run on the processor:
 //!
 //! ```
 //! # use jasper::{Index, MatrixView, Metric, synthetic::Clusters};
@@ -61,8 +62,8 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`Index`], [`IndexBuilder`] | building, searching, changing, saving |
-//! | [`SharedIndex`] | the same from many threads |
-//! | [`DeviceIndex`], [`Device`] | searching on a GPU; [`IndexBuilder::device`] builds there |
+//! | [`SharedIndex`] | the same from many threads, on the processor or on a GPU |
+//! | [`Device`] | where; [`IndexBuilder::device`] builds there |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
@@ -83,8 +84,8 @@
 mod builder;
 mod check;
 mod device;
+mod home;
 mod index;
-mod on_device;
 mod processor;
 mod profile;
 pub mod recall;
@@ -100,12 +101,11 @@ pub use builder::{BuildError, IndexBuilder};
 pub use check::CheckReport;
 pub use device::{Device, DeviceError, ParseDeviceError};
 pub use index::Index;
-pub use on_device::DeviceIndex;
 pub use processor::processor;
 pub use profile::{Profile, Roof};
 pub use shared::SharedIndex;
 pub use stats::IndexStats;
-pub use update::DeleteError;
+pub use update::{CompactError, DeleteError};
 
 pub use jasper_build::{
     BuildReport, CheckpointError, Checkpoints, CompactReport, ConsolidateError, ConsolidateReport,

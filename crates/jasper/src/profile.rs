@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use jasper_build::{SearchError, SearchParams, Work};
 use jasper_core::{Element, MatrixView, Metric, padded_len};
 
-use crate::DeviceIndex;
+use crate::SharedIndex;
+#[cfg(feature = "cuda")]
+use crate::home::Home;
 
 /// What a batch of searches took.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +51,7 @@ impl Profile {
     }
 }
 
-impl<T: Element> DeviceIndex<T> {
+impl<T: Element> SharedIndex<T> {
     /// Searches for `queries` and looks closely: the counters of each query, and the time of all.
     ///
     /// Bytes are those asked for. On a processor an index with sketches reads fewer: a sketch rules most rows out.
@@ -62,16 +64,16 @@ impl<T: Element> DeviceIndex<T> {
         params: SearchParams<'_>,
     ) -> Result<Profile, SearchError> {
         let (time, work) = self.measure(queries, params)?;
-        let (dimension, max_degree) = (self.index.dimension() as u64, self.index.params().max_degree());
-        let metric = self.index.metric();
+        let max_degree = self.home.read(|graph| graph.params().max_degree());
+        let (dimension, metric) = (self.dimension(), self.metric());
         // Cosine of floats is the squared L2 of rows at unit length.
         let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
         Ok(Profile {
             time,
             work,
-            vector_bytes: (padded_len::<T>(self.index.dimension()) * size_of::<T>()) as u64,
+            vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
             links_bytes: (max_degree * size_of::<u32>()) as u64,
-            operations: dimension * if is_difference { 3 } else { 2 },
+            operations: dimension as u64 * if is_difference { 3 } else { 2 },
         })
     }
 
@@ -81,20 +83,20 @@ impl<T: Element> DeviceIndex<T> {
         params: SearchParams<'_>,
     ) -> Result<(Duration, Vec<Work>), SearchError> {
         #[cfg(feature = "cuda")]
-        if let Some(searcher) = self.searcher() {
-            let pool = self.index.executor.pool();
-            let profile = searcher.profile(self.index.graph(), pool, queries, params)?;
+        if let Home::Cuda(cuda) = &self.home {
+            let pool = self.executor.pool();
+            let profile = cuda.search(|graph| cuda.lanes.profile(graph, pool, queries, params))?;
             return Ok((profile.time, profile.work));
         }
         let mut hits = params.places(queries.len())?;
-        self.index.search_into(queries, params, &mut hits)?;
+        self.search_into(queries, params, &mut hits)?;
         let begun = Instant::now();
-        self.index.search_into(queries, params, &mut hits)?;
+        self.search_into(queries, params, &mut hits)?;
         let time = begun.elapsed();
         // The work of a query is the same alone.
-        let work = (0..queries.len()).zip(hits.chunks_exact_mut(params.k)).map(|(query, hits)| {
-            Ok(self.index.search_into(queries.slice(query..query + 1), params, hits)?.work)
-        });
+        let work = (0..queries.len())
+            .zip(hits.chunks_exact_mut(params.k))
+            .map(|(query, hits)| Ok(self.search_into(queries.slice(query..query + 1), params, hits)?.work));
         Ok((time, work.collect::<Result<_, SearchError>>()?))
     }
 
@@ -104,10 +106,11 @@ impl<T: Element> DeviceIndex<T> {
     /// [`SearchError::Device`].
     pub fn roof(&self) -> Result<Option<Roof>, SearchError> {
         #[cfg(feature = "cuda")]
-        if let Some(searcher) = self.searcher() {
-            let stream = jasper_cuda::Stream::new(searcher.context())?;
+        if let Home::Cuda(cuda) = &self.home {
+            let context = cuda.lanes.context();
+            let stream = jasper_cuda::Stream::new(context)?;
             let bytes_per_second = jasper_cuda::copy_bandwidth(&stream)?;
-            let operations_per_second = searcher.context().device().peak_f32();
+            let operations_per_second = context.device().peak_f32();
             return Ok(Some(Roof { bytes_per_second, operations_per_second }));
         }
         Ok(None)

@@ -1,4 +1,4 @@
-//! Where the searches of an index run: on the processor, or on a copy of it in device memory.
+//! Where the searches of an index run while it is tuned: on the processor, or on a copy of it in device memory.
 
 use std::marker::PhantomData;
 
@@ -31,12 +31,6 @@ impl<T: Element> Seat<T> {
         })
     }
 
-    /// What searches on a CUDA device.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn searcher(&self) -> Option<&jasper_cuda::Searcher<T>> {
-        self.searcher.as_ref()
-    }
-
     /// [`Device::Cpu`] or [`Device::Cuda`].
     pub(crate) fn device(&self) -> Device {
         #[cfg(feature = "cuda")]
@@ -62,20 +56,6 @@ impl<T: Element> Seat<T> {
             return jasper_cuda::MAX_BEAM_WIDTH as usize;
         }
         usize::MAX
-    }
-
-    /// See [`Index::search`].
-    pub(crate) fn search(
-        &self,
-        index: &Index<T>,
-        query: &[T],
-        params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        #[cfg(feature = "cuda")]
-        if let Some(searcher) = &self.searcher {
-            return searcher.answer_one(&index.graph, index.executor.pool(), query, params);
-        }
-        index.search(query, params)
     }
 
     /// See [`Index::search_into`].
@@ -121,7 +101,10 @@ fn copy<T: Element>(
 /// What a device gives; none where it is not there or has no room. A device that fails is no reason to go on without a
 /// word.
 #[cfg(feature = "cuda")]
-fn unless_absent<R>(ordinal: usize, given: jasper_cuda::Result<R>) -> Result<Option<R>, DeviceError> {
+pub(crate) fn unless_absent<R>(
+    ordinal: usize,
+    given: jasper_cuda::Result<R>,
+) -> Result<Option<R>, DeviceError> {
     match given {
         Ok(given) => Ok(Some(given)),
         Err(error) if error.is_absence() => Ok(None),

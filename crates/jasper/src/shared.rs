@@ -1,41 +1,111 @@
-//! The index that many threads use at once.
+//! The index that many threads use at once, where it lives.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jasper_build::{
-    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, GraphCell, Hit, InsertError,
-    InsertReport, SearchError, SearchParams, SearchReport,
+    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
+    InsertReport, SearchError, SearchParams, SearchReport, compact,
 };
-use jasper_core::{Element, Key, MatrixView, RowSource, silent};
-use jasper_graph::{Graph, RowError, SaveError, SaveStats};
+use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_graph::{Graph, SaveError, SaveStats};
 
+use crate::home::Home;
 use crate::update::Updater;
-use crate::{CheckReport, DeleteError, Index, IndexStats};
+use crate::{CheckReport, CompactError, DeleteError, Device, DeviceError, Index, IndexStats};
 
-/// An [`Index`] that any number of threads search while one changes it. All methods take `&self`.
+/// An [`Index`] that any number of threads search while one changes it, on the processor or on a CUDA device. All methods
+/// take `&self`. Made by [`SharedIndex::new`] and [`Index::to_device`].
+///
+/// ```
+/// use jasper::{Device, Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
+///
+/// let rows: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
+/// let index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 32)?)?;
+/// let index = index.to_device(Device::Auto)?;
+/// println!("on {}, where it takes {} bytes", index.device(), index.device_bytes());
+///
+/// let hits = index.search(&rows[..32], SearchParams::new(10))?;
+/// assert_eq!((hits[0].key, hits[0].distance), (0, 0.0));
+/// index.delete(&[0])?;
+/// index.insert(&MatrixView::new(&[0.5; 32], 32)?, &[123_456])?;
+/// index.consolidate()?;
+/// let all = index.search_batch(MatrixView::new(&rows, 32)?, SearchParams::new(1))?;
+/// assert_eq!(all[1999].key, 1999);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// A search sees one state: that before or that after a published batch, never half of one. New vectors are returned
 /// from the moment their call is done, deleted ones never after theirs. A change is worked out beside the searches, and
-/// stops them only while its rows are written; changes wait for one another.
+/// stops them only while its rows are written; changes wait for one another. An error or a cancel leaves the index as it
+/// was before the call.
+///
+/// # On a CUDA device
+///
+/// Answers and changes are those of the processor: the same keys in the same order, and where sums do not round, as those
+/// of bytes never do, the same graph, byte for byte. `beam_width` is at most 1024. Where tombstones or a filter make
+/// searches wider than that, they stay at 1024, and find what a search with a smaller `beam_width` does on a processor;
+/// what is then still missing of `k` is found by a scan. A filter is asked of every key, in every call.
+///
+/// Vectors and keys are on the host as well; edges come back when the index is saved, checked or [taken
+/// home](Self::into_index). A device that faults takes the changes since then with it.
 #[derive(Debug)]
 pub struct SharedIndex<T: Element> {
-    graph: RwLock<Graph<T>>,
+    pub(crate) home: Home<T>,
     /// Held by whoever changes the index: what was looked up stays true until it is written.
     writer: Mutex<()>,
-    executor: Arc<CpuExecutor>,
+    pub(crate) executor: Arc<CpuExecutor>,
+}
+
+impl<T: Element> Index<T> {
+    /// Takes the index to a device: from now on it is searched and changed there. [`Device::Auto`] is the first CUDA device
+    /// that can hold it, or the processor where there is none.
+    ///
+    /// Cost on a CUDA device: one pass over the index, and a start of some tenths of a second.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: there is no such device, or the index does not fit, with numbers; a device that fails. The index is
+    /// then dropped: where that would be a loss, ask [`Device::find`] first.
+    pub fn to_device(self, device: Device) -> Result<SharedIndex<T>, DeviceError> {
+        let home = Home::find(self.graph, &self.executor, device)?;
+        Ok(SharedIndex { home, writer: Mutex::new(()), executor: self.executor })
+    }
+}
+
+/// Runs a change on the graph, wherever it is.
+macro_rules! change {
+    ($self:ident, $updater:ident => $change:expr) => {{
+        let _writer = $self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &$self.home {
+            Home::Processor(graph) => {
+                let $updater = Updater { executor: &*$self.executor, cell: graph };
+                $change
+            }
+            #[cfg(feature = "cuda")]
+            Home::Cuda(cuda) => {
+                jasper_cuda::check_updates(&$self.home.read(|graph| *graph.params()))?;
+                let _kept = jasper_cuda::KeptMemory::new(cuda.lanes.context())?;
+                let $updater = Updater { executor: &cuda.linker, cell: &cuda.graph };
+                $change
+            }
+        }
+    }};
 }
 
 impl<T: Element> SharedIndex<T> {
-    /// Shares an index.
+    /// Shares an index on the processor.
     pub fn new(index: Index<T>) -> Self {
-        Self { graph: RwLock::new(index.graph), writer: Mutex::new(()), executor: index.executor }
+        let home = Home::Processor(RwLock::new(index.graph));
+        Self { home, writer: Mutex::new(()), executor: index.executor }
     }
 
-    /// The index, when nobody shares it any more.
-    pub fn into_inner(self) -> Index<T> {
-        let graph = self.graph.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Index { graph, executor: self.executor }
+    /// The index, when nobody shares it any more and it has left its device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`]: its edges are lost with the device. Never on the processor.
+    pub fn into_index(self) -> Result<Index<T>, DeviceError> {
+        Ok(Index { graph: self.home.leave(&self.executor)?, executor: self.executor })
     }
 
     /// See [`Index::search`].
@@ -43,10 +113,30 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.read(|graph| self.executor.answer_one(graph, query, params))
+        #[cfg(feature = "cuda")]
+        if let Home::Cuda(cuda) = &self.home {
+            return cuda.search(|graph| cuda.lanes.answer_one(graph, self.executor.pool(), query, params));
+        }
+        self.home.read(|graph| self.executor.answer_one(graph, query, params))
+    }
+
+    /// See [`Index::search_batch`]. All queries see the same state.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search_batch(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let mut hits = params.places(queries.len())?;
+        self.search_into(queries, params, &mut hits)?;
+        Ok(hits)
     }
 
     /// See [`Index::search_into`]. All queries see the same state.
+    ///
+    /// A CUDA device may count more distances than the processor: it forgets some of the vertices that it has seen.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -56,7 +146,12 @@ impl<T: Element> SharedIndex<T> {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        self.read(|graph| self.executor.answer(graph, queries, params, hits))
+        #[cfg(feature = "cuda")]
+        if let Home::Cuda(cuda) = &self.home {
+            return cuda
+                .search(|graph| cuda.lanes.answer(graph, self.executor.pool(), queries, params, hits));
+        }
+        self.home.read(|graph| self.executor.answer(graph, queries, params, hits))
     }
 
     /// See [`Index::insert`].
@@ -64,7 +159,20 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`InsertError`].
     pub fn insert(&self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        self.change(|updater| updater.insert(rows, keys, Existing::Refuse, &mut silent))
+        self.insert_with(rows, keys, &mut silent)
+    }
+
+    /// See [`Index::insert_with`].
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_with(
+        &self,
+        rows: &dyn RowSource<T>,
+        keys: &[Key],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, InsertError> {
+        change!(self, updater => updater.insert(rows, keys, Existing::Refuse, progress))
     }
 
     /// See [`Index::insert_next`].
@@ -72,7 +180,19 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`InsertError`].
     pub fn insert_next(&self, rows: &dyn RowSource<T>) -> Result<Key, InsertError> {
-        self.change(|updater| updater.insert_next(rows, &mut silent))
+        self.insert_next_with(rows, &mut silent)
+    }
+
+    /// See [`Index::insert_next_with`].
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_next_with(
+        &self,
+        rows: &dyn RowSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Key, InsertError> {
+        change!(self, updater => updater.insert_next(rows, progress))
     }
 
     /// See [`Index::upsert`].
@@ -80,7 +200,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`InsertError`].
     pub fn upsert(&self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        self.change(|updater| updater.insert(rows, keys, Existing::Replace, &mut silent))
+        change!(self, updater => updater.insert(rows, keys, Existing::Replace, &mut silent))
     }
 
     /// See [`Index::delete`].
@@ -88,7 +208,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`DeleteError`].
     pub fn delete(&self, keys: &[Key]) -> Result<(), DeleteError> {
-        self.change(|updater| updater.delete(keys))
+        change!(self, updater => updater.delete(keys))
     }
 
     /// See [`Index::undelete`].
@@ -96,7 +216,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`DeleteError`].
     pub fn undelete(&self, keys: &[Key]) -> Result<(), DeleteError> {
-        self.change(|updater| updater.undelete(keys))
+        change!(self, updater => updater.undelete(keys))
     }
 
     /// See [`Index::consolidate`].
@@ -104,15 +224,33 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// As there.
     pub fn consolidate(&self) -> Result<ConsolidateReport, ConsolidateError> {
-        self.change(|updater| updater.consolidate(&mut silent))
+        self.consolidate_with(&mut silent)
     }
 
-    /// See [`Index::compact`]. Searches wait until it is done.
+    /// See [`Index::consolidate_with`].
     ///
     /// # Errors
     /// As there.
-    pub fn compact(&self) -> Result<CompactReport, RowError> {
-        self.change(|updater| updater.compact())
+    pub fn consolidate_with(
+        &self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<ConsolidateReport, ConsolidateError> {
+        change!(self, updater => updater.consolidate(progress))
+    }
+
+    /// See [`Index::compact`]. Searches wait until it is done. A CUDA device keeps the memory for later inserts.
+    ///
+    /// # Errors
+    /// [`CompactError`].
+    pub fn compact(&self) -> Result<CompactReport, CompactError> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &self.home {
+            Home::Processor(graph) => {
+                Ok(compact(&mut graph.write().unwrap_or_else(PoisonError::into_inner))?)
+            }
+            #[cfg(feature = "cuda")]
+            Home::Cuda(cuda) => Ok(cuda.graph.write().unwrap_or_else(PoisonError::into_inner).compact()?),
+        }
     }
 
     /// See [`Index::save`]. Searches go on meanwhile, changes wait.
@@ -120,36 +258,116 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`SaveError`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, SaveError> {
+        self.save_with(path, &mut silent)
+    }
+
+    /// See [`Index::save_with`].
+    ///
+    /// # Errors
+    /// [`SaveError`].
+    pub fn save_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, SaveError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.read(|graph| graph.save(path, &mut silent))
+        self.home.bring_links(&self.executor).map_err(|error| SaveError::Io {
+            path: path.as_ref().to_owned(),
+            source: io::Error::other(error),
+        })?;
+        self.home.read(|graph| graph.save(path, progress))
     }
 
     /// See [`Index::check`].
-    pub fn check(&self) -> CheckReport {
-        self.read(|graph| self.executor.pool().install(|| CheckReport::of(graph)))
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`]; never on the processor.
+    pub fn check(&self) -> Result<CheckReport, DeviceError> {
+        self.look(|graph| self.executor.pool().install(|| CheckReport::of(graph)))
     }
 
     /// See [`Index::stats`].
-    pub fn stats(&self) -> IndexStats {
-        self.read(IndexStats::of)
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`]; never on the processor.
+    pub fn stats(&self) -> Result<IndexStats, DeviceError> {
+        self.look(IndexStats::of)
+    }
+
+    /// See [`Index::len`].
+    pub fn len(&self) -> usize {
+        self.home.read(Graph::keys)
+    }
+
+    /// See [`Index::is_empty`].
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// See [`Index::dimension`].
+    pub fn dimension(&self) -> usize {
+        self.home.read(Graph::dimension)
+    }
+
+    /// See [`Index::metric`].
+    pub fn metric(&self) -> Metric {
+        self.home.read(Graph::metric)
     }
 
     /// Whether the key can be found.
     pub fn contains(&self, key: Key) -> bool {
-        self.read(|graph| graph.slot_of(key).is_some())
+        self.home.read(|graph| graph.slot_of(key).is_some())
     }
 
     /// A copy of a key's vector; see [`Index::vector`].
     pub fn vector(&self, key: Key) -> Option<Vec<T>> {
-        self.read(|graph| graph.slot_of(key).map(|slot| graph.vector(slot).to_vec()))
+        self.home.read(|graph| graph.slot_of(key).map(|slot| graph.vector(slot).to_vec()))
     }
 
-    fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R {
-        GraphCell::read(&&self.graph, look)
+    /// Where it lives: [`Device::Cpu`] or [`Device::Cuda`].
+    pub fn device(&self) -> Device {
+        self.home.device()
     }
 
-    fn change<R>(&self, change: impl FnOnce(Updater<'_, &RwLock<Graph<T>>>) -> R) -> R {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        change(Updater { executor: &self.executor, cell: &self.graph })
+    /// Name of the processor or GPU where it lives, such as `NVIDIA H200`.
+    pub fn device_name(&self) -> String {
+        self.home.name()
+    }
+
+    /// Bytes of device memory that the index takes; 0 on the processor.
+    pub fn device_bytes(&self) -> u64 {
+        match &self.home {
+            Home::Processor(_) => 0,
+            #[cfg(feature = "cuda")]
+            Home::Cuda(cuda) => cuda.graph.read().unwrap_or_else(PoisonError::into_inner).copy().bytes(),
+        }
+    }
+
+    /// Looks at all of the graph, edges included: on a processor beside changes, on a device between them.
+    fn look<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
+        let is_home = matches!(self.home, Home::Processor(_));
+        let _writer = (!is_home).then(|| self.writer.lock().unwrap_or_else(PoisonError::into_inner));
+        self.home.bring_links(&self.executor)?;
+        Ok(self.home.read(look))
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl<T: Element> SharedIndex<T> {
+    /// Queues a search of queries that are in device memory; see [`jasper_cuda::SearchLanes::launch`].
+    ///
+    /// # Errors
+    /// [`SearchError`]; [`DeviceError::OnProcessor`] in it where the index is on no CUDA device.
+    ///
+    /// # Panics
+    /// If `stream` did not make the arrays.
+    pub fn search_on_device(
+        &self,
+        stream: &jasper_cuda::Stream,
+        params: SearchParams<'_>,
+        arrays: jasper_cuda::OnDevice<'_, T>,
+    ) -> Result<(), SearchError> {
+        let Home::Cuda(cuda) = &self.home else { return Err(SearchError::device(DeviceError::OnProcessor)) };
+        cuda.search(|graph| cuda.lanes.launch(graph, self.executor.pool(), stream, params, arrays))
     }
 }

@@ -1,16 +1,17 @@
-//! Changes of an index, the same for one that is owned and one that is shared.
+//! Changes of an index, the same for one that is owned and one that is shared, on a processor and on a device.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 
 use jasper_build::{
-    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, GraphCell, InsertError,
-    InsertReport, compact, consolidate, insert,
+    ConsolidateError, ConsolidateReport, Executor, Existing, GraphCell, InsertError, InsertReport, LiveGraph,
+    consolidate, insert,
 };
 use jasper_core::{Element, Key, ProgressFn, RowSource};
 use jasper_graph::{Graph, KeyError, RowError};
 
 /// Keys could not be deleted or restored; the index is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeleteError {
     /// A key is not there to be deleted or restored.
@@ -19,15 +20,38 @@ pub enum DeleteError {
     /// A key was given twice in one call.
     #[error("key {0} is given twice")]
     RepeatedKey(Key),
+    /// The device failed.
+    #[cfg(feature = "cuda")]
+    #[error("the device could not mark the vectors")]
+    Device(#[from] jasper_cuda::Error),
+}
+
+/// Free slots could not be given back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompactError {
+    /// The operating system gives no memory for tables; the index is as it was.
+    #[error(transparent)]
+    Memory(#[from] RowError),
+    /// The device failed, and no longer has the index.
+    #[cfg(feature = "cuda")]
+    #[error("the device could not move the vectors")]
+    Device(#[from] jasper_cuda::Error),
+}
+
+impl From<Infallible> for DeleteError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
 }
 
 /// The changes, on a graph wherever it is kept.
-pub(crate) struct Updater<'a, C> {
-    pub(crate) executor: &'a CpuExecutor,
+pub(crate) struct Updater<'a, E, C> {
+    pub(crate) executor: &'a E,
     pub(crate) cell: C,
 }
 
-impl<C> Updater<'_, C> {
+impl<E, C> Updater<'_, E, C> {
     pub(crate) fn insert<T: Element>(
         mut self,
         rows: &dyn RowSource<T>,
@@ -36,7 +60,8 @@ impl<C> Updater<'_, C> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, InsertError>
     where
-        C: GraphCell<Graph<T>>,
+        E: Executor<T>,
+        C: GraphCell<E::Live>,
     {
         insert(self.executor, &mut self.cell, rows, keys, existing, progress)
     }
@@ -48,9 +73,10 @@ impl<C> Updater<'_, C> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Key, InsertError>
     where
-        C: GraphCell<Graph<T>>,
+        E: Executor<T>,
+        C: GraphCell<E::Live>,
     {
-        let first = self.cell.read(Graph::next_key);
+        let first = self.cell.read(|graph| graph.host().next_key());
         // NO_KEY itself ends the keys there are.
         let end = first.checked_add(rows.len() as Key).ok_or(KeyError::Reserved)?;
         let keys: Vec<Key> = (first..end).collect();
@@ -58,24 +84,37 @@ impl<C> Updater<'_, C> {
         Ok(first)
     }
 
-    pub(crate) fn delete<T: Element>(mut self, keys: &[Key]) -> Result<(), DeleteError>
+    pub(crate) fn delete<T: Element>(self, keys: &[Key]) -> Result<(), DeleteError>
     where
-        C: GraphCell<Graph<T>>,
+        E: Executor<T, Error: Into<DeleteError>>,
+        C: GraphCell<E::Live>,
     {
-        check_distinct(keys)?;
-        self.cell.read(|graph| keys.iter().try_for_each(|&key| graph.check_live(key)))?;
-        self.cell.write(|graph| keys.iter().try_for_each(|&key| graph.delete_key(key)))?;
-        Ok(())
+        self.change_keys(keys, Graph::check_live, Graph::delete_key)
     }
 
-    pub(crate) fn undelete<T: Element>(mut self, keys: &[Key]) -> Result<(), DeleteError>
+    pub(crate) fn undelete<T: Element>(self, keys: &[Key]) -> Result<(), DeleteError>
     where
-        C: GraphCell<Graph<T>>,
+        E: Executor<T, Error: Into<DeleteError>>,
+        C: GraphCell<E::Live>,
+    {
+        self.change_keys(keys, Graph::check_restorable, Graph::restore_key)
+    }
+
+    /// Changes all keys, if all of them pass the check.
+    fn change_keys<T: Element>(
+        mut self,
+        keys: &[Key],
+        check: impl Fn(&Graph<T>, Key) -> Result<(), KeyError>,
+        change: impl Fn(&mut Graph<T>, Key) -> Result<(), KeyError>,
+    ) -> Result<(), DeleteError>
+    where
+        E: Executor<T, Error: Into<DeleteError>>,
+        C: GraphCell<E::Live>,
     {
         check_distinct(keys)?;
-        self.cell.read(|graph| keys.iter().try_for_each(|&key| graph.check_restorable(key)))?;
-        self.cell.write(|graph| keys.iter().try_for_each(|&key| graph.restore_key(key)))?;
-        Ok(())
+        self.cell.read(|graph| keys.iter().try_for_each(|&key| check(graph.host(), key)))?;
+        let change = |host: &mut Graph<T>| keys.iter().try_for_each(|&key| change(host, key));
+        Ok(self.cell.write(|graph| graph.change(change)).map_err(Into::into)??)
     }
 
     pub(crate) fn consolidate<T: Element>(
@@ -83,16 +122,10 @@ impl<C> Updater<'_, C> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<ConsolidateReport, ConsolidateError>
     where
-        C: GraphCell<Graph<T>>,
+        E: Executor<T>,
+        C: GraphCell<E::Live>,
     {
         consolidate(self.executor, &mut self.cell, progress)
-    }
-
-    pub(crate) fn compact<T: Element>(mut self) -> Result<CompactReport, RowError>
-    where
-        C: GraphCell<Graph<T>>,
-    {
-        self.cell.write(compact)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use jasper::tune::Goal;
 use jasper::{
-    Device, DeviceIndex, Element, Hit, IndexInfo, MatrixView, Profile, Roof, SearchError, SearchParams,
+    Device, Element, Hit, IndexInfo, MatrixView, Profile, Roof, SearchError, SearchParams, SharedIndex,
 };
 use jasper_data::GroundTruth;
 
@@ -76,7 +76,7 @@ impl Args {
 
     fn eval<T: Element>(self, screen: Screen) -> Result<()> {
         let index = self.place.open::<T>(&self.index, screen)?;
-        let queries = read_queries::<T>(&self.queries, index.index().dimension())?;
+        let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let truth = read_truth(&self.truth, queries.len(), self.k)?;
         let roof = if self.profile { index.roof()? } else { None };
@@ -105,7 +105,7 @@ impl Args {
     /// The searches to try.
     fn searches<T: Element>(
         &self,
-        index: &DeviceIndex<T>,
+        index: &SharedIndex<T>,
         queries: usize,
     ) -> Result<Vec<SearchParams<'static>>> {
         let (k, path) = (self.k, &self.index);
@@ -122,7 +122,7 @@ impl Args {
     /// Recall and speed; the profile where it is wanted, or where a GPU has a clock of its own.
     fn measure<T: Element>(
         &self,
-        index: &DeviceIndex<T>,
+        index: &SharedIndex<T>,
         queries: MatrixView<'_, T>,
         truth: &GroundTruth,
         params: SearchParams<'_>,
@@ -140,17 +140,16 @@ impl Args {
 
     fn draw<T: Element>(
         &self,
-        index: &DeviceIndex<T>,
+        index: &SharedIndex<T>,
         queries: usize,
         points: &[Point],
         profiled: Option<(Roof, &[(usize, Profile)])>,
         screen: Screen,
     ) -> Result<()> {
-        let host = index.index();
-        let (keys, dimension) = (human::count(host.len()), host.dimension());
+        let (keys, dimension) = (human::count(index.len()), index.dimension());
         let name = self.index.file_stem().unwrap_or_default().display();
         let title =
-            format!("{name}: {keys} vectors, {dimension} dimensions of {}, {}", T::KIND, host.metric());
+            format!("{name}: {keys} vectors, {dimension} dimensions of {}, {}", T::KIND, index.metric());
         let subtitle = curve::conditions(queries, &self.place.describe(index));
         let charts = [
             self.plot.as_ref().map(|path| (path, recall_chart(points, None))),

@@ -99,7 +99,7 @@ impl Args {
         let is_allowed = |key| allowed.as_ref().is_none_or(|keys| keys.contains(&key));
 
         let index = self.place.open::<T>(&self.index, screen)?;
-        let queries = read_queries::<T>(&self.queries, index.index().dimension())?;
+        let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let params = match self.recall {
             Some(recall) => params(&index, &self.index, Goal { k: self.k, recall }, queries.len())?,

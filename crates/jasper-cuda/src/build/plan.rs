@@ -4,7 +4,7 @@ use gpu_kernels::groups::Groups;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use gpu_kernels::sort::SortScratch;
 use jasper_build::{BuildShape, largest_batch};
-use jasper_core::Element;
+use jasper_core::{BuildParams, Element};
 
 use super::linker::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::graph::links_stride;
@@ -15,6 +15,21 @@ const PAIR: u64 = 12;
 /// What the driver's half of a device in use takes of the host, code and tables.
 const DRIVER_BYTES: u64 = 256 << 20;
 
+/// Whether kernels can link vertices into graphs of these parameters.
+///
+/// # Errors
+/// [`Error::BuildParam`]: the beam is wider than kernels are made for.
+pub fn check_updates(params: &BuildParams) -> Result<()> {
+    most("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())
+}
+
+fn most(name: &'static str, value: f64, most: f64) -> Result<()> {
+    if value <= most {
+        return Ok(());
+    }
+    Err(Error::BuildParam { name, value: value.to_string(), most: most.to_string() })
+}
+
 /// What a build on a device takes, there and on the host: the graph on both, and the largest batch.
 ///
 /// A batch is searched for and pruned in parts, whose links stay; then its back edges are sorted, which its links do not
@@ -24,13 +39,7 @@ const DRIVER_BYTES: u64 = 256 << 20;
 /// [`Error::BuildParam`]: the beam is wider, or a batch larger, than kernels are made for.
 pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let params = &shape.params;
-    let most = |name, value: f64, most: f64| {
-        if value <= most {
-            return Ok(());
-        }
-        Err(Error::BuildParam { name, value: value.to_string(), most: most.to_string() })
-    };
-    most("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())?;
+    check_updates(params)?;
     let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));
     let row = links_stride(params);
     let share = params.max_batch_share();

@@ -61,6 +61,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.undo = Some(Undo { saved: Vec::new(), count: 0, all: None });
     }
 
+    /// Whether changes can be put back.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.undo.is_some()
+    }
+
     /// Lets the links stand as they are.
     pub(super) fn commit_links(&mut self) {
         self.undo = None;
@@ -81,7 +86,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.wait_for_readers(stream)?;
         self.save(stream, rows)?;
         self.write_links(stream, rows)?;
-        if self.undo.is_some() { stream.synchronize() } else { Ok(()) }
+        if self.is_in_transaction() { stream.synchronize() } else { Ok(()) }
     }
 
     pub(super) fn write_links(&mut self, stream: &S, rows: &Rows<S>) -> Result<(), S::Error> {

@@ -132,6 +132,15 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         })
     }
 
+    /// Bytes of device memory that it takes, with what is kept for growth.
+    pub fn bytes(&self) -> u64 {
+        let tables = self.rows.len() * size_of::<T>()
+            + (self.links.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
+            + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
+            + self.keys.len() * size_of::<Key>();
+        tables as u64
+    }
+
     /// Slots there are: live, hidden and free.
     pub fn slots(&self) -> usize {
         self.slots

@@ -8,7 +8,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::{Changes, Graph};
 
 use super::DeviceGraph;
-use crate::Stream;
+use crate::{Copied, Stream};
 
 /// A graph that is searched and changed on a device: its links are there, and so are copies of the rest, which the host's
 /// half has.
@@ -28,19 +28,18 @@ pub struct ResidentGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 }
 
 impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
-    /// Takes a graph to the device of `stream`. The host's part of the copying runs on the threads of the pool that this is
-    /// called in.
+    /// The graph whose `copy` was made by `stream`.
     ///
     /// # Errors
-    /// Of the device: there is no memory for what [`DeviceGraph::plan`] says. The graph comes back.
-    pub fn new(stream: S, mut host: Graph<T>) -> Result<Self, (Graph<T>, S::Error)> {
-        match DeviceGraph::upload(&stream, &host).and_then(|copy| stream.synchronize().map(|()| copy)) {
-            Ok(copy) => {
-                host.take_changes();
-                Ok(Self { host, copy, stream, behind: Changes::default(), links_behind: false, lost: None })
-            }
-            Err(error) => Err((host, error)),
-        }
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If the copy has other slots.
+    pub fn new(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Result<Self, S::Error> {
+        assert_eq!(host.slots(), copy.slots(), "a graph comes with the copy that was made of it");
+        stream.synchronize()?;
+        host.take_changes();
+        Ok(Self { host, copy, stream, behind: Changes::default(), links_behind: false, lost: None })
     }
 
     /// What is on the device.
@@ -77,15 +76,13 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
     /// The graph, all of it on the host again.
     ///
     /// # Errors
-    /// Of the device, which keeps the links then.
-    pub fn into_host(mut self, pool: &ThreadPool) -> Result<Graph<T>, (Self, S::Error)> {
-        match self.read_links(pool) {
-            Ok(()) => {
-                self.host.forget_changes();
-                Ok(self.host)
-            }
-            Err(error) => Err((self, error)),
-        }
+    /// Of the device: the links are lost.
+    pub fn into_host(mut self, pool: &ThreadPool) -> Result<Graph<T>, S::Error> {
+        self.read_links(pool)?;
+        self.host.forget_changes();
+        let (metric, dimension, params) = (self.host.metric(), self.host.dimension(), *self.host.params());
+        let nothing = Graph::new(metric, dimension, params).expect("there is a graph of that dimension");
+        Ok(std::mem::replace(&mut self.host, nothing))
     }
 
     /// Moves the last vertices into free slots: see [`jasper_build::compact`]. Device memory is kept for later inserts.
@@ -152,9 +149,18 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGra
 
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
         self.check()?;
+        let alone = !self.copy.is_in_transaction();
+        if alone {
+            self.host.begin();
+        }
         let result = change(&mut self.host);
-        self.follow()?;
-        Ok(result)
+        let followed = self.follow();
+        match &followed {
+            Ok(()) if alone => self.host.commit(),
+            Err(_) if alone => self.rollback(),
+            _ => {}
+        }
+        followed.map(|()| result)
     }
 
     fn begin(&mut self) -> Result<(), S::Error> {
@@ -173,6 +179,24 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGra
         self.host.rollback();
         let undone = self.copy.roll_back_links(&self.stream).and_then(|()| self.follow());
         let _ = self.or_lose(undone);
+    }
+}
+
+impl<T: Element> ResidentGraph<T> {
+    /// What searches read.
+    ///
+    /// # Errors
+    /// What the device said when it was lost.
+    pub fn copied(&self) -> crate::Result<Copied<'_, T>> {
+        self.check()?;
+        Ok(Copied::new(&self.host, &self.copy))
+    }
+}
+
+impl<T: Element, S: gpu_kernels::Stream> Drop for ResidentGraph<T, S> {
+    fn drop(&mut self) {
+        // Launches in streams of others may still read the graph; a failure means that they no longer do.
+        let _ = self.copy.wait_for_readers(&self.stream);
     }
 }
 

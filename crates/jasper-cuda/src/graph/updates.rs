@@ -17,7 +17,7 @@ use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, Progress, Progr
 use jasper_graph::Graph;
 use rand::RngExt;
 
-use super::ResidentGraph;
+use super::{DeviceGraph, ResidentGraph};
 use crate::DeviceLinker;
 
 const DIMENSION: usize = 5;
@@ -136,7 +136,8 @@ impl<T: Element> Twins<T> {
             calls: Rc::new(Cell::new(None)),
         };
         let linker = DeviceLinker::new(stream.clone(), &host);
-        let resident = ResidentGraph::new(stream.clone(), other).map_err(|(_, error)| error).unwrap();
+        let copy = DeviceGraph::upload(&stream, &other).unwrap();
+        let resident = ResidentGraph::new(stream.clone(), other, copy).unwrap();
         Self { cpu, host, stream, linker, resident, seed }
     }
 
@@ -255,8 +256,8 @@ fn rounds<T: Element>(metric: Metric, seed: u64) {
         // Half of these are new vectors of keys that there are; some rows are there already.
         let mixed: Vec<Key> = (next + 30..next + 50).collect();
         let mut rows = twins.rows(20);
-        rows[..DIMENSION]
-            .copy_from_slice(&twins.host.vector(twins.host.live_slots().next().unwrap()).to_vec());
+        let stored = twins.host.live_slots().next().unwrap();
+        rows[..DIMENSION].copy_from_slice(twins.host.vector(stored));
         twins.insert(&rows, &mixed);
         let gone: Vec<Key> = (next..next + 30).filter(|key| key % 3 != 0).collect();
         twins.delete(&gone);

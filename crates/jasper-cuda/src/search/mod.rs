@@ -23,12 +23,13 @@ use jasper_core::{Element, MatrixError, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, RowError};
 
+use crate::profile::LaunchProfile;
 use crate::{Buffer, Context, DeviceGraph, MemoryPlan, Result, Stream};
 use batch::{Batch, Task};
 use lane::{Lane as _, PinnedLane};
 use pass::{Pass, Places, WIDEST, check_shared, usual_kernel};
 
-/// Searches a graph on a device: the answers of the CPU executor, from a copy of the graph in device memory.
+/// Searches graphs on a device: the answers of the CPU executor, from copies of graphs in device memory.
 ///
 /// All methods take `&self`, and any number of threads may call them: each call has streams and pinned memory to itself,
 /// which are kept for later calls. Once there were as many and as large calls before, a call takes no more of either, nor
@@ -41,12 +42,162 @@ use pass::{Pass, Places, WIDEST, check_shared, usual_kernel};
 /// In all other cases the answers are the same, id for id where sums are exact. Floats are added up in another order than
 /// on the processor: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices
 /// that are no farther apart than that may change places.
-pub struct Searcher<T: Element> {
-    graph: DeviceGraph<T>,
-    plan: MemoryPlan,
+pub struct SearchLanes<T: Element> {
     context: Context,
     /// The lanes of calls that are over.
     shelf: Mutex<Vec<Vec<PinnedLane<T>>>>,
+}
+
+/// A graph on the host, and a copy that is whole in device memory: what a search reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied<'a, T: Element> {
+    host: &'a Graph<T>,
+    copy: &'a DeviceGraph<T>,
+}
+
+impl<'a, T: Element> Copied<'a, T> {
+    /// All work on the copy is done.
+    ///
+    /// # Panics
+    /// If the host's graph has other slots than the copy.
+    pub(crate) fn new(host: &'a Graph<T>, copy: &'a DeviceGraph<T>) -> Self {
+        assert_eq!(host.slots(), copy.slots(), "a searcher is asked with the graph that it copied");
+        Self { host, copy }
+    }
+
+    pub(crate) fn host(self) -> &'a Graph<T> {
+        self.host
+    }
+
+    pub(crate) fn request(self, params: SearchParams<'a>) -> Result<Request<'a, T>, SearchError> {
+        Request::new(self.host, params, WIDEST)
+    }
+}
+
+impl<T: Element> SearchLanes<T> {
+    /// Lanes to a device; they are made when calls need them.
+    pub fn new(context: &Context) -> Self {
+        Self { context: context.clone(), shelf: Mutex::default() }
+    }
+
+    /// The device.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
+    /// [`Hit::NONE`]. Queries are prepared on `pool`, if they are many.
+    ///
+    /// The answers to a query do not depend on how many are asked.
+    ///
+    /// # Errors
+    /// [`SearchError`]; what `hits` holds then means nothing.
+    pub fn answer(
+        &self,
+        graph: Copied<'_, T>,
+        pool: &ThreadPool,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        let request = graph.request(params)?;
+        request.check_places(queries.len(), hits)?;
+        let places = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
+        let tasks = places.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
+        self.run(&request, graph.copy, pool, tasks)
+    }
+
+    /// The answers to one query: `k`, or as many as there are.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn answer_one(
+        &self,
+        graph: Copied<'_, T>,
+        pool: &ThreadPool,
+        query: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let request = graph.request(params)?;
+        let mut hits = vec![Hit::NONE; params.k.min(graph.host.keys())];
+        self.run(&request, graph.copy, pool, vec![Task::new(0, query, &mut hits)])?;
+        hits.retain(|hit| *hit != Hit::NONE);
+        Ok(hits)
+    }
+
+    /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
+    /// which made the arrays. Whoever changes the graph waits for it first.
+    ///
+    /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
+    /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    ///
+    /// # Panics
+    /// If another stream made one of the arrays.
+    pub fn launch(
+        &self,
+        graph: Copied<'_, T>,
+        pool: &ThreadPool,
+        stream: &Stream,
+        params: SearchParams<'_>,
+        arrays: OnDevice<'_, T>,
+    ) -> Result<(), SearchError> {
+        let OnDevice { queries, answers, work } = arrays;
+        let row_len = graph.copy.row_len();
+        stream.check_owner(queries);
+        stream.check_owner(answers);
+        stream.check_owner(work);
+        let request = graph.request(params)?;
+        if !queries.len().is_multiple_of(row_len) {
+            let ragged = MatrixError::Ragged { len: queries.len(), dimension: row_len };
+            return Err(RowError::from(ragged).into());
+        }
+        let count = queries.len() / row_len;
+        for (given, k) in [(answers.len(), params.k), (work.len(), 2)] {
+            if count.checked_mul(k) != Some(given) {
+                return Err(SearchError::Buffer { given, queries: count, k });
+            }
+        }
+        let known = OnceCell::new();
+        let allowed = || known.get_or_init(|| batch::allowed(&request, pool));
+        let pass = Pass::first(&request, graph.copy, allowed, stream.multiprocessors(), count)?;
+        let beside = pass.bring(stream).map_err(SearchError::device)?;
+        let places = Places { queries: queries.input(), answers: answers.output(), work: work.output() };
+        graph.copy.note_unwaited();
+        // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
+        // given back behind the launch; the graph is whole on the device, and who changes or drops it waits for the device.
+        unsafe { pass.launch(stream, &beside, count, places) }.map_err(SearchError::device)
+    }
+
+    fn run(
+        &self,
+        request: &Request<'_, T>,
+        graph: &DeviceGraph<T>,
+        pool: &ThreadPool,
+        tasks: Vec<Task<'_, T>>,
+    ) -> Result<SearchReport, SearchError> {
+        let shelf = || self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let add = || PinnedLane::new(&self.context).map_err(SearchError::device);
+        let mut lanes = shelf().pop().unwrap_or_default();
+        if lanes.is_empty() {
+            lanes.push(add()?);
+        }
+        let report = Batch { request, graph, pool }.answer(tasks, &mut lanes, add);
+        // An error leaves waves in flight, whose lanes are of use again when those have landed.
+        if lanes.iter().all(|lane| report.is_ok() || lane.stream().synchronize().is_ok()) {
+            shelf().push(lanes);
+        }
+        report
+    }
+}
+
+/// A graph that does not change, on a device to be searched there: its copy, and lanes.
+pub struct Searcher<T: Element> {
+    lanes: SearchLanes<T>,
+    graph: DeviceGraph<T>,
+    plan: MemoryPlan,
 }
 
 impl<T: Element> Searcher<T> {
@@ -66,12 +217,12 @@ impl<T: Element> Searcher<T> {
         stream.synchronize()?;
         check_shared(&copy, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
         context.warm_up(&usual_kernel(&copy))?;
-        Ok(Self { graph: copy, plan, context: context.clone(), shelf: Mutex::default() })
+        Ok(Self { lanes: SearchLanes::new(context), graph: copy, plan })
     }
 
     /// The device.
     pub fn context(&self) -> &Context {
-        &self.context
+        self.lanes.context()
     }
 
     /// The graph on the device.
@@ -84,13 +235,10 @@ impl<T: Element> Searcher<T> {
         &self.plan
     }
 
-    /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
-    /// [`Hit::NONE`]. `graph` is the one that was copied; queries are prepared on `pool`, if they are many.
-    ///
-    /// The answers to a query do not depend on how many are asked.
+    /// See [`SearchLanes::answer`]; `graph` is the one that was copied.
     ///
     /// # Errors
-    /// [`SearchError`]; what `hits` holds then means nothing.
+    /// As there.
     ///
     /// # Panics
     /// If `graph` has other slots than the copy.
@@ -102,16 +250,13 @@ impl<T: Element> Searcher<T> {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        let request = self.request(graph, params)?;
-        request.check_places(queries.len(), hits)?;
-        let places = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
-        self.run(&request, pool, places.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect())
+        self.lanes.answer(Copied::new(graph, &self.graph), pool, queries, params, hits)
     }
 
-    /// The answers to one query: `k`, or as many as there are.
+    /// See [`SearchLanes::answer_one`].
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// As there.
     ///
     /// # Panics
     /// As [`Self::answer`].
@@ -122,24 +267,16 @@ impl<T: Element> Searcher<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let request = self.request(graph, params)?;
-        let mut hits = vec![Hit::NONE; params.k.min(graph.keys())];
-        self.run(&request, pool, vec![Task::new(0, query, &mut hits)])?;
-        hits.retain(|hit| *hit != Hit::NONE);
-        Ok(hits)
+        self.lanes.answer_one(Copied::new(graph, &self.graph), pool, query, params)
     }
 
-    /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
-    /// which made the arrays.
-    ///
-    /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
-    /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
+    /// See [`SearchLanes::launch`].
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// As there.
     ///
     /// # Panics
-    /// As [`Self::answer`]; if another stream made one of the arrays.
+    /// As [`Self::answer`], and as there.
     pub fn launch(
         &self,
         graph: &Graph<T>,
@@ -148,60 +285,24 @@ impl<T: Element> Searcher<T> {
         params: SearchParams<'_>,
         arrays: OnDevice<'_, T>,
     ) -> Result<(), SearchError> {
-        let OnDevice { queries, answers, work } = arrays;
-        let row_len = self.graph.row_len();
-        stream.check_owner(queries);
-        stream.check_owner(answers);
-        stream.check_owner(work);
-        let request = self.request(graph, params)?;
-        if !queries.len().is_multiple_of(row_len) {
-            let ragged = MatrixError::Ragged { len: queries.len(), dimension: row_len };
-            return Err(RowError::from(ragged).into());
-        }
-        let count = queries.len() / row_len;
-        for (given, k) in [(answers.len(), params.k), (work.len(), 2)] {
-            if count.checked_mul(k) != Some(given) {
-                return Err(SearchError::Buffer { given, queries: count, k });
-            }
-        }
-        let known = OnceCell::new();
-        let allowed = || known.get_or_init(|| batch::allowed(&request, pool));
-        let pass = Pass::first(&request, &self.graph, allowed, stream.multiprocessors(), count)?;
-        let beside = pass.bring(stream).map_err(SearchError::device)?;
-        let places = Places { queries: queries.input(), answers: answers.output(), work: work.output() };
-        self.graph.note_unwaited();
-        // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
-        // given back behind the launch; the graph was uploaded before `new` returned, and its drop waits for the device.
-        unsafe { pass.launch(stream, &beside, count, places) }.map_err(SearchError::device)
+        self.lanes.launch(Copied::new(graph, &self.graph), pool, stream, params, arrays)
     }
 
-    pub(crate) fn request<'a>(
+    /// See [`SearchLanes::profile`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As [`Self::answer`].
+    pub fn profile(
         &self,
-        graph: &'a Graph<T>,
-        params: SearchParams<'a>,
-    ) -> Result<Request<'a, T>, SearchError> {
-        assert_eq!(graph.slots(), self.graph.slots(), "a searcher is asked with the graph that it copied");
-        Request::new(graph, params, WIDEST)
-    }
-
-    fn run(
-        &self,
-        request: &Request<'_, T>,
+        graph: &Graph<T>,
         pool: &ThreadPool,
-        tasks: Vec<Task<'_, T>>,
-    ) -> Result<SearchReport, SearchError> {
-        let shelf = || self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let add = || PinnedLane::new(&self.context).map_err(SearchError::device);
-        let mut lanes = shelf().pop().unwrap_or_default();
-        if lanes.is_empty() {
-            lanes.push(add()?);
-        }
-        let report = Batch { request, graph: &self.graph, pool }.answer(tasks, &mut lanes, add);
-        // An error leaves waves in flight, whose lanes are of use again when those have landed.
-        if report.is_ok() || lanes.iter().all(|lane| lane.stream().synchronize().is_ok()) {
-            shelf().push(lanes);
-        }
-        report
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<LaunchProfile, SearchError> {
+        self.lanes.profile(Copied::new(graph, &self.graph), pool, queries, params)
     }
 }
 
@@ -218,13 +319,19 @@ pub struct OnDevice<'a, T> {
 
 impl<T: Element> fmt::Debug for Searcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Searcher({} slots of {} on {})", self.graph.slots(), T::KIND, self.context.device())
+        write!(f, "Searcher({} slots of {} on {})", self.graph.slots(), T::KIND, self.context().device())
+    }
+}
+
+impl<T: Element> fmt::Debug for SearchLanes<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SearchLanes({})", self.context.device())
     }
 }
 
 impl<T: Element> Drop for Searcher<T> {
     fn drop(&mut self) {
         // Launches in streams of others may still read the graph.
-        let _ = self.context.synchronize();
+        let _ = self.context().synchronize();
     }
 }

@@ -5,7 +5,7 @@ use jasper_core::Element;
 use jasper_graph::{TunedLaunch, TunedSearch};
 
 use super::Goal;
-use crate::{Device, DeviceIndex, Index, processor};
+use crate::{Device, Index, SharedIndex, processor};
 
 /// Recalls are told apart to so much.
 const SAME: f64 = 1e-9;
@@ -17,24 +17,27 @@ impl Goal {
     }
 }
 
+/// Whether a processor takes the search: it expands one vertex at once, and what several need may not be enough.
+fn suits_processor(search: &TunedSearch) -> bool {
+    search.launch.is_none_or(|launch| launch.expansions == 1)
+}
+
 impl<T: Element> Index<T> {
     /// The search that was tuned for `goal`, or for the least recall above it, and for about so many queries a call; none
     /// if there is no such. What was tuned on another device is taken where there is nothing of this one.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        // A processor expands one vertex at once: what several need may not be enough.
-        let takes = |search: &TunedSearch| search.launch.is_none_or(|launch| launch.expansions == 1);
-        lookup(self.graph.tuned(), &processor(), takes, goal, queries)
+        lookup(self.graph.tuned(), &processor(), suits_processor, goal, queries)
     }
 }
 
-impl<T: Element> DeviceIndex<T> {
+impl<T: Element> SharedIndex<T> {
     /// [`Index::tuned`], for the index's device.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        if self.device() == Device::Cpu {
-            return self.index.tuned(goal, queries);
-        }
-        let takes = |search: &TunedSearch| search.beam_width <= self.seat.widest();
-        lookup(self.index.graph.tuned(), &self.device_name(), takes, goal, queries)
+        let is_on_processor = self.device() == Device::Cpu;
+        let takes = |search: &TunedSearch| {
+            if is_on_processor { suits_processor(search) } else { search.beam_width <= self.home.widest() }
+        };
+        self.home.read(|graph| lookup(graph.tuned(), &self.device_name(), takes, goal, queries))
     }
 }
 

@@ -250,7 +250,7 @@ fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
         filtered,
         &mut [jasper::Hit::NONE; 15_000]
     ))));
-    index = shared.into_inner();
+    index = shared.into_index().unwrap();
     assert_eq!(everything(&index, query), before);
     assert!(index.check().is_sound());
     index.insert(&view(&rows, DIMENSION), &keys).unwrap();

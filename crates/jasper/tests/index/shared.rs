@@ -90,8 +90,8 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
             before[15..20]
         );
         assert!(!in_time("a look-up", || index.contains(10_000)));
-        assert!(in_time("a check", || index.check()).is_sound());
-        assert_eq!(in_time("a count", || index.stats()).keys, 1500);
+        assert!(in_time("a check", || index.check().unwrap()).is_sound());
+        assert_eq!(in_time("a count", || index.stats().unwrap()).keys, 1500);
         // Another change waits its turn.
         let delete = scope.spawn(|| {
             index.delete(&[0, 10_000]).unwrap();
@@ -103,9 +103,9 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
         insert.join().unwrap().unwrap();
         delete.join().unwrap();
     });
-    assert_eq!(index.stats().keys, 4498);
+    assert_eq!(index.stats().unwrap().keys, 4498);
     assert!(index.contains(10_001) && !index.contains(10_000) && !index.contains(0));
-    assert!(index.check().is_sound());
+    assert!(index.check().unwrap().is_sound());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_insert_that_fails_midway_was_never_there() {
     });
     assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
     let whole = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
-    assert!(crate::common::bytes_of(&index.into_inner()) == crate::common::bytes_of(&whole));
+    assert!(crate::common::bytes_of(&index.into_index().unwrap()) == crate::common::bytes_of(&whole));
 }
 
 /// How far a group of keys has come.
@@ -203,8 +203,8 @@ fn a_call_is_seen_whole_or_not_at_all() {
         }
         done.store(true, SeqCst);
     });
-    assert!(index.check().is_sound());
-    assert_eq!(index.stats().keys, 1200 + 3 * GROUP);
+    assert!(index.check().unwrap().is_sound());
+    assert_eq!(index.stats().unwrap().keys, 1200 + 3 * GROUP);
 }
 
 /// A key that moves is at one of its places, and never at both or none.
@@ -242,7 +242,7 @@ fn an_upsert_moves_a_key_in_one_step() {
         }
         done.store(true, SeqCst);
     });
-    assert!(index.check().is_sound());
+    assert!(index.check().unwrap().is_sound());
 }
 
 #[test]

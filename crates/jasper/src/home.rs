@@ -1,0 +1,177 @@
+//! Where a shared index lives: on the processor, or on a device.
+
+use std::sync::{PoisonError, RwLock};
+
+use jasper_build::{CpuExecutor, GraphCell};
+use jasper_core::Element;
+use jasper_graph::Graph;
+
+#[cfg(feature = "cuda")]
+use jasper_cuda::{Context, Copied, DeviceGraph, DeviceLinker, ResidentGraph, SearchLanes, Stream};
+
+#[cfg(feature = "cuda")]
+use crate::seat::unless_absent;
+use crate::{Device, DeviceError, processor};
+
+/// A graph where it is searched and changed. Without the feature `cuda` all are on the processor.
+#[derive(Debug)]
+pub(crate) enum Home<T: Element> {
+    /// On the host alone.
+    Processor(RwLock<Graph<T>>),
+    /// Half on the host and half on a CUDA device.
+    #[cfg(feature = "cuda")]
+    Cuda(OnCuda<T>),
+}
+
+/// A graph on a CUDA device, and who works on it there.
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+pub(crate) struct OnCuda<T: Element> {
+    pub(crate) graph: RwLock<ResidentGraph<T>>,
+    pub(crate) lanes: SearchLanes<T>,
+    pub(crate) linker: DeviceLinker<T>,
+}
+
+impl<T: Element> Home<T> {
+    /// Takes a graph to a device.
+    ///
+    /// # Errors
+    /// [`DeviceError`], but never for [`Device::Cpu`].
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "nothing is copied"))]
+    pub(crate) fn find(graph: Graph<T>, executor: &CpuExecutor, device: Device) -> Result<Self, DeviceError> {
+        device.find()?;
+        #[cfg(feature = "cuda")]
+        match device {
+            Device::Cpu => {}
+            Device::Cuda(ordinal) => {
+                let copy = OnCuda::copy(&graph, executor, ordinal);
+                return copy
+                    .and_then(|copy| OnCuda::home(graph, copy))
+                    .map_err(|error| DeviceError::Cuda { ordinal, error });
+            }
+            Device::Auto => {
+                let devices = unless_absent(0, jasper_cuda::Device::list())?.unwrap_or_default();
+                for ordinal in devices.into_iter().map(|device| device.ordinal) {
+                    if let Some(copy) = unless_absent(ordinal, OnCuda::copy(&graph, executor, ordinal))? {
+                        return OnCuda::home(graph, copy)
+                            .map_err(|error| DeviceError::Cuda { ordinal, error });
+                    }
+                }
+            }
+        }
+        Ok(Self::Processor(RwLock::new(graph)))
+    }
+
+    /// [`Device::Cpu`] or [`Device::Cuda`].
+    pub(crate) fn device(&self) -> Device {
+        match self {
+            Self::Processor(_) => Device::Cpu,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => Device::Cuda(cuda.lanes.context().device().ordinal),
+        }
+    }
+
+    /// Name of the processor or GPU.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Processor(_) => processor(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => cuda.lanes.context().device().name.clone(),
+        }
+    }
+
+    /// The widest frontier of its searches.
+    pub(crate) fn widest(&self) -> usize {
+        match self {
+            Self::Processor(_) => usize::MAX,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => jasper_cuda::MAX_BEAM_WIDTH as usize,
+        }
+    }
+
+    /// Lets `look` read vectors, keys and marks. Edges are those of a device's last [`Self::bring_links`].
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R {
+        match self {
+            Self::Processor(graph) => GraphCell::read(&graph, look),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => {
+                GraphCell::read(&&cuda.graph, |graph| look(jasper_build::LiveGraph::host(graph)))
+            }
+        }
+    }
+
+    /// Brings edges home, while nobody changes the graph.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`].
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(unused_variables, clippy::unnecessary_wraps, reason = "they are home")
+    )]
+    pub(crate) fn bring_links(&self, executor: &CpuExecutor) -> Result<(), DeviceError> {
+        match self {
+            Self::Processor(_) => Ok(()),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => {
+                let read = GraphCell::write(&mut &cuda.graph, |graph| graph.read_links(executor.pool()));
+                read.map_err(|error| cuda.failed(error))
+            }
+        }
+    }
+
+    /// The graph, all of it on the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`].
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(unused_variables, clippy::unnecessary_wraps, reason = "it is there")
+    )]
+    pub(crate) fn leave(self, executor: &CpuExecutor) -> Result<Graph<T>, DeviceError> {
+        match self {
+            Self::Processor(graph) => Ok(graph.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => {
+                let ordinal = cuda.lanes.context().device().ordinal;
+                let graph = cuda.graph.into_inner().unwrap_or_else(PoisonError::into_inner);
+                graph.into_host(executor.pool()).map_err(|error| DeviceError::Cuda { ordinal, error })
+            }
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl<T: Element> OnCuda<T> {
+    /// Copies a graph to a CUDA device.
+    fn copy(
+        graph: &Graph<T>,
+        executor: &CpuExecutor,
+        ordinal: usize,
+    ) -> jasper_cuda::Result<(Stream, DeviceGraph<T>)> {
+        let context = Context::open(ordinal)?;
+        DeviceGraph::<T>::plan(graph).check(context.free_memory()?)?;
+        let stream = Stream::new(&context)?;
+        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph))?;
+        Ok((stream, copy))
+    }
+
+    /// The home of a graph that was copied.
+    fn home(graph: Graph<T>, (stream, copy): (Stream, DeviceGraph<T>)) -> jasper_cuda::Result<Home<T>> {
+        let lanes = SearchLanes::new(stream.context());
+        let linker = DeviceLinker::new(stream.clone(), &graph);
+        let graph = RwLock::new(ResidentGraph::new(stream, graph, copy)?);
+        Ok(Home::Cuda(Self { graph, lanes, linker }))
+    }
+
+    fn failed(&self, error: jasper_cuda::Error) -> DeviceError {
+        DeviceError::Cuda { ordinal: self.lanes.context().device().ordinal, error }
+    }
+
+    /// Lets `look` search the graph, if the device still has it.
+    pub(crate) fn search<R>(
+        &self,
+        look: impl FnOnce(Copied<'_, T>) -> Result<R, jasper_build::SearchError>,
+    ) -> Result<R, jasper_build::SearchError> {
+        GraphCell::read(&&self.graph, |graph| look(graph.copied()?))
+    }
+}
