@@ -17,10 +17,10 @@ use crate::{Device, DeviceError, processor};
 #[derive(Debug)]
 pub(crate) enum Home<T: Element> {
     /// On the host alone.
-    Processor(RwLock<Graph<T>>),
+    Processor(Box<RwLock<Graph<T>>>),
     /// Half on the host and half on a CUDA device.
     #[cfg(feature = "cuda")]
-    Cuda(OnCuda<T>),
+    Cuda(Box<OnCuda<T>>),
 }
 
 /// A graph on a CUDA device, and who works on it there.
@@ -33,6 +33,11 @@ pub(crate) struct OnCuda<T: Element> {
 }
 
 impl<T: Element> Home<T> {
+    /// A graph on the host.
+    pub(crate) fn on_processor(graph: Graph<T>) -> Self {
+        Self::Processor(Box::new(RwLock::new(graph)))
+    }
+
     /// Takes a graph to a device.
     ///
     /// # Errors
@@ -59,7 +64,7 @@ impl<T: Element> Home<T> {
                 }
             }
         }
-        Ok(Self::Processor(RwLock::new(graph)))
+        Ok(Self::on_processor(graph))
     }
 
     /// [`Device::Cpu`] or [`Device::Cuda`].
@@ -92,7 +97,7 @@ impl<T: Element> Home<T> {
     /// Lets `look` read vectors, keys and marks. Edges are those of a device's last [`Self::bring_links`].
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R {
         match self {
-            Self::Processor(graph) => GraphCell::read(&graph, look),
+            Self::Processor(graph) => GraphCell::read(&&**graph, look),
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
                 GraphCell::read(&&cuda.graph, |graph| look(jasper_build::LiveGraph::host(graph)))
@@ -160,7 +165,7 @@ impl<T: Element> OnCuda<T> {
         let lanes = SearchLanes::new(stream.context());
         let linker = DeviceLinker::new(stream.clone(), &graph);
         let graph = RwLock::new(ResidentGraph::new(stream, graph, copy)?);
-        Ok(Home::Cuda(Self { graph, lanes, linker }))
+        Ok(Home::Cuda(Box::new(Self { graph, lanes, linker })))
     }
 
     fn failed(&self, error: jasper_cuda::Error) -> DeviceError {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jasper_build::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
@@ -79,7 +79,7 @@ macro_rules! change {
         let _writer = $self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         match &$self.home {
             Home::Processor(graph) => {
-                let $updater = Updater { executor: &*$self.executor, cell: graph };
+                let $updater = Updater { executor: &*$self.executor, cell: &**graph };
                 $change
             }
             #[cfg(feature = "cuda")]
@@ -96,8 +96,7 @@ macro_rules! change {
 impl<T: Element> SharedIndex<T> {
     /// Shares an index on the processor.
     pub fn new(index: Index<T>) -> Self {
-        let home = Home::Processor(RwLock::new(index.graph));
-        Self { home, writer: Mutex::new(()), executor: index.executor }
+        Self { home: Home::on_processor(index.graph), writer: Mutex::new(()), executor: index.executor }
     }
 
     /// The index, when nobody shares it any more and it has left its device.
