@@ -60,7 +60,7 @@ mod staging;
 mod stream;
 
 pub use buffer::Buffer;
-pub use build::{DeviceLinker, check_updates, link_on_device, plan_build};
+pub use build::{DeviceLinker, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use error::{Error, LaunchLimit, Result};

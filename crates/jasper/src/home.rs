@@ -157,6 +157,7 @@ impl<T: Element> OnCuda<T> {
         DeviceGraph::<T>::plan(graph).check(context.free_memory()?)?;
         let stream = Stream::new(&context)?;
         let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph))?;
+        copy.check_search(&context)?;
         Ok((stream, copy))
     }
 

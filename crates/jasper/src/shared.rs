@@ -11,6 +11,9 @@ use jasper_build::{
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, SaveError, SaveStats};
 
+#[cfg(feature = "cuda")]
+use jasper_build::GraphCell;
+
 use crate::home::Home;
 use crate::update::Updater;
 use crate::{CheckReport, CompactError, DeleteError, Device, DeviceError, Index, IndexStats};
@@ -84,7 +87,7 @@ macro_rules! change {
             }
             #[cfg(feature = "cuda")]
             Home::Cuda(cuda) => {
-                jasper_cuda::check_updates(&$self.home.read(|graph| *graph.params()))?;
+                GraphCell::read(&&cuda.graph, |graph| graph.check_updates())?;
                 let _kept = jasper_cuda::KeptMemory::new(cuda.lanes.context())?;
                 let $updater = Updater { executor: &cuda.linker, cell: &cuda.graph };
                 $change

@@ -24,7 +24,8 @@ use crate::search::pass::check_shared;
 use crate::{Context, DeviceGraph, Error, Stream};
 
 pub use linker::DeviceLinker;
-pub use plan::{check_updates, plan_build};
+pub(crate) use plan::check_beam;
+pub use plan::plan_build;
 
 /// Links `order` into a graph of which one vertex is linked, on a device, in the batches of a bulk build: for
 /// [`jasper_build::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the

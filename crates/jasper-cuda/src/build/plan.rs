@@ -15,11 +15,8 @@ const PAIR: u64 = 12;
 /// What the driver's half of a device in use takes of the host, code and tables.
 const DRIVER_BYTES: u64 = 256 << 20;
 
-/// Whether kernels can link vertices into graphs of these parameters.
-///
-/// # Errors
-/// [`Error::BuildParam`]: the beam is wider than kernels are made for.
-pub fn check_updates(params: &BuildParams) -> Result<()> {
+/// Whether kernels search with the beam of these parameters.
+pub(crate) fn check_beam(params: &BuildParams) -> Result<()> {
     most("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())
 }
 
@@ -39,7 +36,7 @@ fn most(name: &'static str, value: f64, most: f64) -> Result<()> {
 /// [`Error::BuildParam`]: the beam is wider, or a batch larger, than kernels are made for.
 pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let params = &shape.params;
-    check_updates(params)?;
+    check_beam(params)?;
     let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));
     let row = links_stride(params);
     let share = params.max_batch_share();

@@ -8,6 +8,8 @@ use jasper_data::ThreadPool;
 use jasper_graph::{Changes, Graph};
 
 use super::DeviceGraph;
+use crate::build::check_beam;
+use crate::search::pass::check_shared;
 use crate::{Copied, Stream};
 
 /// A graph that is searched and changed on a device: its links are there, and so are copies of the rest, which the host's
@@ -183,6 +185,17 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGra
 }
 
 impl<T: Element> ResidentGraph<T> {
+    /// Whether kernels can link vertices into it: asked before a change.
+    ///
+    /// # Errors
+    /// [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::Rows`](crate::Error::Rows): the beam is wider, or rows
+    /// are longer, than kernels are made for.
+    pub fn check_updates(&self) -> crate::Result<()> {
+        let (params, device) = (self.host.params(), self.stream.context().device());
+        check_beam(params)?;
+        check_shared(&self.copy, params.build_beam_width(), device.shared_per_block)
+    }
+
     /// What searches read.
     ///
     /// # Errors

@@ -193,6 +193,18 @@ impl<T: Element> SearchLanes<T> {
     }
 }
 
+impl<T: Element> DeviceGraph<T> {
+    /// Whether the device searches it, and a start on that: the kernel of usual searches is loaded.
+    ///
+    /// # Errors
+    /// [`Error::Rows`](crate::Error::Rows) when a row does not fit into a block, with numbers;
+    /// [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
+    pub fn check_search(&self, context: &Context) -> Result<()> {
+        check_shared(self, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
+        context.warm_up(&usual_kernel(self))
+    }
+}
+
 /// A graph that does not change, on a device to be searched there: its copy, and lanes.
 pub struct Searcher<T: Element> {
     lanes: SearchLanes<T>,
@@ -215,8 +227,7 @@ impl<T: Element> Searcher<T> {
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph)?;
         stream.synchronize()?;
-        check_shared(&copy, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
-        context.warm_up(&usual_kernel(&copy))?;
+        copy.check_search(context)?;
         Ok(Self { lanes: SearchLanes::new(context), graph: copy, plan })
     }
 
