@@ -7,6 +7,7 @@ use cust::device::DeviceAttribute;
 use cust::error::CudaError;
 use cust::sys::{self, CUdevice_attribute};
 
+use crate::Context;
 use crate::error::{Error, Result, failure_of, failure_of_cust};
 
 /// A CUDA device: its name and its limits.
@@ -61,6 +62,13 @@ impl Device {
             return Err(Error::NoSuchDevice { ordinal, count });
         }
         Self::read(ordinal)
+    }
+
+    /// Whether addresses of a device in use can be reserved apart from memory.
+    pub(crate) fn maps_memory(context: &Context) -> Result<bool> {
+        let device = Self::raw(context.device().ordinal)?;
+        let wanted = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
+        Ok(attribute(device, wanted)? != 0)
     }
 
     fn read(ordinal: usize) -> Result<Self> {
@@ -139,14 +147,17 @@ fn count() -> Result<usize> {
     }
 }
 
-/// Attribute 97, which cust has no name for.
+/// Attribute 97.
 fn shared_per_block(device: cust::device::Device) -> Result<u32> {
-    let mut bytes = 0;
-    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-    // SAFETY: `bytes` is writable, and `device` came from the driver.
-    let result = unsafe { sys::cuDeviceGetAttribute(&mut bytes, attribute, device.as_raw()) };
-    of_driver(result)?;
-    Ok(unsigned(bytes))
+    attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+}
+
+/// An attribute that cust has no name for.
+fn attribute(device: cust::device::Device, attribute: CUdevice_attribute) -> Result<u32> {
+    let mut value = 0;
+    // SAFETY: `value` is writable, and `device` came from the driver.
+    of_driver(unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) })?;
+    Ok(unsigned(value))
 }
 
 /// The result of a call of cust that needs no context.

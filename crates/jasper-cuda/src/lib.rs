@@ -49,6 +49,7 @@ mod graph;
 mod kept;
 mod kernels;
 mod knn;
+mod mapped;
 mod measure;
 mod module;
 mod pinned;

@@ -231,6 +231,21 @@ impl gpu_kernels::Stream for Stream {
             .call(|| unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw()) })
     }
 
+    /// The first time, the array goes to memory that grows where it is, if the device has such.
+    fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+        self.check_owner(buffer);
+        if len <= buffer.len() || buffer.extend(len)? {
+            return Ok(());
+        }
+        let mut larger = match Buffer::growing(self, len)? {
+            Some(larger) => larger,
+            None => self.allocate(len)?,
+        };
+        self.copy(buffer, &mut larger, buffer.len())?;
+        *buffer = larger;
+        Ok(())
+    }
+
     fn synchronize(&self) -> Result<()> {
         Self::synchronize(self)
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use gpu_kernels::Stream as _;
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_cuda::{Context, Error, MemoryPlan, Pinned, Place, Stream};
 
 #[test]
@@ -37,6 +37,27 @@ fn pieces_are_whole_granules() {
     assert!(pieces > 2);
     let expected: Vec<u32> = (0..(granule * rows) as u32).collect();
     assert!(stream.download(&buffer).unwrap() == expected);
+}
+
+#[test]
+fn an_array_grows_where_it_is_and_keeps_what_it_holds() {
+    let Some(context) = common::context() else { return };
+    let stream = Stream::new(&context).unwrap();
+    let values: Vec<u32> = (0..1_000_000).collect();
+    let mut buffer = stream.upload(&values).unwrap();
+    let mut addresses = Vec::new();
+    for len in [1_000_001, 3_000_000, 3_000_000, 2, 20_000_000] {
+        stream.grow(&mut buffer, len).unwrap();
+        assert!(buffer.len() >= len);
+        addresses.push(buffer.input().at(0));
+        assert!(stream.download_range(&buffer, 0..values.len()).unwrap() == values, "{len}");
+    }
+    assert!(addresses.windows(2).all(|pair| pair[0] == pair[1]), "{addresses:?}");
+    stream.fill(&mut buffer, 7).unwrap();
+    assert!(stream.download_range(&buffer, 19_999_998..20_000_000).unwrap() == [0x0707_0707; 2]);
+    let error = stream.grow(&mut buffer, 1 << 45).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    assert_eq!(buffer.len(), 20_000_000);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The functions that are forwarded: those that cust calls, and those that jasper-cuda calls beside it.
 
-use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ushort, c_void};
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 use cust::sys::*;
 
@@ -125,22 +125,38 @@ forward! {
         state_out: *mut CUlinkState
     );
     fn cuLinkDestroy(state: CUlinkState);
+    fn cuMemAddressFree(ptr: CUdeviceptr, size: usize);
+    fn cuMemAddressReserve(
+        ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: c_ulonglong
+    );
     fn cuMemAdvise(dev_ptr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice);
     fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, h_stream: CUstream);
     fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize);
     fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint);
     fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize);
+    fn cuMemCreate(
+        handle: *mut CUmemGenericAllocationHandle, size: usize, prop: *const CUmemAllocationProp, flags: c_ulonglong
+    );
     fn cuMemFreeAsync(dptr: CUdeviceptr, h_stream: CUstream);
     fn cuMemFreeHost(p: *mut c_void);
     fn cuMemFree_v2(dptr: CUdeviceptr);
+    fn cuMemGetAllocationGranularity(
+        granularity: *mut usize, prop: *const CUmemAllocationProp, option: CUmemAllocationGranularity_flags
+    );
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, flags: c_uint);
     fn cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, flags: c_uint);
     fn cuMemHostRegister_v2(p: *mut c_void, bytesize: usize, flags: c_uint);
     fn cuMemHostUnregister(p: *mut c_void);
+    fn cuMemMap(
+        ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong
+    );
     fn cuMemPoolSetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void);
     fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize);
     fn cuMemPrefetchAsync(dev_ptr: CUdeviceptr, count: usize, dst_device: CUdevice, h_stream: CUstream);
+    fn cuMemRelease(handle: CUmemGenericAllocationHandle);
+    fn cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize);
+    fn cuMemUnmap(ptr: CUdeviceptr, size: usize);
     fn cuMemcpy2D_v2(p_copy: *const CUDA_MEMCPY2D);
     fn cuMemcpyAtoH_v2(dst_host: *mut c_void, src_array: CUarray, src_offset: usize, byte_count: usize);
     fn cuMemcpyDtoDAsync_v2(dst_device: CUdeviceptr, src_device: CUdeviceptr, byte_count: usize, h_stream: CUstream);

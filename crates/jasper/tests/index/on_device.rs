@@ -1,11 +1,14 @@
 //! An index on a device answers as it does on the host. Where there is no GPU, `Device::Auto` is the processor.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use jasper::{
     BitSet, BuildError, Device, Element, Filter, Hit, Index, Metric, SearchError, SearchParams, SharedIndex,
     synthetic::Clusters,
 };
 
-use crate::common::{for_each_element, small, view};
+use crate::common::{bytes_of, for_each_element, small, view};
 
 const DIMENSION: usize = 12;
 
@@ -78,6 +81,63 @@ fn threads_share_an_index_on_a_device() {
             });
         }
     });
+}
+
+/// The same changes of an index on the host and of one where `Device::Auto` is; the same file for bytes.
+#[test]
+fn changes_do_not_depend_on_the_device() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 2);
+    let part = |from: usize, to: usize| view(&rows[from * DIMENSION..to * DIMENSION], DIMENSION);
+    let mut host = index::<u8>(Metric::L2);
+    let device = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
+    for round in 0..3 {
+        let (from, to) = (round * 800, round * 800 + 800);
+        assert_eq!(host.insert_next(&part(from, to)).unwrap(), device.insert_next(&part(from, to)).unwrap());
+        let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
+        host.delete(&keys).unwrap();
+        device.delete(&keys).unwrap();
+        host.undelete(&keys[..10]).unwrap();
+        device.undelete(&keys[..10]).unwrap();
+        let upserted: Vec<u64> = (900..950).collect();
+        host.upsert(&part(to, to + 50), &upserted).unwrap();
+        device.upsert(&part(to, to + 50), &upserted).unwrap();
+        assert_eq!(host.consolidate().unwrap().freed, device.consolidate().unwrap().freed);
+        if round == 1 {
+            assert_eq!(host.compact().unwrap(), device.compact().unwrap());
+        }
+        assert!(device.delete(&keys).is_err() && device.insert(&part(0, 1), &[900]).is_err());
+        assert_eq!(device.len(), host.len());
+        assert_eq!(device.stats().unwrap(), host.stats());
+        assert!(device.check().unwrap().is_sound());
+        compare(&host, &device, &rows[..20 * DIMENSION], SearchParams::new(10));
+    }
+    assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
+}
+
+#[test]
+fn searches_go_on_while_the_index_changes() {
+    let index = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(1500, 3);
+    let queries = view(&rows[..32 * DIMENSION], DIMENSION);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    let hits = index.search_batch(queries, SearchParams::new(10)).unwrap();
+                    assert!(hits.iter().all(|hit| *hit != Hit::NONE));
+                }
+            });
+        }
+        for chunk in rows.chunks(300 * DIMENSION) {
+            let first = index.insert_next(&view(chunk, DIMENSION)).unwrap();
+            index.delete(&[first, first + 1]).unwrap();
+            index.consolidate().unwrap();
+        }
+        done.store(true, Relaxed);
+    });
+    assert_eq!(index.len(), 897 + 1500 - 10);
+    assert!(index.check().unwrap().is_sound());
 }
 
 #[test]
