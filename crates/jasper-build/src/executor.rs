@@ -81,6 +81,9 @@ pub trait Executor<T: Element>: Linker<T> {
     /// The graphs, of which [`Linker::Graph`] is what leads from vertex to vertex.
     type Live: LiveGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
 
+    /// Runs `work` where its parallel parts have the executor's threads of the host.
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+
     /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
     /// rows arrive in an order of their own, pointless after a shuffle.
     ///

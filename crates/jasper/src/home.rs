@@ -1,6 +1,6 @@
 //! Where a shared index lives: on the processor, or on a device.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use jasper_build::{CpuExecutor, GraphCell};
 use jasper_core::Element;
@@ -43,7 +43,11 @@ impl<T: Element> Home<T> {
     /// # Errors
     /// [`DeviceError`], but never for [`Device::Cpu`].
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "nothing is copied"))]
-    pub(crate) fn find(graph: Graph<T>, executor: &CpuExecutor, device: Device) -> Result<Self, DeviceError> {
+    pub(crate) fn find(
+        graph: Graph<T>,
+        executor: &Arc<CpuExecutor>,
+        device: Device,
+    ) -> Result<Self, DeviceError> {
         device.find()?;
         #[cfg(feature = "cuda")]
         match device {
@@ -51,14 +55,14 @@ impl<T: Element> Home<T> {
             Device::Cuda(ordinal) => {
                 let copy = OnCuda::copy(&graph, executor, ordinal);
                 return copy
-                    .and_then(|copy| OnCuda::home(graph, copy))
+                    .and_then(|copy| OnCuda::home(graph, executor, copy))
                     .map_err(|error| DeviceError::Cuda { ordinal, error });
             }
             Device::Auto => {
                 let devices = unless_absent(0, jasper_cuda::Device::list())?.unwrap_or_default();
                 for ordinal in devices.into_iter().map(|device| device.ordinal) {
                     if let Some(copy) = unless_absent(ordinal, OnCuda::copy(&graph, executor, ordinal))? {
-                        return OnCuda::home(graph, copy)
+                        return OnCuda::home(graph, executor, copy)
                             .map_err(|error| DeviceError::Cuda { ordinal, error });
                     }
                 }
@@ -162,9 +166,13 @@ impl<T: Element> OnCuda<T> {
     }
 
     /// The home of a graph that was copied.
-    fn home(graph: Graph<T>, (stream, copy): (Stream, DeviceGraph<T>)) -> jasper_cuda::Result<Home<T>> {
+    fn home(
+        graph: Graph<T>,
+        executor: &Arc<CpuExecutor>,
+        (stream, copy): (Stream, DeviceGraph<T>),
+    ) -> jasper_cuda::Result<Home<T>> {
         let lanes = SearchLanes::new(stream.context());
-        let linker = DeviceLinker::new(stream.clone(), &graph);
+        let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(executor.clone());
         let graph = RwLock::new(ResidentGraph::new(stream, graph, copy)?);
         Ok(Home::Cuda(Box::new(Self { graph, lanes, linker })))
     }

@@ -199,6 +199,10 @@ impl<T: Element> Linker<T> for CpuExecutor {
 impl<T: Element> Executor<T> for CpuExecutor {
     type Live = Graph<T>;
 
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(work)
+    }
+
     fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
         let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {

@@ -19,6 +19,13 @@ const LISTED_AT_ONCE: u32 = 1 << 20;
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
     type Live = ResidentGraph<T, S>;
 
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.host {
+            Some(host) => host.pool().install(work),
+            None => work(),
+        }
+    }
+
     fn join_batch(
         &self,
         graph: &DeviceGraph<T, S>,

@@ -1,6 +1,7 @@
 //! The steps of a batch, as launches in one stream.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::NO_ROW;
@@ -12,7 +13,7 @@ use gpu_kernels::prune::{
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, In, Stream};
-use jasper_build::{Linker, Work};
+use jasper_build::{CpuExecutor, Linker, Work};
 use jasper_core::{BuildParams, Element, VectorId, defaults};
 use jasper_graph::Graph;
 
@@ -34,13 +35,21 @@ pub(super) const TARGETS_AT_ONCE: u32 = 1 << 18;
 pub struct DeviceLinker<T, S = crate::Stream> {
     pub(super) stream: S,
     pub(super) params: BuildParams,
+    /// Whose threads do the host's part of updates.
+    pub(super) host: Option<Arc<CpuExecutor>>,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Element, S: Stream> DeviceLinker<T, S> {
     /// A linker for copies of `graph` on the device of `stream`.
     pub fn new(stream: S, graph: &Graph<T>) -> Self {
-        Self { stream, params: *graph.params(), element: PhantomData }
+        Self { stream, params: *graph.params(), host: None, element: PhantomData }
+    }
+
+    /// The linker with threads for the host's part of updates, which otherwise is done by the thread that calls.
+    #[must_use]
+    pub fn with_threads_of(self, host: Arc<CpuExecutor>) -> Self {
+        Self { host: Some(host), ..self }
     }
 
     /// The stream that everything is queued in.

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::emulator::{self, Emulator, Fault};
@@ -113,7 +114,7 @@ impl Stream for Faulty {
 
 /// A graph on the host, and the same half on an emulated device.
 struct Twins<T: Element> {
-    cpu: CpuExecutor,
+    cpu: Arc<CpuExecutor>,
     host: Graph<T>,
     stream: Faulty,
     linker: DeviceLinker<T, Faulty>,
@@ -124,7 +125,7 @@ struct Twins<T: Element> {
 
 impl<T: Element> Twins<T> {
     fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64) -> Self {
-        let cpu = CpuExecutor::new(2).unwrap();
+        let cpu = Arc::new(CpuExecutor::new(2).unwrap());
         let params =
             BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
         let rows = whole::<T>(seed, rows);
@@ -135,7 +136,7 @@ impl<T: Element> Twins<T> {
             stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
             calls: Rc::new(Cell::new(None)),
         };
-        let linker = DeviceLinker::new(stream.clone(), &host);
+        let linker = DeviceLinker::new(stream.clone(), &host).with_threads_of(cpu.clone());
         let copy = DeviceGraph::upload(&stream, &other).unwrap();
         let resident = ResidentGraph::new(stream.clone(), other, copy).unwrap();
         Self { cpu, host, stream, linker, resident, seed }
@@ -160,7 +161,7 @@ impl<T: Element> Twins<T> {
     fn insert(&mut self, rows: &[T], keys: &[Key]) {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let cell = &mut Exclusive(&mut self.host);
-        let expected = insert(&self.cpu, cell, &view, keys, Existing::Replace, &mut silent).unwrap();
+        let expected = insert(&*self.cpu, cell, &view, keys, Existing::Replace, &mut silent).unwrap();
         let found = self.try_insert(rows, keys, &mut silent).unwrap();
         assert_eq!(
             (found.identical, found.repaired, found.work.hops),
@@ -185,7 +186,7 @@ impl<T: Element> Twins<T> {
     }
 
     fn consolidate(&mut self) {
-        let expected = consolidate(&self.cpu, &mut Exclusive(&mut self.host), &mut silent).unwrap();
+        let expected = consolidate(&*self.cpu, &mut Exclusive(&mut self.host), &mut silent).unwrap();
         let found = consolidate(&self.linker, &mut Exclusive(&mut self.resident), &mut silent).unwrap();
         assert_eq!((found.freed, found.repaired), (expected.freed, expected.repaired));
         self.compare();
@@ -322,7 +323,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     assert!(failures > 10);
     let view = MatrixView::new(&rows, DIMENSION).unwrap();
     let cell = &mut Exclusive(&mut twins.host);
-    insert(&twins.cpu, cell, &view, &keys, Existing::Replace, &mut silent).unwrap();
+    insert(&*twins.cpu, cell, &view, &keys, Existing::Replace, &mut silent).unwrap();
     twins.compare();
     for call in (0..).step_by(5) {
         twins.stream.calls.set(Some(call));
@@ -334,7 +335,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
         assert!(done.is_err(), "call {call}");
         twins.compare();
     }
-    consolidate(&twins.cpu, &mut Exclusive(&mut twins.host), &mut silent).unwrap();
+    consolidate(&*twins.cpu, &mut Exclusive(&mut twins.host), &mut silent).unwrap();
     twins.compare();
 }
 
