@@ -33,8 +33,8 @@ impl Mapped {
         let (mut granularity, kind) = (0, allocation(context));
         let recommended = CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED;
         // SAFETY: `granularity` is writable, and `kind` lives through the call.
-        context
-            .call(|| unsafe { sys::cuMemGetAllocationGranularity(&mut granularity, &kind, recommended) })?;
+        let ask = || unsafe { sys::cuMemGetAllocationGranularity(&mut granularity, &kind, recommended) };
+        context.call(ask)?;
         let reserved = context.device().memory.next_multiple_of(granularity);
         let mut address = 0;
         // SAFETY: `address` is writable; any addresses will do.

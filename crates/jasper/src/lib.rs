@@ -32,7 +32,7 @@
 //!     scope.spawn(|| index.insert_next(&MatrixView::new(&rows[8000..], 16).unwrap()).unwrap());
 //!     scope.spawn(|| assert_eq!(index.search(&rows[..16], SearchParams::new(5)).unwrap().len(), 5));
 //! });
-//! assert_eq!(index.len(), 1000);
+//! assert_eq!(index.stats().keys, 1000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

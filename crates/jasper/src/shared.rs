@@ -280,20 +280,21 @@ impl<T: Element> SharedIndex<T> {
         self.home.read(|graph| graph.save(path, progress))
     }
 
-    /// See [`Index::check`].
+    /// See [`Index::check`]. On a processor changes go on meanwhile, on a CUDA device they wait.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`]; never on the processor.
     pub fn check(&self) -> Result<CheckReport, DeviceError> {
-        self.look(|graph| self.executor.pool().install(|| CheckReport::of(graph)))
+        let is_home = matches!(self.home, Home::Processor(_));
+        let _writer = (!is_home).then(|| self.writer.lock().unwrap_or_else(PoisonError::into_inner));
+        self.home.bring_links(&self.executor)?;
+        Ok(self.home.read(|graph| self.executor.pool().install(|| CheckReport::of(graph))))
     }
 
-    /// See [`Index::stats`].
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`]; never on the processor.
-    pub fn stats(&self) -> Result<IndexStats, DeviceError> {
-        self.look(IndexStats::of)
+    /// See [`Index::stats`]. On a CUDA device `mean_degree` is that of when edges were last on the host: counting does not
+    /// bring them there.
+    pub fn stats(&self) -> IndexStats {
+        self.home.read(IndexStats::of)
     }
 
     /// See [`Index::len`].
@@ -343,14 +344,6 @@ impl<T: Element> SharedIndex<T> {
             #[cfg(feature = "cuda")]
             Home::Cuda(cuda) => cuda.graph.read().unwrap_or_else(PoisonError::into_inner).copy().bytes(),
         }
-    }
-
-    /// Looks at all of the graph, edges included: on a processor beside changes, on a device between them.
-    fn look<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
-        let is_home = matches!(self.home, Home::Processor(_));
-        let _writer = (!is_home).then(|| self.writer.lock().unwrap_or_else(PoisonError::into_inner));
-        self.home.bring_links(&self.executor)?;
-        Ok(self.home.read(look))
     }
 }
 

@@ -90,15 +90,15 @@ impl<T: Element> LiveIndex<T> for Index<T> {
     }
 }
 
-/// Others may search it, and change other keys, while the runbook is played. It tells no progress within a step.
+/// Others may search it, and change other keys, while the runbook is played.
 impl<T: Element> LiveIndex<T> for &SharedIndex<T> {
     fn insert(
         &mut self,
         rows: MatrixView<'_, T>,
         keys: &[Key],
-        _: &mut ProgressFn<'_>,
+        progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, InsertError> {
-        SharedIndex::insert(self, &rows, keys)
+        SharedIndex::insert_with(self, &rows, keys, progress)
     }
 
     fn upsert(&mut self, rows: MatrixView<'_, T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
@@ -109,8 +109,8 @@ impl<T: Element> LiveIndex<T> for &SharedIndex<T> {
         SharedIndex::delete(self, keys)
     }
 
-    fn consolidate(&mut self, _: &mut ProgressFn<'_>) -> Result<ConsolidateReport, ConsolidateError> {
-        SharedIndex::consolidate(self)
+    fn consolidate(&mut self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, ConsolidateError> {
+        SharedIndex::consolidate_with(self, progress)
     }
 
     fn search_into(
