@@ -64,12 +64,12 @@ macro_rules! entries {
 }
 
 entries! {
-    F32 SquaredL2 0 5: link_f32_l2 merge_f32_l2 join_f32_l2 bypass_f32_l2;
+    F32 SquaredL2 0 4: link_f32_l2 merge_f32_l2 join_f32_l2 bypass_f32_l2;
     F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2 join_f16_l2 bypass_f16_l2;
-    U8 SquaredL2 0 5: link_u8_l2 merge_u8_l2 join_u8_l2 bypass_u8_l2;
-    I8 SquaredL2 0 5: link_i8_l2 merge_i8_l2 join_i8_l2 bypass_i8_l2;
-    U8 Dot 0 5: link_u8_dot merge_u8_dot join_u8_dot bypass_u8_dot;
-    I8 Dot 0 5: link_i8_dot merge_i8_dot join_i8_dot bypass_i8_dot;
+    U8 SquaredL2 0 4: link_u8_l2 merge_u8_l2 join_u8_l2 bypass_u8_l2;
+    I8 SquaredL2 0 4: link_i8_l2 merge_i8_l2 join_i8_l2 bypass_i8_l2;
+    U8 Dot 0 4: link_u8_dot merge_u8_dot join_u8_dot bypass_u8_dot;
+    I8 Dot 0 4: link_i8_dot merge_i8_dot join_i8_dot bypass_i8_dot;
     U8 SquaredL2 128 5: link_u8_l2_b128 merge_u8_l2_b128 join_u8_l2_b128 bypass_u8_l2_b128;
     F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192 join_f16_l2_b192 bypass_f16_l2_b192;
     F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920 join_f16_l2_b1920 bypass_f16_l2_b1920;
