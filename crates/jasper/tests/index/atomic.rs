@@ -41,7 +41,7 @@ impl Stopper {
 /// An index with all that a change may disturb: free slots, hidden vertices, restorable keys, shared vertices.
 fn used<T: Element>(metric: Metric) -> Index<T> {
     let rows: Vec<T> = Clusters::new(DIMENSION, 31).rows(900, 0);
-    let builder = Index::builder(metric).max_degree(6).build_beam_width(8).threads(2);
+    let builder = Index::builder(metric).max_degree(5).build_beam_width(6).threads(2);
     let mut index = builder.build(&view(&rows, DIMENSION)).unwrap();
     index.delete(&(100..400).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();
