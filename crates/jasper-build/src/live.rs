@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use jasper_core::Element;
 use jasper_graph::Graph;
@@ -85,7 +86,8 @@ impl<T: Element> LiveGraph for Graph<T> {
     }
 }
 
-/// Runs `work` on the graph of a cell as one transaction: what it changed stands if it succeeds, and else is undone.
+/// Runs `work` on the graph of a cell as one transaction: what it changed stands if it succeeds, and else is undone, also
+/// where a closure or a source of rows that it calls panics.
 ///
 /// # Errors
 /// Those of `work`, and of the device.
@@ -95,9 +97,9 @@ pub fn transaction<G: LiveGraph, C: GraphCell<G>, R, E>(
     work: impl FnOnce(&mut C) -> Result<R, E>,
 ) -> Result<R, E> {
     cell.write(G::begin).map_err(failed)?;
-    let result = work(cell);
-    cell.write(if result.is_ok() { G::commit } else { G::rollback });
-    result
+    let result = catch_unwind(AssertUnwindSafe(|| work(cell)));
+    cell.write(if matches!(result, Ok(Ok(_))) { G::commit } else { G::rollback });
+    result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// The links of the graph in a cell, as a cell.

@@ -73,7 +73,7 @@
 //!
 //! # Features
 //!
-//! `cuda` (off by default) builds and searches on CUDA devices, and brings in the module `cuda`. Nothing of CUDA is
+//! `cuda` (off by default) builds, searches and changes on CUDA devices, and brings in the module `cuda`. Nothing of CUDA is
 //! needed to compile it, or to start a program that has it; but set `DOCS_RS=1` when compiling, or build scripts of
 //! dependencies look for a toolkit.
 //!

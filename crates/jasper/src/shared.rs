@@ -52,7 +52,8 @@ use crate::{CheckReport, CompactError, DeleteError, Device, DeviceError, Index, 
 /// what is then still missing of `k` is found by a scan. A filter is asked of every key, in every call.
 ///
 /// Vectors and keys are on the host as well; edges come back when the index is saved, checked or [taken
-/// home](Self::into_index). A device that faults takes the changes since then with it.
+/// home](Self::into_index). A device that fails while it changes, or faults, is lost
+/// with its edges: what is left is the last file that was saved.
 #[derive(Debug)]
 pub struct SharedIndex<T: Element> {
     pub(crate) home: Home<T>,
@@ -77,7 +78,16 @@ impl<T: Element> Index<T> {
 }
 
 /// Runs a change on the graph, wherever it is.
+///
+/// One that is `linking` vertices asks before whether kernels can.
 macro_rules! change {
+    ($self:ident, linking $updater:ident => $change:expr) => {{
+        #[cfg(feature = "cuda")]
+        if let Home::Cuda(cuda) = &$self.home {
+            GraphCell::read(&&cuda.graph, |graph| graph.check_updates())?;
+        }
+        change!($self, $updater => $change)
+    }};
     ($self:ident, $updater:ident => $change:expr) => {{
         let _writer = $self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         match &$self.home {
@@ -87,7 +97,6 @@ macro_rules! change {
             }
             #[cfg(feature = "cuda")]
             Home::Cuda(cuda) => {
-                GraphCell::read(&&cuda.graph, |graph| graph.check_updates())?;
                 let _kept = jasper_cuda::KeptMemory::new(cuda.lanes.context())?;
                 let $updater = Updater { executor: &cuda.linker, cell: &cuda.graph };
                 $change
@@ -174,7 +183,7 @@ impl<T: Element> SharedIndex<T> {
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, InsertError> {
-        change!(self, updater => updater.insert(rows, keys, Existing::Refuse, progress))
+        change!(self, linking updater => updater.insert(rows, keys, Existing::Refuse, progress))
     }
 
     /// See [`Index::insert_next`].
@@ -194,7 +203,7 @@ impl<T: Element> SharedIndex<T> {
         rows: &dyn RowSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Key, InsertError> {
-        change!(self, updater => updater.insert_next(rows, progress))
+        change!(self, linking updater => updater.insert_next(rows, progress))
     }
 
     /// See [`Index::upsert`].
@@ -202,7 +211,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`InsertError`].
     pub fn upsert(&self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        change!(self, updater => updater.insert(rows, keys, Existing::Replace, &mut silent))
+        change!(self, linking updater => updater.insert(rows, keys, Existing::Replace, &mut silent))
     }
 
     /// See [`Index::delete`].
@@ -237,7 +246,7 @@ impl<T: Element> SharedIndex<T> {
         &self,
         progress: &mut ProgressFn<'_>,
     ) -> Result<ConsolidateReport, ConsolidateError> {
-        change!(self, updater => updater.consolidate(progress))
+        change!(self, linking updater => updater.consolidate(progress))
     }
 
     /// See [`Index::compact`]. Searches wait until it is done. A CUDA device keeps the memory for later inserts.
@@ -255,7 +264,7 @@ impl<T: Element> SharedIndex<T> {
         }
     }
 
-    /// See [`Index::save`]. Searches go on meanwhile, changes wait.
+    /// See [`Index::save`]. Changes wait meanwhile; searches go on, but for the time in which a CUDA device gives the edges.
     ///
     /// # Errors
     /// [`SaveError`].
@@ -280,7 +289,7 @@ impl<T: Element> SharedIndex<T> {
         self.home.read(|graph| graph.save(path, progress))
     }
 
-    /// See [`Index::check`]. On a processor changes go on meanwhile, on a CUDA device they wait.
+    /// See [`Index::check`]. Changes wait meanwhile; searches go on, but for the time in which a CUDA device gives the edges.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`]; never on the processor.
@@ -291,8 +300,8 @@ impl<T: Element> SharedIndex<T> {
         Ok(self.home.read(|graph| self.executor.pool().install(|| CheckReport::of(graph))))
     }
 
-    /// See [`Index::stats`]. On a CUDA device `mean_degree` is that of when edges were last on the host: counting does not
-    /// bring them there.
+    /// See [`Index::stats`]. On a CUDA device `mean_degree` counts the edges that the last save or check brought to the host,
+    /// none if the index was compacted since.
     pub fn stats(&self) -> IndexStats {
         self.home.read(IndexStats::of)
     }

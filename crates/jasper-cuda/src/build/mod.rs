@@ -21,7 +21,7 @@ use jasper_graph::Graph;
 
 use crate::kept::KeptMemory;
 use crate::search::pass::check_shared;
-use crate::{Context, DeviceGraph, Error, Stream};
+use crate::{Bytes, Context, DeviceGraph, Error, Stream};
 
 pub use linker::DeviceLinker;
 pub(crate) use plan::check_beam;
@@ -46,7 +46,11 @@ pub fn link_on_device<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Work, InsertError> {
-    let fits = || Ok::<_, Error>(plan_build::<T>(&BuildShape::of(graph))?.check(context.free_memory()?)?);
+    // The host's part of the plan was asked for before the rows were read, which are in memory now.
+    let fits = || {
+        let free = Bytes { host: u64::MAX, ..context.free_memory()? };
+        Ok::<_, Error>(plan_build::<T>(&BuildShape::of(graph))?.check(free)?)
+    };
     fits().map_err(InsertError::device)?;
     let growth = pool.install(|| Growth::resume(graph, order, checkpoints))?;
     let copied = || {

@@ -74,6 +74,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Puts the links back that were written since [`Self::begin_links`].
     pub(super) fn roll_back_links(&mut self, stream: &S) -> Result<(), S::Error> {
         let Some(undo) = self.undo.take() else { return Ok(()) };
+        self.wait_for_readers(stream)?;
         if let Some(all) = &undo.all {
             stream.copy(all, &mut self.links, all.len())?;
         }

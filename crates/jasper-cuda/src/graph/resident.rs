@@ -96,7 +96,8 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
         let (kept, moves) = moves(&self.host);
         let report = CompactReport { moved: moves.len(), freed: self.host.free() };
         if report.freed > 0 {
-            let moved = self.copy.compact(&self.stream, &moves, kept);
+            let names = self.copy.names(&self.stream, &moves, kept)?;
+            let moved = self.copy.compact(&self.stream, &names);
             self.or_lose(moved)?;
             // What the host has of links is not what is renamed.
             self.links_behind = true;
@@ -159,8 +160,9 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGra
         let followed = self.follow();
         match &followed {
             Ok(()) if alone => self.host.commit(),
-            Err(_) if alone => self.rollback(),
-            _ => {}
+            Ok(()) => {}
+            // At once, within a transaction too: searches look at both halves before whoever began it hears of this.
+            Err(_) => self.rollback(),
         }
         followed.map(|()| result)
     }
