@@ -131,7 +131,7 @@ fn files_that_hold_something_else() {
             ),
             (
                 "groundtruth --base base.fbin --queries query.fbin --metric l2 --output x.txt",
-                &["x.txt", "ibin, ivecs"],
+                &["x.txt", "ibin, gt100, ivecs"],
             ),
             (
                 "eval vectors.jasper --queries base.fbin --truth gt.ibin",

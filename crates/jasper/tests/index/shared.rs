@@ -132,9 +132,10 @@ fn an_insert_that_fails_midway_was_never_there() {
 
 /// How far a group of keys has come.
 const NEVER: usize = 0;
-const INSERTED: usize = 1;
-const LEAVING: usize = 2;
-const DELETED: usize = 3;
+const ARRIVING: usize = 1;
+const INSERTED: usize = 2;
+const LEAVING: usize = 3;
+const DELETED: usize = 4;
 
 const GROUPS: usize = 40;
 const GROUP: usize = 12;
@@ -182,6 +183,7 @@ fn a_call_is_seen_whole_or_not_at_all() {
             });
         }
         for group in 0..GROUPS {
+            states[group].store(ARRIVING, SeqCst);
             index.insert(&view(&place(group).repeat(GROUP), DIMENSION), &members(group)).unwrap();
             states[group].store(INSERTED, SeqCst);
             if let Some(old) = group.checked_sub(3) {
