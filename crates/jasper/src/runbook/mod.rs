@@ -3,16 +3,16 @@
 //! ```
 //! use jasper::data::Runbook;
 //! use jasper::runbook::{Event, Player};
-//! use jasper::{Index, MatrixView, Metric, silent, synthetic::Clusters};
+//! use jasper::{Index, MatrixView, Metric, SharedIndex, silent, synthetic::Clusters};
 //!
 //! let set = Clusters::new(16, 7);
 //! let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(20, 1));
 //! let (base, queries) = (MatrixView::new(&rows, 16)?, MatrixView::new(&queries, 16)?);
 //!
 //! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
-//! let mut index = Index::builder(Metric::L2).empty::<f32>(16)?;
+//! let index = SharedIndex::new(Index::builder(Metric::L2).empty::<f32>(16)?);
 //! let player = Player::new(&runbook, base, queries);
-//! player.play(&mut index, &mut silent, &mut |moment| {
+//! player.play(&index, &mut silent, &mut |moment| {
 //!     if let Event::Search { recall, .. } = moment.event {
 //!         println!("step {}: {recall:.4} of {} points", moment.step, moment.stats.keys);
 //!         assert!(recall > 0.9);
@@ -25,7 +25,6 @@
 //! ```
 
 mod error;
-mod live;
 mod tags;
 mod truth;
 
@@ -38,9 +37,8 @@ use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
 
 use crate::recall::mean_recall;
-use crate::{IndexBuilder, IndexStats};
+use crate::{IndexBuilder, IndexStats, SharedIndex};
 pub use error::{PlayError, StepCause};
-pub use live::LiveIndex;
 use tags::TagRows;
 pub use truth::TruthFileError;
 use truth::Truths;
@@ -143,7 +141,7 @@ impl<'a, T: Element> Player<'a, T> {
         self
     }
 
-    /// Does all steps on an empty index, telling `report` of each when it is done, and `progress` how far it is within.
+    /// Does all steps on an empty index, wherever it lives, telling `report` of each when it is done, and `progress` how far it is within.
     ///
     /// Cost: that of the steps, and at each search without a file a distance from every query to every live row. Memory
     /// beside the index: 4 bytes for each row of the base, and 256 MB of rows while true neighbours are looked for.
@@ -152,7 +150,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// [`PlayError`].
     pub fn play(
         &self,
-        index: &mut impl LiveIndex<T>,
+        index: &SharedIndex<T>,
         progress: &mut ProgressFn<'_>,
         report: &mut dyn FnMut(Moment),
     ) -> Result<(), PlayError> {
@@ -203,6 +201,7 @@ impl<'a, T: Element> Player<'a, T> {
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
+        let index = SharedIndex::new(index);
         let asked = self.ask(&index, step, &truths, &live, progress);
         let (event, count, time) = asked.map_err(|cause| PlayError::Step { step, cause })?;
         Ok(Fresh { build_time, search: Moment { step, event, count, time, stats: index.stats() } })
@@ -230,7 +229,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Does one step; gives what it was, of how many, and how long it took. `live` is what is live behind it.
     fn step(
         &self,
-        index: &mut impl LiveIndex<T>,
+        index: &SharedIndex<T>,
         step: &Step,
         truths: &Truths<'_, T>,
         live: &TagRows,
@@ -241,11 +240,11 @@ impl<'a, T: Element> Player<'a, T> {
         let begun = Instant::now();
         let (event, count) = match &step.operation {
             Operation::Insert(ids) => {
-                index.insert(rows(ids), &keys(ids), progress)?;
+                index.insert_with(&rows(ids), &keys(ids), progress)?;
                 (Event::Insert, ids.len())
             }
             Operation::Replace { tags, ids } => {
-                index.upsert(rows(ids), &keys(tags))?;
+                index.upsert(&rows(ids), &keys(tags))?;
                 (Event::Replace, ids.len())
             }
             Operation::Delete(tags) => {
@@ -260,7 +259,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Asks all queries, and compares with what is true.
     fn ask(
         &self,
-        index: &impl LiveIndex<T>,
+        index: &SharedIndex<T>,
         step: usize,
         truths: &Truths<'_, T>,
         live: &TagRows,
@@ -280,7 +279,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Consolidates where tombstones are many.
     fn consolidate(
         &self,
-        index: &mut impl LiveIndex<T>,
+        index: &SharedIndex<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Option<(Event, usize, Duration)>, ConsolidateError> {
         let IndexStats { vertices, deleted, .. } = index.stats();
@@ -288,7 +287,7 @@ impl<'a, T: Element> Player<'a, T> {
             return Ok(None);
         }
         let begun = Instant::now();
-        let freed = index.consolidate(progress)?.freed;
+        let freed = index.consolidate_with(progress)?.freed;
         Ok(Some((Event::Consolidate, freed, begun.elapsed())))
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use jasper::data::{GroundTruth, Operation, Runbook};
-use jasper::runbook::{Event, LiveIndex, Moment, PlayError, Player};
+use jasper::runbook::{Event, Moment, PlayError, Player};
 use jasper::synthetic::Clusters;
-use jasper::{Element, Index, Key, Metric, SharedIndex, silent};
+use jasper::{Element, Key, Metric, SharedIndex, silent};
 
 use crate::common::{assert_exact, for_each_element, small, view};
 
@@ -46,7 +46,11 @@ fn live_at_searches() -> BTreeMap<usize, BTreeMap<Key, usize>> {
     BTreeMap::from([(2, first), (4, deleted), (8, replaced), (11, last)])
 }
 
-fn played<T: Element>(player: &Player<'_, T>, index: &mut impl LiveIndex<T>) -> Vec<Moment> {
+fn empty<T: Element>(metric: Metric) -> SharedIndex<T> {
+    SharedIndex::new(small(metric).empty(DIMENSION).unwrap())
+}
+
+fn played<T: Element>(player: &Player<'_, T>, index: &SharedIndex<T>) -> Vec<Moment> {
     let mut moments = Vec::new();
     player.play(index, &mut silent, &mut |moment| moments.push(moment)).unwrap();
     moments
@@ -62,7 +66,7 @@ fn truths_are_those_of_the_moment() {
         for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
             let folder = tempfile::tempdir().unwrap();
             let player = Player::new(&runbook, rows, queries).truths(folder.path()).threads(2);
-            played(&player, &mut small(metric).empty(DIMENSION).unwrap());
+            played(&player, &empty(metric));
             for (step, live) in live_at_searches() {
                 let truth = GroundTruth::read(folder.path().join(format!("step{step}.gt100"))).unwrap();
                 assert_eq!((truth.len(), truth.k()), (queries.len(), 100));
@@ -83,14 +87,13 @@ fn truths_are_those_of_the_moment() {
 
 /// A frontier as wide as the index looks at everything it can reach: the answers are then exact.
 #[test]
-fn an_index_that_misses_nothing_has_full_recall_on_either_handle() {
+fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
     let set = Clusters::new(DIMENSION, 5);
     let (rows, queries): (Vec<i8>, Vec<i8>) = (set.rows(ROWS, 0), set.rows(9, 1));
     let runbook = mixed();
     let player = Player::new(&runbook, view(&rows, DIMENSION), view(&queries, DIMENSION)).search(20, 400);
-    let mut alone: Index<i8> = small(Metric::L2).empty(DIMENSION).unwrap();
-    let moments = played(&player, &mut alone);
-    let shared: SharedIndex<i8> = SharedIndex::new(small(Metric::L2).empty(DIMENSION).unwrap());
+    let index = empty::<i8>(Metric::L2);
+    let moments = played(&player, &index);
     let told = |moment: &Moment| {
         let (recall, work) = match moment.event {
             Event::Search { recall, work, .. } => (Some(recall), Some(work)),
@@ -98,8 +101,8 @@ fn an_index_that_misses_nothing_has_full_recall_on_either_handle() {
         };
         (moment.step, moment.count, moment.stats, recall, work)
     };
-    let others = played(&player, &mut &shared);
-    assert_eq!(moments.iter().map(told).collect::<Vec<_>>(), others.iter().map(told).collect::<Vec<_>>());
+    let again = played(&player, &empty(Metric::L2));
+    assert_eq!(moments.iter().map(told).collect::<Vec<_>>(), again.iter().map(told).collect::<Vec<_>>());
 
     let counts: Vec<_> =
         moments.iter().map(|moment| (moment.step, moment.count, moment.stats.keys)).collect();
@@ -124,7 +127,7 @@ fn an_index_that_misses_nothing_has_full_recall_on_either_handle() {
             assert_eq!(recall, 1.0, "step {}", moment.step);
         }
     }
-    assert!(alone.check().is_sound(), "{:?}", alone.check());
+    assert!(index.check().unwrap().is_sound(), "{:?}", index.check());
 }
 
 #[test]
@@ -134,8 +137,7 @@ fn the_graph_is_mended_when_it_was_said() {
     let runbook = Runbook::sliding_window("set", ROWS as u32, 20).unwrap();
     let player = Player::new(&runbook, view(&rows, DIMENSION), view(&queries, DIMENSION));
     let tombstones = |share| {
-        let mut index = small(Metric::L2).empty::<f32>(DIMENSION).unwrap();
-        let moments = played(&player.consolidate_at(share), &mut index);
+        let moments = played(&player.consolidate_at(share), &empty(Metric::L2));
         let searches = moments.iter().filter(|moment| matches!(moment.event, Event::Search { .. }));
         searches.map(|moment| moment.stats.deleted).collect::<Vec<_>>()
     };
@@ -150,9 +152,9 @@ fn what_does_not_fit_is_refused() {
     let rows: Vec<f32> = Clusters::new(DIMENSION, 5).rows(ROWS, 0);
     let (base, queries) = (view(&rows, DIMENSION), view(&rows[..5 * DIMENSION], DIMENSION));
     let runbook = mixed();
-    let empty = |dimension| small(Metric::L2).empty::<f32>(dimension).unwrap();
-    let refused = |player: Player<'_, f32>, mut index: Index<f32>, wanted: &str| {
-        let error: PlayError = player.play(&mut index, &mut silent, &mut |_| ()).unwrap_err();
+    let empty = |dimension| SharedIndex::new(small(Metric::L2).empty::<f32>(dimension).unwrap());
+    let refused = |player: Player<'_, f32>, index: SharedIndex<f32>, wanted: &str| {
+        let error: PlayError = player.play(&index, &mut silent, &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with(wanted), "{error}");
     };
     let short = base.slice(0..599);
@@ -160,17 +162,17 @@ fn what_does_not_fit_is_refused() {
     let dimensions = "base, queries and index have dimensions 12, 12 and 11";
     refused(Player::new(&runbook, base, queries), empty(11), dimensions);
     refused(Player::new(&runbook, base, base.slice(0..0)), empty(12), "there are no queries");
-    let used = small(Metric::L2).build(&base.slice(0..3)).unwrap();
+    let used = SharedIndex::new(small(Metric::L2).build(&base.slice(0..3)).unwrap());
     refused(Player::new(&runbook, base, queries), used, "the index holds 3 keys");
     let narrow = Player::new(&runbook, base, queries).search(10, 5);
     refused(narrow, empty(12), "step 2: beam_width (5) must be at least k (10)");
     let mut stopped = |_| std::ops::ControlFlow::Break(());
-    let error = Player::new(&runbook, base, queries).play(&mut empty(12), &mut stopped, &mut |_| ());
+    let error = Player::new(&runbook, base, queries).play(&empty(12), &mut stopped, &mut |_| ());
     assert!(error.unwrap_err().to_string().starts_with("step 1: cancelled"));
 
     let folder = tempfile::tempdir().unwrap();
     let known = Player::new(&runbook, base, queries).truths(folder.path());
-    played(&known, &mut empty(12));
+    played(&known, &empty(12));
     let path = |step: usize| folder.path().join(format!("step{step}.gt100"));
     refused(
         Player::new(&runbook, base, base.slice(0..4)).truths(folder.path()),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use jasper::runbook::{Event, Moment, Player};
-use jasper::{Element, SearchError};
+use jasper::{Element, SearchError, SharedIndex};
 use jasper_data::{Runbook, VectorFile};
 
 use crate::curve;
@@ -88,7 +88,7 @@ impl Args {
 
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, screen: Screen) -> Result<()> {
         let builder = self.graph.builder().threads(self.threads);
-        let mut index = builder.empty::<T>(base.dimension())?;
+        let index = SharedIndex::new(builder.empty::<T>(base.dimension())?);
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
         let queries = read_queries::<T>(&self.queries, base.dimension())?;
         let rows = base.map::<T>()?;
@@ -101,7 +101,7 @@ impl Args {
             player = player.truths(folder);
         }
         let (mut total, mut recalls, mut shown) = (None, Vec::new(), Ok(()));
-        player.play(&mut index, &mut screen.progress(), &mut |moment: Moment| {
+        player.play(&index, &mut screen.progress(), &mut |moment: Moment| {
             if total.is_none() {
                 shown = screen.say(Line::header(self.k));
             }
