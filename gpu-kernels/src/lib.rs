@@ -12,6 +12,7 @@
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`bits`] | sets of slots |
+//! | [`codes`] | codes of rows and queries in device memory, as kernels read them |
 //! | [`distances`] | distances of queries to rows named by id |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
@@ -27,6 +28,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
 pub mod bits;
+pub mod codes;
 #[cfg(feature = "kernels")]
 mod coordinates;
 pub mod distances;

@@ -1,0 +1,122 @@
+//! Codes in device memory: rows, and queries coded to be compared with them.
+//!
+//! Bits lie where `jasper_quant::layout` says, and an estimate is what `jasper_quant::query` says, to the bit. Whoever
+//! codes queries, the host or a kernel, leaves them as [`CodeArgs`] names them.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use jasper_quant::Layout;
+
+use crate::In;
+
+/// Codes of vectors, and of queries.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CodeArgs {
+    /// `[slots][shape.words]`: a code for each row, at a multiple of their length up to 64 bytes, and of 16 at least.
+    pub rows: In<u32>,
+    /// `[queries][limbs][shape.dimensions]`: int8 levels in natural order, four a word, most significant limb first.
+    pub levels: In<u32>,
+    /// `[queries]`: the numbers beside the levels.
+    pub terms: In<QueryTerms>,
+    /// int8 numbers a coordinate of a query, 1 or 2.
+    pub limbs: u32,
+    /// Where the bits of a row lie.
+    pub shape: CodeShape,
+}
+
+/// What estimates need of a query beside its levels: `jasper_quant::QueryTerms`, which says what is done with it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct QueryTerms {
+    /// Added to every estimate.
+    pub add: f32,
+    /// Unit of a row's `add`.
+    pub add_unit: f32,
+    /// Half-width of the bound of the error, for a row whose `error` is 1.
+    pub error: f32,
+    /// int8 numbers a coordinate.
+    pub limbs: u32,
+    /// Scale of each limb, with the unit of a row's `rescale`; 0 where there is none.
+    pub scale: [f32; 2],
+    /// Offset of each limb.
+    pub offset: [f32; 2],
+}
+
+/// The shape of a code row: at most one plane of each width.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeShape {
+    /// The plane of 8 bits a dimension; without dimensions, as the others, if there is none.
+    pub eight: PlaneShape,
+    /// That of 4 bits.
+    pub four: PlaneShape,
+    /// That of 2 bits.
+    pub two: PlaneShape,
+    /// That of 1 bit.
+    pub one: PlaneShape,
+    /// Words of a row, a multiple of four.
+    pub words: u32,
+    /// Coded dimensions: int8 numbers of a limb of a query, a multiple of 8.
+    pub dimensions: u32,
+    /// f16 factors at the end of a row: 2 (`add`, `rescale`), or 4 (those, `error`, `add_low`).
+    pub halves: u32,
+}
+
+/// Some bits of some dimensions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlaneShape {
+    /// What these bits weigh: `2^shift`.
+    pub shift: u32,
+    /// First dimension that it holds.
+    pub first_dimension: u32,
+    /// Dimensions that it holds: a multiple of 32 / width.
+    pub dimensions: u32,
+    /// First word of the row that it fills.
+    pub first_word: u32,
+}
+
+impl CodeShape {
+    /// Bytes of a row: a multiple of 16.
+    pub const fn row_bytes(&self) -> u32 {
+        self.words * 4
+    }
+
+    /// The word in which factors begin.
+    pub const fn factor_word(&self) -> u32 {
+        self.words - self.halves / 2
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl From<&Layout> for CodeShape {
+    fn from(layout: &Layout) -> Self {
+        let plane = |width| {
+            let plane = layout.planes().iter().find(|plane| plane.width == width);
+            plane.map_or_else(PlaneShape::default, |plane| PlaneShape {
+                shift: plane.shift,
+                first_dimension: plane.first_dimension as u32,
+                dimensions: plane.dimensions as u32,
+                first_word: plane.first_word as u32,
+            })
+        };
+        Self {
+            eight: plane(8),
+            four: plane(4),
+            two: plane(2),
+            one: plane(1),
+            words: layout.words() as u32,
+            dimensions: layout.dimensions() as u32,
+            halves: layout.halves() as u32,
+        }
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl From<jasper_quant::QueryTerms> for QueryTerms {
+    fn from(terms: jasper_quant::QueryTerms) -> Self {
+        let jasper_quant::QueryTerms { add, add_unit, error, limbs, scale, offset } = terms;
+        Self { add, add_unit, error, limbs, scale, offset }
+    }
+}
