@@ -26,6 +26,7 @@
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
 //! | [`ingest`](InsertError), `identical` | rows into slots; identical rows to one vertex |
+//! | [`codes`](quantize()) | codes for the rows of a graph |
 //! | [`memory`](MemoryPlan) | what a job takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`] | every live vertex can be reached: counted, repaired |
@@ -36,6 +37,7 @@
 
 mod bulk;
 mod checkpoint;
+mod codes;
 mod compact;
 pub mod connectivity;
 mod consolidate;
@@ -54,6 +56,7 @@ mod work;
 
 pub use bulk::{BuildReport, WriteFn, bulk_build, bulk_build_by, largest_batch, link_growing, link_on_host};
 pub use checkpoint::{CheckpointError, Checkpoints, Growth};
+pub use codes::{QuantizeError, quantize};
 pub use compact::{CompactReport, compact, moves};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};
@@ -63,6 +66,6 @@ pub use insert::{BATCH, Existing, InsertReport, insert};
 pub use live::{LiveGraph, transaction};
 pub use memory::{BuildShape, Bytes, MemoryPlan, Part, Place, PlanError, SKETCHES, free_host_memory};
 pub use pipeline::{Exclusive, GraphCell, LinkError};
-pub use query::{Filter, Hit, SearchError, SearchParams, SearchReport};
+pub use query::{Distances, Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use request::{Request, Way};
 pub use work::Work;

@@ -21,15 +21,40 @@ pub struct SearchParams<'a> {
     pub beam_width: usize,
     /// Which keys may be answers; all, if none.
     pub filter: Option<Filter<'a>>,
+    /// By which distances the search finds its way.
+    pub distances: Distances,
     /// How a GPU shares the work out; what suits the batch and the beam width, if none. Of no meaning to a processor.
     pub launch: Option<TunedLaunch>,
+}
+
+/// By which distances a search finds its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distances {
+    /// Estimates with a rerank of the whole frontier, where the index has codes; exact ones where it has none.
+    #[default]
+    Auto,
+    /// Exact ones, of the vectors.
+    Exact,
+    /// Estimates, from the codes of the index. Of what is nearest at the end, the first `rerank` get exact distances and
+    /// are ordered by them, as far as the frontier has so many and the index has vectors; with 0 the answers' distances
+    /// are estimates. More costs a vector each, and gives recall.
+    Estimated {
+        /// How many get exact distances.
+        rerank: usize,
+    },
 }
 
 impl<'a> SearchParams<'a> {
     /// `k` answers, with a frontier of 64 or, where that is more, of 2 `k`: recall near 0.99 on most data. Where a device
     /// has no room for 2 `k`, the frontier is as wide as it has.
     pub const fn new(k: usize) -> Self {
-        Self { k, beam_width: if k > 32 { k.saturating_mul(2) } else { 64 }, filter: None, launch: None }
+        Self {
+            k,
+            beam_width: if k > 32 { k.saturating_mul(2) } else { 64 },
+            filter: None,
+            distances: Distances::Auto,
+            launch: None,
+        }
     }
 
     /// The same where no frontier is wider than `widest`: one that `k` alone asks for is no wider either.
@@ -51,6 +76,13 @@ impl<'a> SearchParams<'a> {
     #[must_use]
     pub const fn filter(mut self, filter: Filter<'a>) -> Self {
         self.filter = Some(filter);
+        self
+    }
+
+    /// Sets by which distances the search finds its way.
+    #[must_use]
+    pub const fn distances(mut self, distances: Distances) -> Self {
+        self.distances = distances;
         self
     }
 
@@ -119,6 +151,11 @@ pub enum SearchError {
         /// Answers asked for.
         k: usize,
     },
+    /// There is nothing to estimate distances from.
+    #[error(
+        "estimated distances were asked of an index without codes; make some with `Index::quantize`, or ask for exact ones"
+    )]
+    NoCodes,
     /// The caller's buffer has another size.
     #[error("the buffer holds {given} answers where {queries} queries of k ({k}) need {}", queries.saturating_mul(*k))]
     Buffer {
@@ -174,6 +211,8 @@ pub struct SearchReport {
     pub work: Work,
     /// Queries that were answered by an exact scan, because so few points match that it is cheaper or surer.
     pub scanned: usize,
+    /// Exact distances of vertices found by estimates, all queries together; they are part of the work's distances.
+    pub reranked: u64,
 }
 
 impl SearchParams<'_> {
@@ -197,6 +236,7 @@ impl std::ops::AddAssign for SearchReport {
     fn add_assign(&mut self, other: Self) {
         self.work += other.work;
         self.scanned += other.scanned;
+        self.reranked += other.reranked;
     }
 }
 

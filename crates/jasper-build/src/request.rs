@@ -3,7 +3,7 @@
 use jasper_core::{Element, Key, VectorId};
 use jasper_graph::{Graph, TunedLaunch};
 
-use crate::{Filter, Hit, SearchError, SearchParams};
+use crate::{Distances, Filter, Hit, SearchError, SearchParams};
 
 /// What is asked of which graph, and the way it is answered: worked out once for all queries of a call.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,8 @@ pub struct Request<'a, T: Element> {
     graph: &'a Graph<T>,
     params: SearchParams<'a>,
     way: Way,
+    /// How many of what estimates find get exact distances; none where there are no estimates.
+    rerank: Option<usize>,
     /// Answers there are to a query, at most.
     most: usize,
 }
@@ -37,7 +39,7 @@ impl<'a, T: Element> Request<'a, T> {
     /// found by a scan.
     ///
     /// # Errors
-    /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`].
+    /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`], [`SearchError::NoCodes`].
     pub fn new(graph: &'a Graph<T>, params: SearchParams<'a>, widest: usize) -> Result<Self, SearchError> {
         let params = params.within(widest);
         let SearchParams { k, beam_width, .. } = params;
@@ -50,7 +52,13 @@ impl<'a, T: Element> Request<'a, T> {
         if beam_width > widest {
             return Err(SearchError::Widest { beam_width, widest });
         }
-        Ok(Self { graph, params, way: choose(graph, params, widest), most: graph.keys().min(k) })
+        let rerank = match (params.distances, graph.codes()) {
+            (Distances::Exact, _) | (Distances::Auto, None) => None,
+            (Distances::Auto, Some(_)) => Some(usize::MAX),
+            (Distances::Estimated { rerank }, Some(_)) => Some(rerank),
+            (Distances::Estimated { .. }, None) => return Err(SearchError::NoCodes),
+        };
+        Ok(Self { graph, params, way: choose(graph, params, widest), rerank, most: graph.keys().min(k) })
     }
 
     /// The graph that is asked.
@@ -66,6 +74,11 @@ impl<'a, T: Element> Request<'a, T> {
     /// How queries are answered.
     pub fn way(&self) -> Way {
         self.way
+    }
+
+    /// Whether vertices are found by estimates, and how many of the nearest then get exact distances.
+    pub fn rerank(&self) -> Option<usize> {
+        self.rerank
     }
 
     /// How a GPU is to share the work out, if that is said.

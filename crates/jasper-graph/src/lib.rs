@@ -26,6 +26,7 @@
 //! | [`row`](RowError) | how a user's vector becomes a stored row, and which are refused |
 //! | [`space`](Scorer) | distances of stored rows, by metric |
 //! | [`keys`](KeyError) | which key means which slot |
+//! | [`codes`](Codes) | codes of rows, by which distances are estimated |
 //! | `sketch` | rows of f32 at a quarter of their bytes, to rule rows out unread |
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | whether edges, rows and keys are as they must be |
@@ -36,6 +37,7 @@
 //! | [`changes`](Changes) | what a copy elsewhere has yet to follow |
 
 mod changes;
+mod codes;
 mod file;
 #[doc(hidden)]
 pub mod fuzz;
@@ -51,6 +53,7 @@ mod structure;
 mod tuned;
 
 pub use changes::Changes;
+pub use codes::{CodeBlock, CodeScorer, Codes};
 pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError,
     SaveStats, Section, SectionReport, check_file,

@@ -6,6 +6,7 @@ use jasper_core::distance::prefetch;
 use jasper_core::{Element, ElementKind, Metric, VectorId};
 
 use crate::Segments;
+use crate::codes::CodedRows;
 use crate::sketch::{Bounds, SketchedVector, Sketches};
 
 /// Rows with all that their metric needs.
@@ -23,6 +24,8 @@ pub(crate) struct Space<T> {
     pub(crate) largest_squared_norm: f32,
     /// Made on demand, kept in step with the rows, never saved.
     pub(crate) sketches: Option<Sketches>,
+    /// Made on demand, kept in step with the rows, and saved with them.
+    pub(crate) codes: Option<CodedRows>,
 }
 
 /// Whether a metric needs the rows' squared lengths.

@@ -6,7 +6,7 @@ use std::fs;
 
 use jasper_core::synthetic::rng;
 use jasper_core::{Element, Metric, f16, silent};
-use jasper_graph::{IndexInfo, fuzz};
+use jasper_graph::{Graph, IndexInfo, fuzz};
 use rand::RngExt;
 
 /// Runs `target` over `seed` and over `rounds` damaged forms of it: at a few of `places` other numbers stand, and every
@@ -37,9 +37,14 @@ fn damage(target: fn(&[u8]) -> bool, seed: &[u8], places: &[usize], rounds: usiz
 }
 
 fn index<T: Element>(metric: Metric) {
+    index_of(&common::sample::<T>(metric));
+    index_of(&common::coded_sample::<T>(metric));
+}
+
+fn index_of<T: Element>(graph: &Graph<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
-    common::sample::<T>(metric).save(&path, &mut silent).unwrap();
+    graph.save(&path, &mut silent).unwrap();
     // All that is not padding: the table, then the sections.
     let info = IndexInfo::read(&path).unwrap();
     let mut places: Vec<usize> = (0..32 * (1 + info.sections.len())).collect();

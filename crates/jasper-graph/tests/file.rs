@@ -7,7 +7,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use common::{assert_same, sample, tuned};
+use common::{assert_same, coded_sample, sample, tuned};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, silent};
 use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, TunedSearch, check_file};
 use tempfile::TempDir;
@@ -28,26 +28,26 @@ fn fault(path: &Path) -> FileFault {
 
 fn round_trip<T: Element>() {
     for metric in Metric::ALL {
-        let graph = sample::<T>(metric);
-        let (_folder, path) = saved(&graph);
-        let mut opened = Graph::<T>::open(&path, &mut silent).unwrap();
-        let mapped = Graph::<T>::map(&path).unwrap();
-        assert_same(&graph, &opened);
-        assert_same(&graph, &mapped);
-        let bytes = fs::read(&path).unwrap();
-        mapped.save(&path, &mut silent).unwrap();
-        assert_eq!(
-            fs::read(&path).unwrap(),
-            bytes,
-            "a mapped index can be saved over itself, and is the same"
-        );
-        assert_same(&graph, &mapped);
-        opened.restore_key(1000).unwrap();
-        opened.set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
-        common::add(&mut opened, &[T::from_f32(1.0); common::DIMENSION]);
-        opened.save(&path, &mut silent).unwrap();
-        assert_same(&opened, &Graph::open(&path, &mut silent).unwrap());
+        round_trip_of(&sample::<T>(metric));
+        round_trip_of(&coded_sample::<T>(metric));
     }
+}
+
+fn round_trip_of<T: Element>(graph: &Graph<T>) {
+    let (_folder, path) = saved(graph);
+    let mut opened = Graph::<T>::open(&path, &mut silent).unwrap();
+    let mapped = Graph::<T>::map(&path).unwrap();
+    assert_same(graph, &opened);
+    assert_same(graph, &mapped);
+    let bytes = fs::read(&path).unwrap();
+    mapped.save(&path, &mut silent).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), bytes, "a mapped index can be saved over itself, and is the same");
+    assert_same(graph, &mapped);
+    opened.restore_key(1000).unwrap();
+    opened.set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
+    common::add(&mut opened, &[T::from_f32(1.0); common::DIMENSION]);
+    opened.save(&path, &mut silent).unwrap();
+    assert_same(&opened, &Graph::open(&path, &mut silent).unwrap());
 }
 
 #[test]

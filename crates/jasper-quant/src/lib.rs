@@ -32,6 +32,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`code`](Code) | which code, as users name it |
 //! | [`quantizer`](Quantizer) | what every code offers; [`open`] reads any of them from bytes |
 //! | [`rabitq`] | RaBitQ with 1 to 8 bits |
 //! | [`mixed`] | principal components with 4, 2, 1 or no bits |
@@ -46,6 +47,7 @@
 //! | `section` | the bytes of a trained quantizer |
 //! | `wide` | loops compiled for each level of instructions |
 
+mod code;
 mod codes;
 mod error;
 mod factors;
@@ -61,6 +63,7 @@ mod section;
 mod space;
 mod wide;
 
+pub use code::{Code, UnknownCode};
 pub use codes::Codes;
 pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use jasper_core::Metric;
 
 use crate::wide::Buffers;
-use crate::{DecodeError, Layout, Mixed, QueryCode, Rabitq, section};
+use crate::{Code, DecodeError, Layout, Mixed, QueryCode, Rabitq, section};
 
 /// Turns rows into codes, and queries into what estimates distances from codes.
 ///
 /// Codes are read without knowing which quantizer made them: [`QueryCode`] and [`Layout`] say all that a scorer needs,
 /// on a CPU or a GPU.
 pub trait Quantizer: fmt::Debug + Send + Sync {
+    /// Which code it makes.
+    fn code(&self) -> Code;
+
     /// The metric whose distances are estimated.
     fn metric(&self) -> Metric;
 
@@ -30,11 +33,21 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// If the slices do not hold the same number of rows.
     fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]);
 
-    /// A query (`dimension` finite values) in the form that estimates distances. Costs about as much as coding a row.
+    /// Queries (`n x dimension`, finite, row-major; overwritten) in the form that estimates distances. Costs about as much
+    /// as coding as many rows; a few dozen at once cost least.
+    ///
+    /// # Panics
+    /// If they are no whole number of queries.
+    fn queries(&self, queries: &mut [f32]) -> Vec<QueryCode>;
+
+    /// [`Self::queries`] of one.
     ///
     /// # Panics
     /// If the query has another dimension.
-    fn query(&self, query: &[f32]) -> QueryCode;
+    fn query(&self, query: &[f32]) -> QueryCode {
+        assert_eq!(query.len(), self.dimension());
+        self.queries(&mut query.to_vec()).swap_remove(0)
+    }
 
     /// Everything that was learnt, as the bytes of a section; [`open`] reads them.
     fn to_bytes(&self) -> Vec<u8>;

@@ -139,6 +139,15 @@ impl QueryCode {
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);
     }
 
+    /// Estimates the distances to as many rows as `out` has places: the words of number `i` are `row(i)`. For rows that are
+    /// not in [`Codes`].
+    ///
+    /// # Panics
+    /// If a row has not as many words as the layout.
+    pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
+        score::estimates(Level::detect(), self, row, out);
+    }
+
     /// Estimates the distances to the rows `range` of `codes`, into `out` of the same length.
     ///
     /// # Panics

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jasper_build::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError,
-    InsertReport, PoolError, SearchError, SearchParams, SearchReport, compact,
+    InsertReport, PoolError, QuantizeError, SearchError, SearchParams, SearchReport, compact, quantize,
 };
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
+use jasper_quant::Code;
 
 use crate::update::Updater;
 use crate::{CheckReport, DeleteError, IndexBuilder, IndexStats};
@@ -78,6 +79,19 @@ impl<T: Element> Index<T> {
     /// [`RowError::Memory`].
     pub fn sketch(&mut self) -> Result<(), RowError> {
         Ok(self.graph.sketch()?)
+    }
+
+    /// Codes all vectors, in the place of what codes there are: searches then find their way by estimated distances, which
+    /// cost a fraction of the memory traffic, and only what they find gets exact ones; see [`crate::Distances`]. Codes are kept
+    /// in step with changes, and saved. What they are made by is learnt now; where data change much, this is called
+    /// again.
+    ///
+    /// Cost: seconds of learning, and about a search a vector; memory is that of [`IndexStats::code_bytes`].
+    ///
+    /// # Errors
+    /// [`QuantizeError`]; the index is as it was.
+    pub fn quantize(&mut self, code: Code) -> Result<(), QuantizeError> {
+        quantize(&self.executor, &mut self.graph, code)
     }
 
     /// The graph beneath: vertices, edges, keys.

@@ -65,6 +65,7 @@
 //! | [`SharedIndex`] | the same from many threads, on the processor or on a GPU |
 //! | [`Device`] | where; [`IndexBuilder::device`] builds there |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
+//! | [`Code`], [`Distances`] | codes of vectors, and searches by estimated distances |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | what there is, whether it is sound, what it will take |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
 //! | [`runbook`] | streams of changes and searches, played and measured |
@@ -108,9 +109,9 @@ pub use stats::IndexStats;
 pub use update::{CompactError, DeleteError};
 
 pub use jasper_build::{
-    BuildReport, CheckpointError, Checkpoints, CompactReport, ConsolidateError, ConsolidateReport,
-    ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan, Part, Place, PlanError, SearchError,
-    SearchParams, SearchReport, Work,
+    BuildReport, CheckpointError, Checkpoints, CompactReport, ConsolidateError, ConsolidateReport, Distances,
+    ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan, Part, Place, PlanError, QuantizeError,
+    SearchError, SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,
@@ -123,6 +124,8 @@ pub use jasper_graph::{
     FileReport, IndexInfo, KeyError, OpenError, RowError, SaveError, SaveStats, TunedLaunch, TunedSearch,
     check_file, interop,
 };
+
+pub use jasper_quant::{Code, UnknownCode};
 
 /// The examples of the README run with those of this crate.
 #[cfg(doctest)]

@@ -2,6 +2,7 @@
 
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
+use jasper_quant::Code;
 
 /// Counts and sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +29,10 @@ pub struct IndexStats {
     pub vector_bytes: usize,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
+    /// Which code vectors have beside them, if any.
+    pub code: Option<Code>,
+    /// Bytes of codes.
+    pub code_bytes: usize,
     /// Bytes of adjacency at full degree.
     pub graph_bytes: usize,
 }
@@ -49,6 +54,8 @@ impl IndexStats {
             mean_degree: edges as f64 / vertices.max(1) as f64,
             vector_bytes: graph.vector_bytes(),
             sketch_bytes: graph.sketch_bytes(),
+            code: graph.codes().map(|codes| codes.quantizer().code()),
+            code_bytes: graph.code_bytes(),
             graph_bytes: graph.graph_bytes(),
         }
     }

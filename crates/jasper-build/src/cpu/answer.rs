@@ -7,6 +7,11 @@ use rayon::prelude::*;
 use super::{Beam, Scratch, TOGETHER, order_by_nearness};
 use crate::{CpuExecutor, Hit, Request, SearchError, SearchParams, SearchReport, Way, Work};
 
+/// Queries that a thread takes at a time where there are many: what codes them reads a matrix once for all of a block.
+const BLOCK: usize = 32;
+/// Blocks a thread where there are few: searches differ in length, and nobody should wait for the last.
+const SHARES: usize = 4;
+
 impl CpuExecutor {
     /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
     /// [`Hit::NONE`].
@@ -25,7 +30,7 @@ impl CpuExecutor {
         let request = Request::new(graph, params, usize::MAX)?;
         request.check_places(queries.len(), hits)?;
         let rows: Vec<_> = queries.rows().collect();
-        let order = order_by_nearness(&rows);
+        let order = self.pool().install(|| order_by_nearness(&rows));
         let mut places: Vec<Option<&mut [Hit]>> = hits.chunks_mut(params.k).map(Some).collect();
         let mut tasks: Vec<Task<'_, T>> = order
             .into_iter()
@@ -35,9 +40,11 @@ impl CpuExecutor {
         if let [task] = &mut tasks[..] {
             return self.with_scratch(|scratch| scratch.answer(&request, std::slice::from_mut(task)));
         }
+        let shares = tasks.len().div_ceil(SHARES * self.threads());
+        let block = shares.next_multiple_of(TOGETHER).min(BLOCK);
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
             tasks
-                .par_chunks_mut(TOGETHER)
+                .par_chunks_mut(block)
                 .map(|tasks| self.with_scratch(|scratch| scratch.answer(&request, tasks)))
                 .collect()
         });
@@ -74,37 +81,85 @@ struct Task<'a, T> {
 }
 
 impl Scratch {
-    /// Answers a few queries, at most [`TOGETHER`].
+    /// Answers the queries of a block.
     fn answer<T: Element>(
         &mut self,
         request: &Request<'_, T>,
         tasks: &mut [Task<'_, T>],
     ) -> Result<SearchReport, SearchError> {
         let graph = request.graph();
-        let mut prepared: [Vec<T>; TOGETHER] = Default::default();
+        let mut prepared = vec![Vec::new(); tasks.len()];
         for (prepared, task) in prepared.iter_mut().zip(&*tasks) {
             graph.prepare(task.row, task.vector, prepared)?;
         }
-        let scorers: Vec<_> =
-            prepared[..tasks.len()].iter().map(|prepared| graph.scorer(prepared).sketched()).collect();
-        if let Way::Beam(width) = request.way() {
-            Beam::search(&mut self.beams, &scorers, graph, width, usize::MAX);
-        }
+        let codes = request.rerank().and_then(|_| graph.codes());
+        let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|query| &**query)));
         let mut report = SearchReport::default();
-        for ((task, scorer), beam) in tasks.iter_mut().zip(&scorers).zip(&self.beams) {
-            let mut found = &[][..];
-            if request.way() != Way::Scan {
-                report.work += beam.work();
-                found = beam.found();
+        for (first, tasks) in (0..).step_by(TOGETHER).zip(tasks.chunks_mut(TOGETHER)) {
+            let range = first..first + tasks.len();
+            let scorers = prepared[range.clone()].iter().map(|prepared| graph.scorer(prepared));
+            let scorers: Vec<_> = match &estimators {
+                Some(_) => scorers.collect(),
+                None => scorers.map(Scorer::sketched).collect(),
+            };
+            match (request.way(), &estimators) {
+                (Way::Beam(width), Some(estimators)) => {
+                    Beam::search(&mut self.beams, &estimators[range], graph, width, usize::MAX);
+                }
+                (Way::Beam(width), None) => {
+                    Beam::search(&mut self.beams, &scorers, graph, width, usize::MAX);
+                }
+                (Way::Scan, _) => {}
             }
-            let filled = request.fill(pairs(found), task.hits);
-            if request.wants_scan(filled) {
-                let found = scan(request, scorer, &mut report.work);
-                request.fill(pairs(&found), task.hits);
-                report.scanned += 1;
+            for (place, (task, scorer)) in tasks.iter_mut().zip(&scorers).enumerate() {
+                report += self.finish(request, place, scorer, task.hits);
             }
         }
         Ok(report)
+    }
+
+    /// Writes the answers to the query whose search beam `place` did.
+    fn finish<T: Element>(
+        &mut self,
+        request: &Request<'_, T>,
+        place: usize,
+        scorer: &Scorer<'_, T>,
+        hits: &mut [Hit],
+    ) -> SearchReport {
+        let mut report = SearchReport::default();
+        self.candidates.clear();
+        if request.way() != Way::Scan {
+            report.work += self.beams[place].work();
+            self.candidates.extend_from_slice(self.beams[place].found());
+        }
+        if let Some(rerank) = request.rerank() {
+            report.reranked = self.rerank(scorer, rerank) as u64;
+            report.work.distances += report.reranked;
+        }
+        let filled = request.fill(pairs(&self.candidates), hits);
+        if request.wants_scan(filled) {
+            let found = scan(request, scorer, &mut report.work);
+            request.fill(pairs(&found), hits);
+            report.scanned = 1;
+        }
+        report
+    }
+
+    /// Gives the first `count` candidates exact distances, and orders them by those; tells how many there were.
+    fn rerank<T: Element>(&mut self, scorer: &Scorer<'_, T>, count: usize) -> usize {
+        let count = count.min(self.candidates.len());
+        let Self { candidates, ids, distances, .. } = self;
+        let candidates = &mut candidates[..count];
+        ids.clear();
+        ids.extend(candidates.iter().map(|near| near.id()));
+        distances.resize(count, 0.0);
+        scorer.prefetch_score(ids);
+        scorer.score(ids, distances);
+        for (candidate, (&id, &distance)) in candidates.iter_mut().zip(ids.iter().zip(&*distances)) {
+            *candidate = Neighbor::new(distance, id);
+        }
+        candidates.sort_unstable();
+        count
     }
 }
 

@@ -1,11 +1,56 @@
 //! Beam search: Algorithm 2 of the paper, with distinct frontier entries.
 
 use jasper_core::{Element, Neighbor, VectorId};
-use jasper_graph::{Graph, Scorer};
+use jasper_graph::{CodeScorer, Graph, Scorer};
 
 use super::frontier::Frontier;
 use super::seen::SeenSet;
 use crate::Work;
+
+/// What a search asks of distances, in the order of the steps of a hop.
+pub(crate) trait Score {
+    /// Asks the memory system for what [`Self::sift`] reads.
+    fn prefetch_sift(&self, ids: &[VectorId]);
+    /// Takes some of those out that are farther than `limit`.
+    fn sift(&self, limit: f32, ids: &mut Vec<VectorId>);
+    /// Asks the memory system for what [`Self::score`] reads first.
+    fn prefetch_score(&self, ids: &[VectorId]);
+    /// Distances to `ids`, into `out` of the same length.
+    fn score(&self, ids: &[VectorId], out: &mut [f32]);
+}
+
+impl<T: Element> Score for Scorer<'_, T> {
+    fn prefetch_sift(&self, ids: &[VectorId]) {
+        Scorer::prefetch_sift(self, ids);
+    }
+
+    fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
+        Scorer::sift(self, limit, ids);
+    }
+
+    fn prefetch_score(&self, ids: &[VectorId]) {
+        Scorer::prefetch_score(self, ids);
+    }
+
+    fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+        Scorer::score(self, ids, out);
+    }
+}
+
+/// Estimates cost so little that nothing is ruled out before.
+impl Score for CodeScorer<'_> {
+    fn prefetch_sift(&self, ids: &[VectorId]) {
+        self.prefetch(ids);
+    }
+
+    fn sift(&self, _limit: f32, _ids: &mut Vec<VectorId>) {}
+
+    fn prefetch_score(&self, _ids: &[VectorId]) {}
+
+    fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+        CodeScorer::score(self, ids, out);
+    }
+}
 
 /// Searches that a thread takes forward together: while one waits for memory, the next one works. Two hide half of the
 /// waiting, more than four crowd each other out of the first cache.
@@ -41,7 +86,7 @@ impl Beam {
     /// others.
     pub(crate) fn search<T: Element>(
         beams: &mut [Self],
-        scorers: &[Scorer<'_, T>],
+        scorers: &[impl Score],
         graph: &Graph<T>,
         beam_width: usize,
         most_hops: usize,
@@ -81,7 +126,7 @@ impl Beam {
         self.work
     }
 
-    fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) {
+    fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score, beam_width: usize) {
         self.frontier.reset(beam_width);
         self.seen.reset(beam_width);
         self.visited.clear();
@@ -90,7 +135,7 @@ impl Beam {
     }
 
     /// Visits the nearest entry that is not visited, and meets its neighbours; false if there is none.
-    fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>) -> bool {
+    fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) -> bool {
         let Some(nearest) = self.frontier.visit_next() else { return false };
         self.visited.push(nearest);
         self.work.hops += 1;
@@ -99,7 +144,7 @@ impl Beam {
     }
 
     /// Collects the vertices that this search has not seen.
-    fn meet<T: Element>(&mut self, vertices: &[VectorId], scorer: &Scorer<'_, T>) {
+    fn meet(&mut self, vertices: &[VectorId], scorer: &impl Score) {
         self.met.clear();
         self.met.extend(vertices.iter().copied().filter(|&id| self.seen.insert(id)));
         self.work.distances += self.met.len() as u64;
@@ -107,13 +152,13 @@ impl Beam {
     }
 
     /// Drops what the frontier would not take.
-    fn sift<T: Element>(&mut self, scorer: &Scorer<'_, T>) {
+    fn sift(&mut self, scorer: &impl Score) {
         scorer.sift(self.frontier.worst(), &mut self.met);
         scorer.prefetch_score(&self.met);
     }
 
     /// Scores what is left and offers it to the frontier.
-    fn score<T: Element>(&mut self, graph: &Graph<T>, scorer: &Scorer<'_, T>) {
+    fn score<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) {
         self.distances.resize(self.met.len(), 0.0);
         scorer.score(&self.met, &mut self.distances);
         for (&id, &distance) in self.met.iter().zip(&self.distances) {

@@ -8,16 +8,17 @@ use jasper_core::{
     BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
 use jasper_data::ReadAt;
+use jasper_quant::Code;
 
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
-use super::{FileFault, OpenError, tuned};
+use super::{FileFault, OpenError, codes, tuned};
 use crate::space::needs_norms;
 use crate::{Graph, TunedSearch};
 
-/// What an index file holds, read from its first two pages, and one more where searches were tuned; the rest of the
-/// file is not touched.
+/// What an index file holds, read from its first two pages, one more where searches were tuned, and what codes are
+/// made by; the rest of the file is not touched.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexInfo {
@@ -47,6 +48,8 @@ pub struct IndexInfo {
     pub file_bytes: u64,
     /// Searches that were measured to reach a recall.
     pub tuned: Vec<TunedSearch>,
+    /// Which code vectors have beside them, if any.
+    pub code: Option<Code>,
     /// What [`Graph::state`] gives for the graph: searches tuned at another were tuned before the index changed.
     pub state: u32,
     pub(super) largest_squared_norm: f32,
@@ -82,7 +85,8 @@ struct Record {
 }
 
 impl IndexInfo {
-    /// Reads what `path` holds. Cost: two or three pages.
+    /// Reads what `path` holds. Cost: two or three pages, and the quantizer, which takes as much as a few hundred to a few
+    /// thousand rows.
     ///
     /// # Errors
     /// [`OpenError`] if the file is no index, of another version, cut short, or damaged where it was read.
@@ -119,6 +123,7 @@ impl IndexInfo {
         info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
         info.file_bytes = table.file_bytes();
         info.tuned = tuned::read(source, table)?;
+        info.code = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.code());
         Ok(info)
     }
 
@@ -158,7 +163,7 @@ impl IndexInfo {
                 }
             };
             let entry = match table.find(section) {
-                None if section == Section::TunedSearches => continue,
+                None if section.is_optional() => continue,
                 _ => table.get(section)?,
             };
             if entry.item != item {
@@ -193,6 +198,8 @@ impl IndexInfo {
             Section::Tombstones | Section::FreeSlots => (item::U32, slots.div_ceil(32) * 4, true),
             Section::StartPoints => (item::U32, 4, false),
             Section::TunedSearches => (item::RECORD, size_of::<tuned::Record>() as u64, false),
+            Section::Quantizer => (item::RECORD, 1, false),
+            Section::Codes => (item::U32, ROW_ALIGN_BYTES as u64, false),
             Section::SquaredNorms | Section::Checkpoint | Section::Links | Section::Unknown(_) => {
                 return None;
             }
@@ -243,6 +250,7 @@ impl Record {
             sections: Vec::new(),
             file_bytes: 0,
             tuned: Vec::new(),
+            code: None,
             state: 0,
             largest_squared_norm: self.largest_squared_norm,
             unchecked: self.unchecked.min(self.slots) as usize,

@@ -28,7 +28,7 @@
 //! | `info` | the section `params`, and what the others must look like for it |
 //! | `save`, `replace` | the writer, and how a file takes the place of another all at once |
 //! | `checkpoint` | the links of a graph that is still being built |
-//! | `open`, `small`, `tuned` | the two ways to open a file, and the sections that both read |
+//! | `open`, `small`, `tuned`, `codes` | the two ways to open a file, and the sections that both read |
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
 //! | `check` | every checksum, without opening |
 //! | `error` | what can be wrong |
@@ -36,6 +36,7 @@
 
 mod check;
 mod checkpoint;
+mod codes;
 mod error;
 mod forge;
 mod info;

@@ -12,7 +12,8 @@ use super::parts::Parts;
 use super::rule::Rule;
 use super::small::Small;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError};
+use super::{FileFault, IndexInfo, OpenError, codes};
+use crate::codes::CodedRows;
 use crate::keys::KeyTable;
 use crate::space::Space;
 use crate::{Graph, Segments};
@@ -62,6 +63,13 @@ impl<T: Element> Graph<T> {
             adjacency: Segments::map(file, at(Section::Adjacency)?, info.slots, info.params.max_degree())?,
             degrees: Segments::map(file, at(Section::Degrees)?, info.slots, 1)?,
             keys: Segments::map(file, at(Section::Keys)?, info.slots, 1)?,
+            codes: match &small.quantizer {
+                Some(quantizer) => Some(CodedRows {
+                    quantizer: quantizer.clone(),
+                    table: Segments::map(file, at(Section::Codes)?, info.slots, quantizer.layout().words())?,
+                }),
+                None => None,
+            },
         };
         Ok(columns.into_graph(info, small))
     }
@@ -73,7 +81,7 @@ impl<T: Element> Graph<T> {
     ) -> Result<Self, FileFault> {
         let (table, info) = front::<T>(source)?;
         let small = Small::read(source, &table, &info)?;
-        let mut columns = Columns::<T>::zeroed(&info)?;
+        let mut columns = Columns::<T>::zeroed(&info, &small)?;
         columns.fill(source, &table, &info, progress)?;
         let claimed = info.edges;
         let graph = columns.into_graph(info, small);
@@ -93,16 +101,19 @@ struct Columns<T> {
     adjacency: Segments<VectorId>,
     degrees: Segments<u16>,
     keys: Segments<Key>,
+    codes: Option<CodedRows>,
 }
 
 impl<T: Element> Columns<T> {
-    fn zeroed(info: &IndexInfo) -> io::Result<Self> {
+    fn zeroed(info: &IndexInfo, small: &Small) -> io::Result<Self> {
+        let codes = small.quantizer.clone().map(|quantizer| CodedRows::new(quantizer, info.slots));
         Ok(Self {
             vectors: Segments::zeroed(info.slots, info.row_stride())?,
             squared_norms: info.has_norms().then(|| Segments::zeroed(info.slots, 1)).transpose()?,
             adjacency: Segments::zeroed(info.slots, info.params.max_degree())?,
             degrees: Segments::zeroed(info.slots, 1)?,
             keys: Segments::zeroed(info.slots, 1)?,
+            codes: codes.transpose()?,
         })
     }
 
@@ -124,6 +135,11 @@ impl<T: Element> Columns<T> {
         ];
         sections.extend(
             self.squared_norms.as_mut().map(|n| (Section::SquaredNorms, Rule::FiniteF32, bytes_of(n))),
+        );
+        sections.extend(
+            self.codes
+                .as_mut()
+                .map(|codes| (Section::Codes, codes::rule(&*codes.quantizer), bytes_of(&mut codes.table))),
         );
         let mut parts = Parts::default();
         let mut rules = Vec::new();
@@ -153,6 +169,7 @@ impl<T: Element> Columns<T> {
                 squared_norms: self.squared_norms,
                 largest_squared_norm: info.largest_squared_norm,
                 sketches: None,
+                codes: self.codes,
             },
             adjacency: self.adjacency,
             degrees: self.degrees,

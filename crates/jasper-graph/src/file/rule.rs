@@ -28,6 +28,13 @@ pub(super) enum Rule {
     Below(u32),
     /// u16, this at most.
     AtMost(u16),
+    /// Rows of so many u32, of which those from a place on are two f16 each, neither NaN nor infinite.
+    FiniteFactors {
+        /// u32 of a row.
+        words: usize,
+        /// Place of the first with factors.
+        first: usize,
+    },
 }
 
 impl Rule {
@@ -49,6 +56,9 @@ impl Rule {
             Self::FiniteF16 => all(bytes, |bits: u16| bits & 0x7C00 != 0x7C00),
             Self::Below(bound) => all(bytes, |id: u32| id < bound),
             Self::AtMost(bound) => all(bytes, |degree: u16| degree <= bound),
+            Self::FiniteFactors { words, first } => bytes
+                .chunks_exact(words * size_of::<u32>())
+                .all(|row| Self::FiniteF16.allows(&row[first * size_of::<u32>()..])),
         }
     }
 
@@ -56,7 +66,9 @@ impl Rule {
     pub(super) fn broken(self) -> String {
         match self {
             Self::Any => unreachable!("nothing breaks it"),
-            Self::FiniteF32 | Self::FiniteF16 => "it holds a value that is not finite".into(),
+            Self::FiniteF32 | Self::FiniteF16 | Self::FiniteFactors { .. } => {
+                "it holds a value that is not finite".into()
+            }
             Self::Below(slots) => format!("it names a slot that is not below {slots}"),
             Self::AtMost(degree) => format!("it holds a degree above {degree}"),
         }
@@ -88,6 +100,9 @@ mod tests {
         assert!(!allows(Rule::FiniteF16, &[f16::NEG_INFINITY]));
         assert!(allows(Rule::Below(3), &[0_u32, 2]) && !allows(Rule::Below(3), &[0_u32, 3]));
         assert!(allows(Rule::AtMost(3), &[0_u16, 3]) && !allows(Rule::AtMost(3), &[4_u16]));
+        let rows = [0x7C00_u32, 0x7C00, 0x7BFF, 0xFC00, 0, 0x3C00_3C00];
+        assert!(allows(Rule::FiniteFactors { words: 3, first: 2 }, &rows));
+        assert!(!allows(Rule::FiniteFactors { words: 3, first: 0 }, &rows));
         assert!(allows::<u32>(Rule::Below(0), &[]));
     }
 }

@@ -54,7 +54,9 @@ pub(super) fn write<T: Element>(
     out: &mut (impl Write + Seek),
     progress: &mut ProgressFn<'_>,
 ) -> Result<SaveStats, WriteFault> {
-    let bytes = (graph.vector_bytes() + graph.graph_bytes() + graph.slots() * size_of::<u64>()) as u64;
+    let bytes =
+        (graph.vector_bytes() + graph.graph_bytes() + graph.code_bytes() + graph.slots() * size_of::<u64>())
+            as u64;
     let meter = Meter::new(Stage::Saving, graph.slots(), bytes);
     let mut file = FileWriter::begin(out, meter, progress)?;
     let slots = || (0..graph.slots()).map(VectorId::from_index);
@@ -108,6 +110,15 @@ pub(super) fn write<T: Element>(
     if !graph.tuned.is_empty() {
         let records: Vec<tuned::Record> = graph.tuned.iter().map(tuned::Record::from).collect();
         file.section(Section::TunedSearches, item::RECORD, |section| section.put(&records))?;
+    }
+    if let Some(codes) = &graph.space.codes {
+        file.section(Section::Quantizer, item::RECORD, |section| section.put(&codes.quantizer.to_bytes()))?;
+        file.section(Section::Codes, item::U32, |section| {
+            let nothing = vec![0_u32; codes.table.width()];
+            slots().try_for_each(|slot| {
+                section.put(if graph.is_free(slot) { &nothing } else { codes.table.row(slot.index()) })
+            })
+        })?;
     }
     file.finish()
 }

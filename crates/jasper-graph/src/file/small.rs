@@ -1,13 +1,15 @@
 //! The small sections: read, checksummed and checked whenever a file is opened.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::{BitSet, Key, VectorId};
 use jasper_data::ReadAt;
+use jasper_quant::Quantizer;
 
 use super::table::{Entry, Section, Table};
-use super::{FileFault, IndexInfo};
+use super::{FileFault, IndexInfo, codes};
 
 /// A key and a slot it belongs to: the record of the sections `further keys` and `deleted keys`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -25,6 +27,7 @@ pub(super) struct Small {
     pub(super) further: BTreeMap<VectorId, Vec<Key>>,
     pub(super) deleted: BTreeMap<Key, VectorId>,
     pub(super) start_points: Vec<VectorId>,
+    pub(super) quantizer: Option<Arc<dyn Quantizer>>,
 }
 
 /// Bytes of a section, whose checksum is right.
@@ -51,6 +54,7 @@ impl Small {
             further: BTreeMap::new(),
             deleted: BTreeMap::new(),
             start_points: Vec::new(),
+            quantizer: codes::quantizer(source, table, info)?,
         };
         if let Some(slot) = small.tombstones.iter().find(|&slot| small.free.contains(slot)) {
             return Err(FileFault::invalid(Section::FreeSlots, format!("slot {slot} is hidden and free")));

@@ -48,6 +48,10 @@ pub enum Section {
     StartPoints,
     /// Searches that were measured to reach a recall; may be missing, and may be skipped.
     TunedSearches,
+    /// What codes are made by; may be missing, and may be skipped with them.
+    Quantizer,
+    /// The code of each row; may be missing, and may be skipped.
+    Codes,
     /// How far a bulk build had come: of a checkpoint, and never of an index.
     Checkpoint,
     /// The out-edges of all slots, one behind the other: of a checkpoint.
@@ -62,7 +66,7 @@ const CHECKPOINT: [(Section, u32); 2] = [(Section::Checkpoint, 1 << 16), (Sectio
 impl Section {
     /// The kinds of an index that this release knows, in the order of their codes, from 1, which is also their order in
     /// the file.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Params,
         Self::Vectors,
         Self::SquaredNorms,
@@ -75,7 +79,14 @@ impl Section {
         Self::FreeSlots,
         Self::StartPoints,
         Self::TunedSearches,
+        Self::Quantizer,
+        Self::Codes,
     ];
+
+    /// Whether an index is whole without it: such a section may be missing, and skipped by a reader.
+    pub(super) fn is_optional(self) -> bool {
+        matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes)
+    }
 
     fn code(self) -> u32 {
         if let Some(&(_, code)) = CHECKPOINT.iter().find(|&&(kind, _)| kind == self) {
@@ -109,6 +120,8 @@ impl fmt::Display for Section {
             Self::FreeSlots => "free slots",
             Self::StartPoints => "start points",
             Self::TunedSearches => "tuned searches",
+            Self::Quantizer => "quantizer",
+            Self::Codes => "codes",
             Self::Checkpoint => "checkpoint",
             Self::Links => "links",
             Self::Unknown(code) => return write!(f, "of kind {code}"),
@@ -144,7 +157,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(section: Section, item: u32, offset: u64, length: u64, checksum: u32) -> Self {
-        let flags = if section == Section::TunedSearches { OPTIONAL } else { 0 };
+        let flags = if section.is_optional() { OPTIONAL } else { 0 };
         Self { kind: section.code(), flags, item, checksum, offset, length }
     }
 

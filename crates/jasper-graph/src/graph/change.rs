@@ -125,6 +125,10 @@ impl<T: Element> Graph<T> {
         if let Some(sketches) = &mut self.space.sketches {
             sketches.set(to.index(), &row);
         }
+        if let Some(codes) = &mut self.space.codes {
+            let code = codes.table.row(from.index()).to_vec();
+            codes.table.row_mut(to.index()).copy_from_slice(&code);
+        }
         if let Some(norms) = &mut self.space.squared_norms {
             norms.set(to.index(), norms.at(from.index()));
         }
@@ -139,6 +143,9 @@ impl<T: Element> Graph<T> {
         }
         if let Some(sketches) = &mut self.space.sketches {
             sketches.resize(slots)?;
+        }
+        if let Some(codes) = &mut self.space.codes {
+            codes.table.resize(slots)?;
         }
         self.adjacency.resize(slots)?;
         self.keys.resize(slots)?;

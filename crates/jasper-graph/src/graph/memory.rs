@@ -18,6 +18,9 @@ impl<T: Element> Graph<T> {
         if let Some(norms) = &mut self.space.squared_norms {
             norms.load()?;
         }
+        if let Some(codes) = &mut self.space.codes {
+            codes.table.load()?;
+        }
         self.adjacency.load()?;
         self.degrees.load()?;
         self.keys.load()

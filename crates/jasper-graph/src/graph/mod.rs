@@ -71,6 +71,7 @@ impl<T: Element> Graph<T> {
                 squared_norms: needs_norms(metric, T::EXACT).then(|| Segments::new(1)),
                 largest_squared_norm: 0.0,
                 sketches: None,
+                codes: None,
             },
             adjacency: Segments::new(params.max_degree()),
             degrees: Segments::new(1),

@@ -5,6 +5,7 @@ use std::ops::Range;
 use jasper_core::{Element, MAX_VECTORS, VectorId};
 
 use super::Graph;
+use crate::codes::Coder;
 use crate::{RowError, SEGMENT_ROWS};
 
 /// Rows that one thread writes: their slots lie near each other, and their bytes fill a few pages.
@@ -22,6 +23,7 @@ pub struct RowBlock<'a, T> {
     degrees: &'a mut [u16],
     /// Squared lengths, where the metric needs them.
     squared_norms: Option<&'a mut [f32]>,
+    codes: Option<(Coder<'a>, &'a mut [u32])>,
 }
 
 impl<T: Element> RowBlock<'_, T> {
@@ -40,6 +42,10 @@ impl<T: Element> RowBlock<'_, T> {
         self.degrees[place] = 0;
         if let Some(norms) = &mut self.squared_norms {
             norms[place] = squared_norm;
+        }
+        if let Some((coder, codes)) = &mut self.codes {
+            let words = codes.len() / self.degrees.len();
+            coder.code(prepared, &mut codes[place * words..][..words]);
         }
     }
 }
@@ -103,10 +109,15 @@ impl<T: Element> Graph<T> {
         let width = self.space.vectors.width();
         let tables = self.space.vectors.ranges_mut(ranges()).zip(self.degrees.ranges_mut(ranges()));
         let mut norms = self.space.squared_norms.as_mut().map(|norms| norms.ranges_mut(ranges()));
+        let mut codes = self.space.codes.as_mut().map(|codes| {
+            let quantizer = &*codes.quantizer;
+            codes.table.ranges_mut(ranges()).map(move |codes| (Coder::new(quantizer), codes))
+        });
         let mut first = 0;
         let block = |(&slots, (rows, degrees))| {
             let squared_norms = norms.as_mut().and_then(Iterator::next);
-            let block = RowBlock { first, slots, rows, width, degrees, squared_norms };
+            let codes = codes.as_mut().and_then(Iterator::next);
+            let block = RowBlock { first, slots, rows, width, degrees, squared_norms, codes };
             first += slots.len();
             block
         };

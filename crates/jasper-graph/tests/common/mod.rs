@@ -1,8 +1,11 @@
 //! Graphs with everything a file must carry, made by hand: nothing here depends on how a graph is built.
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
-use jasper_core::{BuildParams, Element, Metric, VectorId};
-use jasper_graph::{Graph, TunedLaunch, TunedSearch};
+use std::sync::Arc;
+
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId};
+use jasper_graph::{CodeBlock, Graph, TunedLaunch, TunedSearch};
+use jasper_quant::{Rabitq, RabitqParams, Scratch};
 
 pub const DIMENSION: usize = 6;
 
@@ -39,6 +42,35 @@ pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
     }
     graph.set_start_points(vec![VectorId::new(12), VectorId::new(0)]);
     graph
+}
+
+/// [`sample`], with codes of two bits.
+pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
+    let mut graph = sample::<T>(metric);
+    let rows: Vec<T> = graph.live_slots().flat_map(|slot| graph.vector(slot).to_vec()).collect();
+    let rows = MatrixView::new(&rows, DIMENSION).unwrap();
+    let quantizer = Rabitq::train(rows, &RabitqParams::new(metric, 2)).unwrap();
+    let fill = |blocks: Vec<CodeBlock<'_, T>>| blocks.into_iter().for_each(CodeBlock::fill);
+    graph.quantize(Arc::new(quantizer), fill).unwrap();
+    graph
+}
+
+/// What the codes of all vertices are, made afresh.
+pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
+    let quantizer = graph.codes().unwrap().quantizer().clone();
+    let code = |slot| {
+        let mut row: Vec<f32> = graph.vector(slot).iter().map(|x| x.to_f32()).collect();
+        let mut code = vec![0; quantizer.layout().words()];
+        quantizer.encode(&mut row, &mut Scratch::default(), &mut code);
+        code
+    };
+    graph.vertices().map(code).collect()
+}
+
+/// The codes of all vertices as they are kept.
+pub fn kept_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
+    let table = graph.codes().unwrap().table();
+    graph.vertices().map(|slot| table.row(slot.index()).to_vec()).collect()
 }
 
 /// Adds a row and gives its slot.
@@ -90,6 +122,11 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     assert_eq!(a.start_points(), b.start_points());
     assert_eq!(a.unchecked(), b.unchecked());
     assert_eq!((a.tuned(), a.state()), (b.tuned(), b.state()));
+    assert_eq!(a.codes().is_some(), b.codes().is_some());
+    if let Some((x, y)) = a.codes().zip(b.codes()) {
+        assert_eq!(x.quantizer().to_bytes(), y.quantizer().to_bytes());
+        assert_eq!(kept_codes(a), kept_codes(b));
+    }
     let deleted = |graph: &Graph<T>| graph.deleted_keys().map(|key| (key, graph.keys())).collect::<Vec<_>>();
     assert_eq!(deleted(a), deleted(b));
     for slot in (0..a.slots()).map(VectorId::from_index) {

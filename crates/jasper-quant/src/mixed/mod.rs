@@ -30,7 +30,7 @@ use crate::quantizer::{Quantizer, Scratch};
 use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
-use crate::{DecodeError, Layout, QueryCode};
+use crate::{Code, DecodeError, Layout, QueryCode};
 use allocation::WIDTHS;
 use fit::Fitted;
 use quantize::{Reconstruction, Steps};
@@ -156,6 +156,10 @@ impl Mixed {
 }
 
 impl Quantizer for Mixed {
+    fn code(&self) -> Code {
+        Code::Mixed { sectors: self.sectors }
+    }
+
     fn metric(&self) -> Metric {
         self.space.metric
     }
@@ -181,17 +185,20 @@ impl Quantizer for Mixed {
         }
     }
 
-    fn query(&self, query: &[f32]) -> QueryCode {
-        assert_eq!(query.len(), self.dimension());
-        let mut residual = query.to_vec();
-        self.space.to_residual(&mut residual);
+    fn queries(&self, queries: &mut [f32]) -> Vec<QueryCode> {
+        assert!(queries.len().is_multiple_of(self.dimension()));
+        queries.chunks_exact_mut(self.dimension()).for_each(|query| self.space.to_residual(query));
         let mut scratch = Scratch::default();
-        self.project(&residual, &mut scratch);
-        scratch.rotated.iter_mut().zip(&self.steps.steps).for_each(|(y, step)| *y *= step);
-        let squared_norm = dot(&residual, &residual);
-        let add = self.space.query_part(&residual, squared_norm);
-        let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: 1 };
-        QueryCode::new(&self.layout, &self.units, &scratch.rotated, &parts)
+        self.project(queries, &mut scratch);
+        let rotated = scratch.rotated.chunks_exact_mut(self.layout.dimensions());
+        let code = |(residual, rotated): (&[f32], &mut [f32])| {
+            rotated.iter_mut().zip(&self.steps.steps).for_each(|(y, step)| *y *= step);
+            let squared_norm = dot(residual, residual);
+            let add = self.space.query_part(residual, squared_norm);
+            let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: 1 };
+            QueryCode::new(&self.layout, &self.units, rotated, &parts)
+        };
+        queries.chunks_exact(self.dimension()).zip(rotated).map(code).collect()
     }
 
     fn to_bytes(&self) -> Vec<u8> {

@@ -1,0 +1,94 @@
+//! Codes: in step with rows whatever becomes of them, and refused where they cannot be those of the rows.
+
+mod common;
+
+use std::fs;
+use std::sync::Arc;
+
+use common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, sample};
+use jasper_core::{BuildParams, Element, Metric, VectorId, f16, silent};
+use jasper_graph::{FileFault, Graph, IndexInfo, Section};
+use jasper_quant::Code;
+
+fn in_step<T: Element>(metric: Metric) {
+    let mut graph = coded_sample::<T>(metric);
+    assert_eq!(kept_codes(&graph), fresh_codes(&graph), "as they were made");
+    assert!(graph.free() > 0);
+    for i in 0..10 {
+        add(&mut graph, &[T::from_f32(i as f32 + 2.0); DIMENSION]);
+    }
+    assert_eq!((graph.free(), graph.slots()), (0, 50));
+    assert_eq!(kept_codes(&graph), fresh_codes(&graph), "free slots and new ones");
+    let before = kept_codes(&graph);
+    graph.begin();
+    add(&mut graph, &[T::from_f32(9.0); DIMENSION]);
+    graph.rollback();
+    assert_eq!(kept_codes(&graph), before, "undone");
+    graph.release(VectorId::new(41));
+    graph.compact(&[(VectorId::new(49), VectorId::new(41))], 49).unwrap();
+    assert_eq!(kept_codes(&graph), fresh_codes(&graph), "moved");
+}
+
+#[test]
+fn codes_follow_their_rows() {
+    for metric in Metric::ALL {
+        in_step::<f32>(metric);
+        in_step::<f16>(metric);
+        in_step::<u8>(metric);
+        in_step::<i8>(metric);
+    }
+}
+
+#[test]
+fn an_index_file_tells_of_its_codes_and_is_whole_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.jasper");
+    let mut graph = coded_sample::<f32>(Metric::L2);
+    graph.save(&path, &mut silent).unwrap();
+    let info = IndexInfo::read(&path).unwrap();
+    assert_eq!(info.code, Some(Code::Rabitq { bits: 2 }));
+    assert!(info.sections.iter().any(|&(section, bytes)| section == Section::Codes && bytes == 45 * 32));
+    assert_eq!(graph.code_bytes(), 45 * 32);
+    graph.forget_codes();
+    graph.save(&path, &mut silent).unwrap();
+    assert_eq!(IndexInfo::read(&path).unwrap().code, None);
+    common::assert_same(&graph, &sample(Metric::L2));
+}
+
+/// Puts the sections of `codes` into the file of `index`.
+fn grafted(index: &Graph<f32>, codes: &Graph<f32>) -> FileFault {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.jasper");
+    let bytes = |graph: &Graph<f32>| {
+        graph.save(&path, &mut silent).unwrap();
+        let sections = IndexInfo::read(&path).unwrap().sections;
+        let pages = |section: &(Section, u64)| section.1.next_multiple_of(4096) as usize;
+        let before: usize = sections.iter().take(sections.len() - 2).map(pages).sum();
+        (fs::read(&path).unwrap(), 4096 + before)
+    };
+    let ((mut file, at), (other, from)) = (bytes(index), bytes(codes));
+    assert_eq!(file.len() - at, other.len() - from, "sections of equal size");
+    file[at..].copy_from_slice(&other[from..]);
+    // The entries of both sections, with their checksums.
+    let entries = 32 + 32 * (IndexInfo::read(&path).unwrap().sections.len() - 2);
+    file[entries + 12..entries + 16].copy_from_slice(&other[entries + 12..entries + 16]);
+    file[entries + 44..entries + 48].copy_from_slice(&other[entries + 44..entries + 48]);
+    let checksum = crc32c::crc32c(&file[..4092]);
+    file[4092..4096].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&path, file).unwrap();
+    Graph::<f32>::open(&path, &mut silent).map(|_| ()).unwrap_err().into_fault()
+}
+
+#[test]
+fn codes_of_another_metric_are_refused() {
+    let fault = grafted(&coded_sample(Metric::L2), &coded_sample(Metric::Cosine));
+    assert!(matches!(fault, FileFault::Invalid { section: Section::Quantizer, .. }), "{fault}");
+}
+
+#[test]
+#[should_panic(expected = "left == right")]
+fn a_quantizer_of_another_dimension_is_a_mistake() {
+    let coded = coded_sample::<f32>(Metric::L2);
+    let mut graph = Graph::<f32>::new(Metric::L2, DIMENSION + 1, BuildParams::default()).unwrap();
+    let _ = graph.quantize(Arc::clone(coded.codes().unwrap().quantizer()), |blocks| drop(blocks));
+}

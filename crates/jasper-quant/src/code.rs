@@ -1,0 +1,81 @@
+//! Which code, as users name it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use jasper_core::{Element, MatrixView, Metric};
+
+use crate::{MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, TrainError};
+
+/// A kind of code and its size. Written as `rabitq:4` or `mixed:1`.
+///
+/// ```
+/// use jasper_quant::Code;
+/// assert_eq!("mixed:2".parse(), Ok(Code::Mixed { sectors: 2 }));
+/// assert_eq!(Code::Rabitq { bits: 4 }.to_string(), "rabitq:4");
+/// assert!("rabitq:9".parse::<Code>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// [`Rabitq`] with so many bits a coordinate.
+    Rabitq {
+        /// 1 to 8.
+        bits: u32,
+    },
+    /// [`Mixed`] in so many sectors of 32 bytes.
+    Mixed {
+        /// 1 to [`MAX_SECTORS`].
+        sectors: u32,
+    },
+}
+
+/// No name of a code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` names no code; use rabitq:BITS with 1 to 8 bits, or mixed:SECTORS with 1 to {MAX_SECTORS} sectors of 32 bytes"
+)]
+pub struct UnknownCode(String);
+
+impl Code {
+    /// A quantizer of this kind for rows like `rows`, learnt on the threads of `pool`, with defaults for what is not said.
+    ///
+    /// # Errors
+    /// [`TrainError`], as [`Rabitq::train`] and [`Mixed::train`].
+    pub fn train<T: Element>(
+        self,
+        metric: Metric,
+        rows: MatrixView<'_, T>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<Arc<dyn Quantizer>, TrainError> {
+        Ok(match self {
+            Self::Rabitq { bits } => Arc::new(Rabitq::train(rows, &RabitqParams::new(metric, bits))?),
+            Self::Mixed { sectors } => {
+                Arc::new(Mixed::train(rows, None, &MixedParams { metric, sectors, seed: 0 }, pool)?)
+            }
+        })
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rabitq { bits } => write!(f, "rabitq:{bits}"),
+            Self::Mixed { sectors } => write!(f, "mixed:{sectors}"),
+        }
+    }
+}
+
+impl FromStr for Code {
+    type Err = UnknownCode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCode> {
+        let number = |most| move |text: &str| text.parse().ok().filter(|number| (1..=most).contains(number));
+        let code = match name.split_once(':') {
+            Some(("rabitq", bits)) => number(8)(bits).map(|bits| Self::Rabitq { bits }),
+            Some(("mixed", sectors)) => number(MAX_SECTORS)(sectors).map(|sectors| Self::Mixed { sectors }),
+            _ => None,
+        };
+        code.ok_or_else(|| UnknownCode(name.to_owned()))
+    }
+}
