@@ -67,6 +67,7 @@
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
 //! | [`Code`], [`Distances`] | codes of vectors, and searches by estimated distances |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | what there is, whether it is sound, what it will take |
+//! | [`trial`] | the code that suits an index, found by measurement |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
 //! | [`runbook`] | streams of changes and searches, played and measured |
 //! | [`Profile`], [`Roof`] | what searches take, and what a device gives at most |
@@ -95,6 +96,7 @@ mod seat;
 mod shared;
 mod site;
 mod stats;
+pub mod trial;
 pub mod tune;
 mod update;
 

@@ -145,8 +145,7 @@ impl Beam {
 
     /// Collects the vertices that this search has not seen.
     fn meet(&mut self, vertices: &[VectorId], scorer: &impl Score) {
-        self.met.clear();
-        self.met.extend(vertices.iter().copied().filter(|&id| self.seen.insert(id)));
+        self.seen.keep_new(vertices, &mut self.met);
         self.work.distances += self.met.len() as u64;
         scorer.prefetch_sift(&self.met);
     }

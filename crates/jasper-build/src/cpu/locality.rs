@@ -6,18 +6,18 @@
 use jasper_core::Element;
 
 /// Groups this small stay as they are.
-const LEAF: usize = 32;
+const LEAF: usize = 8;
 /// Rows looked at for two that lie far apart.
 const SAMPLE: usize = 16;
 /// Rows that a mean is taken of.
 const MEAN_SAMPLE: usize = 64;
 /// Times that two halves are drawn anew around their means. The share of rows that 256 queries in a row read and the
 /// others do not falls from 0.59 without to 0.44 with two, on vectors of dictionary entries (experiments.md).
-const REFINEMENTS: usize = 1;
+const REFINEMENTS: usize = 2;
 
 /// The numbers of `rows` in an order where neighbours are near each other.
 ///
-/// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. Cost: seven
+/// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. Cost: nine
 /// passes over the rows for each of the log2(n / 8) levels, on the threads of the current pool.
 pub(crate) fn order_by_nearness<T: Element>(rows: &[&[T]]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();

@@ -9,7 +9,7 @@ use super::TuneError;
 use crate::Index;
 
 /// Queries to tune a search with, and their true neighbours.
-pub(super) struct HeldOut<T> {
+pub(crate) struct HeldOut<T> {
     pub(super) chooses: Half<T>,
     pub(super) confirms: Half<T>,
     /// True neighbours known of each query.
@@ -17,7 +17,7 @@ pub(super) struct HeldOut<T> {
 }
 
 /// Half of the queries.
-pub(super) struct Half<T> {
+pub(crate) struct Half<T> {
     dimension: usize,
     /// The queries, one behind the other.
     rows: Vec<T>,
@@ -51,7 +51,7 @@ impl<T: Element> HeldOut<T> {
 
     /// Rows of the index, and what is true of them when they are not in it. Their vertices lead nowhere from now on: the
     /// caller puts the edges back.
-    pub(super) fn sampled(
+    pub(crate) fn sampled(
         index: &mut Index<T>,
         count: usize,
         k: usize,
@@ -104,8 +104,13 @@ impl<T: Element> HeldOut<T> {
     }
 
     /// Queries there are, in both halves.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.chooses.truths.len() + self.confirms.truths.len()
+    }
+
+    /// Both halves.
+    pub(crate) fn halves(&self) -> [&Half<T>; 2] {
+        [&self.chooses, &self.confirms]
     }
 
     pub(super) fn check_depth(&self, k: usize) -> Result<(), TuneError> {
@@ -134,7 +139,7 @@ impl<T: Element> Half<T> {
     }
 
     /// The mean recall@k of a search with a frontier of `beam_width`.
-    pub(super) fn recall(
+    pub(crate) fn recall(
         &self,
         k: usize,
         beam_width: usize,

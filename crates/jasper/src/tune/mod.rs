@@ -30,7 +30,8 @@ use jasper_graph::TunedSearch;
 
 use crate::seat::Seat;
 use crate::{Device, DeviceError, Index};
-use held_out::HeldOut;
+pub(crate) use held_out::HeldOut;
+pub(crate) use width::least_width;
 use search::Subject;
 
 /// What a search is tuned for.

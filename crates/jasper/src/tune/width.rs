@@ -4,7 +4,7 @@
 /// does not.
 ///
 /// Asks in rising steps of a half, then halves what is between.
-pub(super) fn least_width<E>(
+pub(crate) fn least_width<E>(
     first: usize,
     widest: usize,
     mut reaches: impl FnMut(usize) -> Result<bool, E>,
