@@ -50,6 +50,21 @@ impl Space {
         row.iter_mut().zip(&self.centre).for_each(|(x, c)| *x -= c);
     }
 
+    /// The residuals of the `chosen` ones of `rows`, one after the other.
+    pub(crate) fn residuals<T: Element>(
+        &self,
+        rows: MatrixView<'_, T>,
+        chosen: impl Iterator<Item = usize>,
+    ) -> Vec<f32> {
+        let mut out = Vec::with_capacity(chosen.size_hint().0 * rows.dimension());
+        for i in chosen {
+            let first = out.len();
+            out.extend(rows.row(i).iter().map(|x| x.to_f32()));
+            self.to_residual(&mut out[first..]);
+        }
+        out
+    }
+
     /// What the product of residuals is multiplied with.
     pub(crate) fn product_weight(&self) -> f32 {
         if self.metric == Metric::L2 { -2.0 } else { -1.0 }

@@ -14,10 +14,12 @@
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
 
-use super::{Mixed, Reconstruction};
+use super::Mixed;
+use super::quantize::{Reconstruction, quantize};
 use crate::projection::BLOCK_ROWS;
-use crate::quantizer::Scratch;
+use crate::quantizer::Coder;
 use crate::space::dot;
+use crate::wide::Buffers;
 
 /// Nearest rows of a query that the fit looks at, and as many others spread over the sample: far rows keep it sane.
 const NEAR: usize = 64;
@@ -55,7 +57,7 @@ struct Row {
 /// Fits the numbers of `mixed`, which has none yet, to residuals of `queries` and `rows` (both `n x dimension`), on the
 /// current pool of threads.
 pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Fitted {
-    let dimension = mixed.space.dimension();
+    let dimension = mixed.common.space.dimension();
     if queries.is_empty() || rows.is_empty() {
         return Fitted::NONE;
     }
@@ -100,13 +102,15 @@ fn largest_usual_k(rows: &[Row]) -> f32 {
 
 /// Codes residuals and decodes them.
 fn reconstruct(mixed: &Mixed, rows: &[f32]) -> Vec<Row> {
-    let mut scratch = Scratch::default();
-    mixed.project(rows, &mut scratch);
-    rows.chunks_exact(mixed.space.dimension())
-        .enumerate()
-        .map(|(i, row)| {
-            let reconstruction = mixed.quantize(dot(row, row), i, &mut scratch);
-            let point = mixed.points(&scratch.levels).map(|x| x * reconstruction.scale).collect();
+    let (dimension, coded) = (mixed.common.space.dimension(), mixed.common.layout.dimensions());
+    let mut rotated = vec![0.0; rows.len() / dimension * coded];
+    mixed.rotate(rows, &mut rotated);
+    let (mut levels, mut buffers) = (vec![0; coded], Buffers::default());
+    rows.chunks_exact(dimension)
+        .zip(rotated.chunks_exact(coded))
+        .map(|(row, rotated)| {
+            let reconstruction = quantize(rotated, dot(row, row), &mixed.steps, &mut buffers, &mut levels);
+            let point = mixed.points(&levels).map(|x| x * reconstruction.scale).collect();
             Row { point, reconstruction }
         })
         .collect()
@@ -121,11 +125,11 @@ fn equations(
     coded: &[Row],
 ) -> (Matrix3<f64>, Vector3<f64>) {
     let row = |i: usize| &rows[i * query.len()..][..query.len()];
-    let mut scratch = Scratch::default();
-    mixed.project(query, &mut scratch);
+    let mut rotated = vec![0.0; mixed.common.layout.dimensions()];
+    mixed.rotate(query, &mut rotated);
 
     let mut order: Vec<(f32, usize)> =
-        (0..coded.len()).map(|i| (mixed.space.exact(query, row(i)), i)).collect();
+        (0..coded.len()).map(|i| (mixed.common.space.exact(query, row(i)), i)).collect();
     let near = NEAR.min(order.len());
     if near < order.len() {
         order.select_nth_unstable_by(near, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -136,7 +140,7 @@ fn equations(
     let (mut normal, mut right) = (Matrix3::zeros(), Vector3::zeros());
     for i in chosen {
         let Row { point, reconstruction } = &coded[i];
-        let along = dot(&scratch.rotated, point);
+        let along = dot(&rotated, point);
         let parts =
             Vector3::new(along, reconstruction.missed, fitted.k(reconstruction) * along).map(f64::from);
         let squared_distance: f64 = query.iter().zip(row(i)).map(|(p, r)| f64::from(p - r).powi(2)).sum();

@@ -26,14 +26,14 @@ use jasper_core::Metric;
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
 use crate::projection::Projection;
-use crate::quantizer::{Quantizer, Scratch};
-use crate::query::QueryParts;
+use crate::quantizer::{Coder, Common};
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
-use crate::{Code, DecodeError, Layout, QueryCode};
+use crate::wide::Buffers;
+use crate::{Code, DecodeError, Layout};
 use allocation::WIDTHS;
 use fit::Fitted;
-use quantize::{Reconstruction, Steps};
+use quantize::Steps;
 
 /// Most sectors of a code.
 pub const MAX_SECTORS: u32 = 16;
@@ -56,15 +56,13 @@ pub struct MixedParams {
 /// A trained mixed quantizer; see the [module](self).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixed {
-    space: Space,
+    common: Common,
     /// Of the coded dimensions, as far as the rows have so many.
     directions: Projection,
     steps: Steps,
     sectors: u32,
     plane_words: [usize; 3],
     fitted: Fitted,
-    layout: Arc<Layout>,
-    units: Units,
 }
 
 impl Mixed {
@@ -78,8 +76,8 @@ impl Mixed {
         let layout = Layout::mixed(plane_words, sectors as usize, HALVES);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
         let steps = Steps::new(&bits, steps);
-        let (fitted, units) = (Fitted::NONE, Units::ONE);
-        Self { space, directions, steps, sectors, plane_words, fitted, layout: Arc::new(layout), units }
+        let common = Common { space, layout: Arc::new(layout), units: Units::ONE };
+        Self { common, directions, steps, sectors, plane_words, fitted: Fitted::NONE }
     }
 
     /// Sectors of 32 bytes that a code and its factors fill.
@@ -92,38 +90,10 @@ impl Mixed {
         [0, 1, 2].map(|i| self.plane_words[i] * (32 / WIDTHS[i].bits as usize))
     }
 
-    /// Projects residuals into the scratch.
-    fn project(&self, residuals: &[f32], scratch: &mut Scratch) {
-        let stride = self.layout.dimensions();
-        scratch.rotated.resize(residuals.len() / self.space.dimension() * stride, 0.0);
-        self.directions.project(residuals, &mut scratch.rotated, stride);
-    }
-
-    /// Leaves the levels of row `index` of what was projected in the scratch.
-    fn quantize(&self, squared_norm: f32, index: usize, scratch: &mut Scratch) -> Reconstruction {
-        let stride = self.layout.dimensions();
-        scratch.levels.resize(stride, 0);
-        let projected = &scratch.rotated[index * stride..][..stride];
-        quantize::quantize(projected, squared_norm, &self.steps, &mut scratch.buffers, &mut scratch.levels)
-    }
-
     /// Coordinates of the point that levels stand for, for a row of length 1.
     fn points(&self, levels: &[u8]) -> impl Iterator<Item = f32> {
         let of = levels.iter().zip(&self.steps.halves).zip(&self.steps.steps);
         of.map(|((level, half), step)| (f32::from(*level) - half + 0.5) * step)
-    }
-
-    /// Leaves the levels of row `index` of what was projected in the scratch; returns its factors.
-    fn factors(&self, residual: &[f32], index: usize, scratch: &mut Scratch) -> Factors {
-        let squared_norm = dot(residual, residual);
-        let reconstruction = self.quantize(squared_norm, index, scratch);
-        let Fitted { b1, b2, b3, .. } = self.fitted;
-        let weight = self.space.product_weight();
-        Factors {
-            add: self.space.row_part(residual, squared_norm) + weight * b2 * reconstruction.missed,
-            rescale: weight * (b1 + b3 * self.fitted.k(&reconstruction)) * reconstruction.scale,
-            error: 0.0,
-        }
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -149,68 +119,55 @@ impl Mixed {
         }
         let coded = layout.dimensions().min(space.dimension());
         let directions = reader.projection("directions", coded, space.dimension())?;
-        let units = reader.units()?;
-        let fitted = Fitted { b1: fitted[0], b2: fitted[1], b3: fitted[2], largest_k: fitted[3] };
-        Ok(Self { fitted, units, ..Self::of_parts(space, directions, steps, sectors, plane_words) })
+        let mut mixed = Self::of_parts(space, directions, steps, sectors, plane_words);
+        mixed.fitted = Fitted { b1: fitted[0], b2: fitted[1], b3: fitted[2], largest_k: fitted[3] };
+        mixed.common.units = reader.units()?;
+        Ok(mixed)
     }
 }
 
-impl Quantizer for Mixed {
-    fn code(&self) -> Code {
+impl Coder for Mixed {
+    const KIND: Kind = Kind::Mixed;
+
+    fn made(&self) -> Code {
         Code::Mixed { sectors: self.sectors }
     }
 
-    fn metric(&self) -> Metric {
-        self.space.metric
+    fn common(&self) -> &Common {
+        &self.common
     }
 
-    fn dimension(&self) -> usize {
-        self.space.dimension()
+    fn rotate(&self, residuals: &[f32], out: &mut [f32]) {
+        self.directions.project(residuals, out, self.common.layout.dimensions());
     }
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
-    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]) {
-        let (dimension, words) = (self.dimension(), self.layout.words());
-        assert_eq!(rows.len() / dimension * words, out.len());
-        rows.chunks_exact_mut(dimension).for_each(|row| self.space.to_residual(row));
-        self.project(rows, scratch);
-        for (i, out) in out.chunks_exact_mut(words).enumerate() {
-            let factors = self.factors(&rows[i * dimension..][..dimension], i, scratch);
-            out.fill(0);
-            self.layout.pack(&scratch.levels, out);
-            self.units.store(factors, &self.layout, out);
+    fn quantize(&self, residual: &[f32], rotated: &[f32], buffers: &mut Buffers, levels: &mut [u8]) -> Factors {
+        let squared_norm = dot(residual, residual);
+        let reconstruction = quantize::quantize(rotated, squared_norm, &self.steps, buffers, levels);
+        let Fitted { b1, b2, b3, .. } = self.fitted;
+        let space = &self.common.space;
+        let weight = space.product_weight();
+        Factors {
+            add: space.row_part(residual, squared_norm) + weight * b2 * reconstruction.missed,
+            rescale: weight * (b1 + b3 * self.fitted.k(&reconstruction)) * reconstruction.scale,
+            error: 0.0,
         }
     }
 
-    fn queries(&self, queries: &mut [f32]) -> Vec<QueryCode> {
-        assert!(queries.len().is_multiple_of(self.dimension()));
-        queries.chunks_exact_mut(self.dimension()).for_each(|query| self.space.to_residual(query));
-        let mut scratch = Scratch::default();
-        self.project(queries, &mut scratch);
-        let rotated = scratch.rotated.chunks_exact_mut(self.layout.dimensions());
-        let code = |(residual, rotated): (&[f32], &mut [f32])| {
-            rotated.iter_mut().zip(&self.steps.steps).for_each(|(y, step)| *y *= step);
-            let squared_norm = dot(residual, residual);
-            let add = self.space.query_part(residual, squared_norm);
-            let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: 1 };
-            QueryCode::new(&self.layout, &self.units, rotated, &parts)
-        };
-        queries.chunks_exact(self.dimension()).zip(rotated).map(code).collect()
+    fn weigh(&self, rotated: &mut [f32]) {
+        rotated.iter_mut().zip(&self.steps.steps).for_each(|(y, step)| *y *= step);
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::Mixed);
-        writer.space(&self.space);
+    fn limbs(&self) -> usize {
+        1
+    }
+
+    fn write(&self, writer: &mut Writer) {
         writer.u32(self.sectors);
         self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
         let Fitted { b1, b2, b3, largest_k } = self.fitted;
         writer.floats(&[b1, b2, b3, largest_k]);
         writer.floats(&self.steps.steps);
         writer.floats(self.directions.values());
-        writer.units(&self.units);
-        writer.finish()
     }
 }

@@ -7,10 +7,9 @@ use rayon::prelude::*;
 use super::allocation::allocate;
 use super::steps::best_steps;
 use super::{HALVES, MAX_SECTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
-use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::projection::Projection;
-use crate::quantizer::Scratch;
-use crate::space::{Space, dot, widen};
+use crate::quantizer::Coder;
+use crate::space::{Space, dot};
 use crate::{Layout, Rotation, RotationKind, TrainError, error};
 
 /// Rows that components are taken from: enough for their directions, a second or two of work.
@@ -53,14 +52,12 @@ impl Mixed {
         }
         let space = Space::centred(params.metric, rows);
         let order = permutation(rows.len(), params.seed);
-        let sample = residuals(&space, rows, &order[..rows.len().min(SAMPLE_ROWS)]);
+        let chosen = order.iter().take(SAMPLE_ROWS).map(|i| *i as usize);
+        let sample = space.residuals(rows, chosen);
         let rest = sample.len() / dimension;
         let held_out = if queries.is_some() { 0 } else { FIT_QUERIES.min(rest / 10) };
         let (sample, held_out) = sample.split_at((rest - held_out) * dimension);
-        let given = queries.map(|queries| {
-            let all: Vec<u32> = (0..queries.len().min(FIT_QUERIES) as u32).collect();
-            residuals(&space, queries, &all)
-        });
+        let given = queries.map(|queries| space.residuals(queries, 0..queries.len().min(FIT_QUERIES)));
         Ok(pool.install(|| Self::learn(space, sample, given.as_deref().unwrap_or(held_out), params)))
     }
 
@@ -75,34 +72,9 @@ impl Mixed {
         let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
         let mut mixed = Self::of_parts(space, directions, steps, params.sectors, plane_words);
         mixed.fitted = fit::fit(&mixed, queries, sample);
-        mixed.units = mixed.units_of(sample);
+        mixed.common.units = mixed.units_of(sample);
         mixed
     }
-
-    /// Units for the factors of a sample.
-    fn units_of(&self, sample: &[f32]) -> Units {
-        let dimension = self.space.dimension();
-        let mut scratch = Scratch::default();
-        let factors: Vec<Factors> = sample
-            .chunks_exact(dimension)
-            .step_by((sample.len() / dimension).div_ceil(UNIT_ROWS))
-            .map(|residual| {
-                self.project(residual, &mut scratch);
-                self.factors(residual, 0, &mut scratch)
-            })
-            .collect();
-        Units::of(&factors)
-    }
-}
-
-/// Residuals of the rows `chosen`.
-fn residuals<T: Element>(space: &Space, rows: MatrixView<'_, T>, chosen: &[u32]) -> Vec<f32> {
-    let mut out = vec![0.0; chosen.len() * rows.dimension()];
-    for (out, i) in out.chunks_exact_mut(rows.dimension()).zip(chosen) {
-        widen(rows.row(*i as usize), out);
-        space.to_residual(out);
-    }
-    out
 }
 
 /// The coded ones of `directions`, turned at random among those of equal bits.

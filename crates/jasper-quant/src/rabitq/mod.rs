@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use jasper_core::{Element, MatrixView, Metric};
 
-use crate::factors::{Factors, UNIT_ROWS, Units};
-use crate::quantizer::{Quantizer, Scratch};
-use crate::query::QueryParts;
+use crate::factors::{Factors, Units};
+use crate::quantizer::{Coder, Common, unit_stride};
 use crate::section::{Kind, Reader, Writer};
-use crate::space::{Space, dot, widen};
-use crate::{Code, DecodeError, Layout, QueryCode, Rotation, RotationKind, TrainError, error};
+use crate::space::Space;
+use crate::wide::Buffers;
+use crate::{Code, DecodeError, Layout, Rotation, RotationKind, TrainError, error};
 use grid::{Fit, Grid, quantize};
 
 /// Standard deviations of the error bound by default: the value of the RaBitQ papers, 94% of errors lie within.
@@ -62,12 +62,10 @@ impl RabitqParams {
 /// A trained RaBitQ quantizer; see the [module](self).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rabitq {
-    space: Space,
+    common: Common,
     rotation: Rotation,
     bits: u32,
     bound_sigmas: f32,
-    layout: Arc<Layout>,
-    units: Units,
 }
 
 impl Rabitq {
@@ -89,14 +87,15 @@ impl Rabitq {
         rows.check_finite()?;
         let space = Space::centred(params.metric, rows);
         let rotation = Rotation::new(params.rotation, rows.dimension(), params.seed);
+        let some = space.residuals(rows, (0..rows.len()).step_by(unit_stride(rows.len())));
         let mut quantizer = Self::of_parts(space, rotation, params.bits, params.bound_sigmas, Units::ONE);
-        quantizer.units = quantizer.units_of(rows);
+        quantizer.common.units = quantizer.units_of(&some);
         Ok(quantizer)
     }
 
     fn of_parts(space: Space, rotation: Rotation, bits: u32, bound_sigmas: f32, units: Units) -> Self {
         let layout = Arc::new(Layout::uniform(rotation.rotated_dimension(), bits, HALVES));
-        Self { space, rotation, bits, bound_sigmas, layout, units }
+        Self { common: Common { space, layout, units }, rotation, bits, bound_sigmas }
     }
 
     /// Bits a coordinate.
@@ -107,48 +106,6 @@ impl Rabitq {
     /// The rotation.
     pub fn rotation(&self) -> &Rotation {
         &self.rotation
-    }
-
-    /// Units for the factors of some of `rows`.
-    fn units_of<T: Element>(&self, rows: MatrixView<'_, T>) -> Units {
-        let stride = rows.len().div_ceil(UNIT_ROWS);
-        let mut scratch = Scratch::default();
-        let mut residual = vec![0.0; rows.dimension()];
-        let sample: Vec<Factors> = (0..rows.len())
-            .step_by(stride)
-            .map(|i| {
-                widen(rows.row(i), &mut residual);
-                self.space.to_residual(&mut residual);
-                self.rotate(&residual, &mut scratch);
-                self.quantize(&residual, 0, &mut scratch)
-            })
-            .collect();
-        Units::of(&sample)
-    }
-
-    /// Rotates residuals into the scratch.
-    fn rotate(&self, residuals: &[f32], scratch: &mut Scratch) {
-        let (rows, stride) = (residuals.len() / self.dimension(), self.layout.dimensions());
-        scratch.rotated.resize(rows * stride, 0.0);
-        self.rotation.rotate(residuals, &mut scratch.rotated, stride);
-    }
-
-    /// Leaves the levels of row `index` of what was rotated in the scratch; returns its factors.
-    fn quantize(&self, residual: &[f32], index: usize, scratch: &mut Scratch) -> Factors {
-        let stride = self.layout.dimensions();
-        scratch.levels.resize(stride, 0);
-        let rotated = &scratch.rotated[index * stride..][..stride];
-        let dimension = self.rotation.rotated_dimension();
-        let grid = GRIDS[self.bits as usize - 1];
-        let Fit { norm, scale, squared_tangent } =
-            quantize(rotated, dimension, self.bits, grid, &mut scratch.buffers, &mut scratch.levels);
-        let weight = self.space.product_weight();
-        let deviation = norm * (squared_tangent / (dimension.max(2) - 1) as f32).sqrt();
-        Factors {
-            add: self.space.row_part(residual, norm * norm),
-            rescale: weight * scale,
-            error: weight.abs() * self.bound_sigmas * deviation,
-        }
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -164,63 +121,47 @@ impl Rabitq {
     }
 }
 
-impl Quantizer for Rabitq {
-    fn code(&self) -> Code {
+impl Coder for Rabitq {
+    const KIND: Kind = Kind::Rabitq;
+
+    fn made(&self) -> Code {
         Code::Rabitq { bits: self.bits }
     }
 
-    fn metric(&self) -> Metric {
-        self.space.metric
+    fn common(&self) -> &Common {
+        &self.common
     }
 
-    fn dimension(&self) -> usize {
-        self.space.dimension()
+    fn rotate(&self, residuals: &[f32], out: &mut [f32]) {
+        self.rotation.rotate(residuals, out, self.common.layout.dimensions());
     }
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
-    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]) {
-        let (dimension, words) = (self.dimension(), self.layout.words());
-        assert_eq!(rows.len() / dimension * words, out.len());
-        rows.chunks_exact_mut(dimension).for_each(|row| self.space.to_residual(row));
-        self.rotate(rows, scratch);
-        for (i, out) in out.chunks_exact_mut(words).enumerate() {
-            let factors = self.quantize(&rows[i * dimension..][..dimension], i, scratch);
-            out.fill(0);
-            self.layout.pack(&scratch.levels, out);
-            self.units.store(factors, &self.layout, out);
+    fn quantize(&self, residual: &[f32], rotated: &[f32], buffers: &mut Buffers, levels: &mut [u8]) -> Factors {
+        let dimension = self.rotation.rotated_dimension();
+        let grid = GRIDS[self.bits as usize - 1];
+        let Fit { norm, scale, squared_tangent } =
+            quantize(rotated, dimension, self.bits, grid, buffers, levels);
+        let weight = self.common.space.product_weight();
+        let deviation = norm * (squared_tangent / (dimension.max(2) - 1) as f32).sqrt();
+        Factors {
+            add: self.common.space.row_part(residual, norm * norm),
+            rescale: weight * scale,
+            error: weight.abs() * self.bound_sigmas * deviation,
         }
     }
 
-    fn queries(&self, queries: &mut [f32]) -> Vec<QueryCode> {
-        assert!(queries.len().is_multiple_of(self.dimension()));
-        queries.chunks_exact_mut(self.dimension()).for_each(|query| self.space.to_residual(query));
-        let mut scratch = Scratch::default();
-        self.rotate(queries, &mut scratch);
-        let code = |(residual, rotated): (&[f32], &[f32])| {
-            let squared_norm = dot(residual, residual);
-            let parts = QueryParts {
-                add: self.space.query_part(residual, squared_norm),
-                norm: squared_norm.sqrt(),
-                // Rounding to one int8 adds 0.2% to the error of 4 bits, 3% to that of 6, and 45% to that of 8.
-                limbs: if self.bits <= 5 { 1 } else { 2 },
-            };
-            QueryCode::new(&self.layout, &self.units, rotated, &parts)
-        };
-        let rotated = scratch.rotated.chunks_exact(self.layout.dimensions());
-        queries.chunks_exact(self.dimension()).zip(rotated).map(code).collect()
+    /// Levels are coordinates already.
+    fn weigh(&self, _: &mut [f32]) {}
+
+    /// Rounding to one int8 adds 0.2% to the error of 4 bits, 3% to that of 6, and 45% to that of 8.
+    fn limbs(&self) -> usize {
+        if self.bits <= 5 { 1 } else { 2 }
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::Rabitq);
-        writer.space(&self.space);
+    fn write(&self, writer: &mut Writer) {
         writer.u32(self.bits);
         writer.floats(&[self.bound_sigmas]);
         writer.rotation(&self.rotation);
-        writer.units(&self.units);
-        writer.finish()
     }
 }
 
