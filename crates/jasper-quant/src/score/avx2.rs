@@ -10,22 +10,66 @@ use super::{Group, PlaneGroups, ROWS, Simd};
 pub(super) struct Avx2;
 
 impl Simd for Avx2 {
+    type Sums = __m256i;
+
     #[inline(always)]
-    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS] {
-        // SAFETY: the caller's promise, passed on: a plane's groups follow those of the planes before it.
+    unsafe fn zeros() -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_setzero_si256() }
+    }
+
+    #[inline(always)]
+    unsafe fn add_plane<const WIDTH: usize>(
+        totals: &mut [__m256i; ROWS],
+        of_plane: &PlaneGroups,
+        groups: *const Group,
+        rows: [*const u32; ROWS],
+    ) {
+        if WIDTH == 8 {
+            // SAFETY: the caller's promise, passed on.
+            return unsafe { add_bytes(totals, of_plane, groups, rows) };
+        }
+        // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a
+        // group for each.
         unsafe {
-            let mut totals = [_mm256_setzero_si256(); ROWS];
-            let mut first = groups.as_ptr();
-            for of_plane in planes {
-                match of_plane.plane.width {
-                    1 => add_plane::<1>(&mut totals, of_plane, first, rows),
-                    2 => add_plane::<2>(&mut totals, of_plane, first, rows),
-                    4 => add_plane::<4>(&mut totals, of_plane, first, rows),
-                    _ => add_bytes(&mut totals, of_plane, first, rows),
+            let mask = _mm256_set1_epi32(of_plane.plane.mask() as i32);
+            let first_word = of_plane.plane.first_word;
+            let mut sums = [_mm256_setzero_si256(); ROWS];
+            for at in 0..of_plane.whole {
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
+                    *sum = _mm256_add_epi32(*sum, group_sums::<WIDTH>(bits, mask, groups.add(at)));
                 }
-                first = first.add(of_plane.groups());
             }
-            sums(totals)
+            if of_plane.rest > 0 {
+                let lanes = _mm256_loadu_si256([0, 1, 2, 3, 4, 5, 6, 7].as_ptr().cast());
+                let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(of_plane.rest as i32), lanes);
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
+                    let loaded = _mm256_maskload_epi32(from.cast(), there);
+                    let bits = _mm256_permutevar8x32_epi32(loaded, words_of_lanes::<WIDTH>());
+                    *sum =
+                        _mm256_add_epi32(*sum, group_sums::<WIDTH>(bits, mask, groups.add(of_plane.whole)));
+                }
+            }
+            let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
+            for (total, sum) in totals.iter_mut().zip(sums) {
+                *total = _mm256_add_epi32(*total, _mm256_sll_epi32(sum, shift));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sums(totals: [__m256i; ROWS]) -> [i32; ROWS] {
+        // SAFETY: the caller's promise; an array of 16 bytes is written.
+        unsafe {
+            let [a, b, c, d] = totals;
+            let quarters = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+            let sums =
+                _mm_add_epi32(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256::<1>(quarters));
+            let mut out = [0; ROWS];
+            _mm_storeu_si128(out.as_mut_ptr().cast(), sums);
+            out
         }
     }
 
@@ -43,63 +87,6 @@ impl Simd for Avx2 {
 
 /// Lanes of half a group.
 const LANES: usize = 8;
-
-/// The sum of each register's lanes.
-///
-/// # Safety
-/// The processor runs the level.
-#[inline(always)]
-pub(super) unsafe fn sums(totals: [__m256i; ROWS]) -> [i32; ROWS] {
-    // SAFETY: the caller's promise; an array of 16 bytes is written.
-    unsafe {
-        let [a, b, c, d] = totals;
-        let quarters = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-        let sums = _mm_add_epi32(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256::<1>(quarters));
-        let mut out = [0; ROWS];
-        _mm_storeu_si128(out.as_mut_ptr().cast(), sums);
-        out
-    }
-}
-
-/// Adds the sums by lane of a plane of 1, 2 or 4 bits.
-///
-/// # Safety
-/// As [`Simd::products`], for one plane.
-#[inline(always)]
-unsafe fn add_plane<const WIDTH: usize>(
-    totals: &mut [__m256i; ROWS],
-    of_plane: &PlaneGroups,
-    groups: *const Group,
-    rows: [*const u32; ROWS],
-) {
-    // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a group
-    // for each.
-    unsafe {
-        let mask = _mm256_set1_epi32(of_plane.plane.mask() as i32);
-        let first_word = of_plane.plane.first_word;
-        let mut sums = [_mm256_setzero_si256(); ROWS];
-        for at in 0..of_plane.whole {
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
-                *sum = _mm256_add_epi32(*sum, group_sums::<WIDTH>(bits, mask, groups.add(at)));
-            }
-        }
-        if of_plane.rest > 0 {
-            let lanes = _mm256_loadu_si256([0, 1, 2, 3, 4, 5, 6, 7].as_ptr().cast());
-            let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(of_plane.rest as i32), lanes);
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
-                let loaded = _mm256_maskload_epi32(from.cast(), there);
-                let bits = _mm256_permutevar8x32_epi32(loaded, words_of_lanes::<WIDTH>());
-                *sum = _mm256_add_epi32(*sum, group_sums::<WIDTH>(bits, mask, groups.add(of_plane.whole)));
-            }
-        }
-        let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total = _mm256_add_epi32(*total, _mm256_sll_epi32(sum, shift));
-        }
-    }
-}
 
 /// The sums of a group, of both its halves.
 ///

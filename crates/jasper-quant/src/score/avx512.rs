@@ -10,22 +10,62 @@ use super::{GROUP, Group, PAIRS, PlaneGroups, ROWS, Simd};
 pub(super) struct Avx512;
 
 impl Simd for Avx512 {
+    type Sums = __m512i;
+
     #[inline(always)]
-    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS] {
-        // SAFETY: the caller's promise, passed on: a plane's groups follow those of the planes before it.
+    unsafe fn zeros() -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    unsafe fn add_plane<const WIDTH: usize>(
+        totals: &mut [__m512i; ROWS],
+        of_plane: &PlaneGroups,
+        groups: *const Group,
+        rows: [*const u32; ROWS],
+    ) {
+        // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a
+        // group for each.
         unsafe {
-            let mut totals = [_mm512_setzero_si512(); ROWS];
-            let mut first = groups.as_ptr();
-            for of_plane in planes {
-                match of_plane.plane.width {
-                    1 => add_plane::<1>(&mut totals, of_plane, first, rows),
-                    2 => add_plane::<2>(&mut totals, of_plane, first, rows),
-                    4 => add_plane::<4>(&mut totals, of_plane, first, rows),
-                    _ => add_plane::<8>(&mut totals, of_plane, first, rows),
+            let shifts = shifts_of_lanes::<WIDTH>();
+            let mask = _mm512_sllv_epi32(_mm512_set1_epi32(of_plane.plane.mask() as i32), shifts);
+            let first_word = of_plane.plane.first_word;
+            let mut sums = [_mm512_setzero_si512(); ROWS];
+            for at in 0..of_plane.whole {
+                let levels = _mm512_load_si512(groups.add(at).cast());
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
+                    *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
                 }
-                first = first.add(of_plane.groups());
             }
-            sums(totals)
+            if of_plane.rest > 0 {
+                let levels = _mm512_load_si512(groups.add(of_plane.whole).cast());
+                let there = ((1_u32 << of_plane.rest) - 1) as __mmask16;
+                let words = words_of_lanes::<WIDTH>();
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
+                    let bits = _mm512_permutexvar_epi32(words, _mm512_maskz_loadu_epi32(there, from.cast()));
+                    *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
+                }
+            }
+            let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
+            for (total, sum) in totals.iter_mut().zip(sums) {
+                *total = _mm512_add_epi32(*total, _mm512_sll_epi32(_mm512_srav_epi32(sum, shifts), shift));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sums(totals: [__m512i; ROWS]) -> [i32; ROWS] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut halves = [_mm256_setzero_si256(); ROWS];
+            for (half, total) in halves.iter_mut().zip(totals) {
+                *half =
+                    _mm256_add_epi32(_mm512_castsi512_si256(total), _mm512_extracti64x4_epi64::<1>(total));
+            }
+            super::avx2::Avx2::sums(halves)
         }
     }
 
@@ -33,64 +73,6 @@ impl Simd for Avx512 {
     unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
         // SAFETY: AVX-512 comes with AVX2 (`Level::detect` asks for both).
         unsafe { super::avx2::Avx2::halves(words) }
-    }
-}
-
-/// The sum of each register's lanes.
-///
-/// # Safety
-/// The processor runs the level.
-#[inline(always)]
-unsafe fn sums(totals: [__m512i; ROWS]) -> [i32; ROWS] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut halves = [_mm256_setzero_si256(); ROWS];
-        for (half, total) in halves.iter_mut().zip(totals) {
-            *half = _mm256_add_epi32(_mm512_castsi512_si256(total), _mm512_extracti64x4_epi64::<1>(total));
-        }
-        super::avx2::sums(halves)
-    }
-}
-
-/// Adds the sums of a plane by lane, shifted to their places.
-///
-/// # Safety
-/// As [`Simd::products`], for one plane.
-#[inline(always)]
-unsafe fn add_plane<const WIDTH: usize>(
-    totals: &mut [__m512i; ROWS],
-    of_plane: &PlaneGroups,
-    groups: *const Group,
-    rows: [*const u32; ROWS],
-) {
-    // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a group
-    // for each.
-    unsafe {
-        let shifts = shifts_of_lanes::<WIDTH>();
-        let mask = _mm512_sllv_epi32(_mm512_set1_epi32(of_plane.plane.mask() as i32), shifts);
-        let first_word = of_plane.plane.first_word;
-        let mut sums = [_mm512_setzero_si512(); ROWS];
-        for at in 0..of_plane.whole {
-            let levels = _mm512_load_si512(groups.add(at).cast());
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
-                *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
-            }
-        }
-        if of_plane.rest > 0 {
-            let levels = _mm512_load_si512(groups.add(of_plane.whole).cast());
-            let there = ((1_u32 << of_plane.rest) - 1) as __mmask16;
-            let words = words_of_lanes::<WIDTH>();
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
-                let bits = _mm512_permutexvar_epi32(words, _mm512_maskz_loadu_epi32(there, from.cast()));
-                *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
-            }
-        }
-        let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total = _mm512_add_epi32(*total, _mm512_sll_epi32(_mm512_srav_epi32(sum, shifts), shift));
-        }
     }
 }
 

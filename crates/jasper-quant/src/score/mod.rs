@@ -98,13 +98,56 @@ const ROWS: usize = 4;
 
 /// What a level writes.
 trait Simd {
+    /// Sums of a row, by lane.
+    type Sums: Copy;
+
+    /// Zeros.
+    ///
+    /// # Safety
+    /// The processor runs the level.
+    unsafe fn zeros() -> Self::Sums;
+
+    /// Adds the products of a plane of `WIDTH` bits, shifted to their place, to the totals of each row.
+    ///
+    /// # Safety
+    /// As [`Self::products`], for one plane.
+    unsafe fn add_plane<const WIDTH: usize>(
+        totals: &mut [Self::Sums; ROWS],
+        of_plane: &PlaneGroups,
+        groups: *const Group,
+        rows: [*const u32; ROWS],
+    );
+
+    /// The sum over lanes, of each row.
+    ///
+    /// # Safety
+    /// The processor runs the level.
+    unsafe fn sums(totals: [Self::Sums; ROWS]) -> [i32; ROWS];
+
     /// The products of the levels of each row with `groups`: a limb of a query, of as many groups as the planes have.
     ///
     /// # Safety
     /// - The processor runs the level.
     /// - `groups` holds the groups of `planes`, one plane after the other.
     /// - `rows` are readable for the words of the layout that `planes` are of.
-    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS];
+    #[inline(always)]
+    unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS] {
+        // SAFETY: the caller's promise, passed on: a plane's groups follow those of the planes before it.
+        unsafe {
+            let mut totals = [Self::zeros(); ROWS];
+            let mut first = groups.as_ptr();
+            for of_plane in planes {
+                match of_plane.plane.width {
+                    1 => Self::add_plane::<1>(&mut totals, of_plane, first, rows),
+                    2 => Self::add_plane::<2>(&mut totals, of_plane, first, rows),
+                    4 => Self::add_plane::<4>(&mut totals, of_plane, first, rows),
+                    _ => Self::add_plane::<8>(&mut totals, of_plane, first, rows),
+                }
+                first = first.add(of_plane.groups());
+            }
+            Self::sums(totals)
+        }
+    }
 
     /// Words of two f16 as f32: the low halves, then the high ones.
     ///
