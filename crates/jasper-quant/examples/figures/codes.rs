@@ -7,7 +7,7 @@ use jasper_core::{MatrixView, Metric, VectorId, silent};
 use jasper_data::exact_knn;
 use jasper_quant::{Codes, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams};
 
-use crate::moments;
+use crate::common::moments;
 
 /// Neighbours that errors are measured at.
 const NEAR: usize = 40;

@@ -3,7 +3,7 @@
 use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 
-use crate::{dot, gaussian, moments};
+use crate::common::{dot, gaussian, moments};
 
 /// Prints the standard deviation of the error of `<r, p> / (‖r‖ ‖p‖)` for unrelated residuals and queries, times the
 /// root of the dimension.

@@ -6,7 +6,7 @@
 use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams};
 
-use crate::{dot, gaussian, moments};
+use crate::common::{dot, gaussian, moments};
 
 const DIMENSION: usize = 128;
 const ROWS: usize = 1000;
