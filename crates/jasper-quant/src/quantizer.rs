@@ -91,7 +91,13 @@ pub(crate) trait Coder: fmt::Debug + Send + Sync {
     fn rotate(&self, residuals: &[f32], out: &mut [f32]);
 
     /// Leaves the levels of a row in `levels`, from its residual and the rotated one; returns its factors.
-    fn quantize(&self, residual: &[f32], rotated: &[f32], buffers: &mut Buffers, levels: &mut [u8]) -> Factors;
+    fn quantize(
+        &self,
+        residual: &[f32],
+        rotated: &[f32],
+        buffers: &mut Buffers,
+        levels: &mut [u8],
+    ) -> Factors;
 
     /// Weighs the coordinates of a rotated query as the levels of a row are.
     fn weigh(&self, rotated: &mut [f32]);

@@ -141,7 +141,13 @@ impl Coder for Mixed {
         self.directions.project(residuals, out, self.common.layout.dimensions());
     }
 
-    fn quantize(&self, residual: &[f32], rotated: &[f32], buffers: &mut Buffers, levels: &mut [u8]) -> Factors {
+    fn quantize(
+        &self,
+        residual: &[f32],
+        rotated: &[f32],
+        buffers: &mut Buffers,
+        levels: &mut [u8],
+    ) -> Factors {
         let squared_norm = dot(residual, residual);
         let reconstruction = quantize::quantize(rotated, squared_norm, &self.steps, buffers, levels);
         let Fitted { b1, b2, b3, .. } = self.fitted;

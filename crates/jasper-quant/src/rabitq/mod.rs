@@ -136,7 +136,13 @@ impl Coder for Rabitq {
         self.rotation.rotate(residuals, out, self.common.layout.dimensions());
     }
 
-    fn quantize(&self, residual: &[f32], rotated: &[f32], buffers: &mut Buffers, levels: &mut [u8]) -> Factors {
+    fn quantize(
+        &self,
+        residual: &[f32],
+        rotated: &[f32],
+        buffers: &mut Buffers,
+        levels: &mut [u8],
+    ) -> Factors {
         let dimension = self.rotation.rotated_dimension();
         let grid = GRIDS[self.bits as usize - 1];
         let Fit { norm, scale, squared_tangent } =
