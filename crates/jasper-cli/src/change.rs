@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::{Device, Element, SharedIndex};
+use jasper::{Device, Element, Index, SharedIndex};
 use serde::Serialize;
 
 use crate::files::open_index;
@@ -13,7 +13,7 @@ use crate::screen::Screen;
 
 /// Which index is changed, and where it goes. The file is replaced all at once when all is done.
 #[derive(Debug, clap::Args)]
-pub struct Target {
+pub struct Copy {
     /// The index file
     pub index: PathBuf,
     /// Write the changed index here and leave the index file as it is
@@ -22,6 +22,13 @@ pub struct Target {
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0, display_order = 91)]
     threads: usize,
+}
+
+/// The same, and where the change is worked out.
+#[derive(Debug, clap::Args)]
+pub struct Target {
+    #[command(flatten)]
+    pub copy: Copy,
     /// Where to work: auto, cpu, cuda or cuda:N. A GPU pays for much at once: the index goes there and comes back
     #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
     device: Device,
@@ -51,13 +58,27 @@ impl Target {
         change: impl FnOnce(&SharedIndex<T>) -> Result<R>,
     ) -> Result<(R, Changed)> {
         self.device.find()?;
-        let index = open_index::<T>(&self.index, self.threads, screen)?.to_device(self.device)?;
-        let begun = Instant::now();
-        let result = change(&index)?;
-        let seconds = begun.elapsed().as_secs_f64();
+        self.copy.change(screen, |index| {
+            let index = index.to_device(self.device)?;
+            let begun = Instant::now();
+            let result = change(&index)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            Ok((result, seconds, index.into_index()?))
+        })
+    }
+}
+
+impl Copy {
+    /// Opens the index, lets `change` work on it and tell how many seconds that took, and saves it; an error of `change`
+    /// leaves the file as it is.
+    pub fn change<T: Element, R>(
+        self,
+        screen: Screen,
+        change: impl FnOnce(Index<T>) -> Result<(R, f64, Index<T>)>,
+    ) -> Result<(R, Changed)> {
+        let (result, seconds, index) = change(open_index::<T>(&self.index, self.threads, screen)?)?;
         let output = self.output.unwrap_or(self.index);
         let begun = Instant::now();
-        let index = index.into_index()?;
         let saved = index.save_with(&output, &mut screen.progress())?;
         let changed = Changed {
             points: index.len(),

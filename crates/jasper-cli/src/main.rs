@@ -23,6 +23,7 @@
 mod change;
 mod commands;
 mod curve;
+mod distances;
 mod element;
 mod failure;
 mod files;

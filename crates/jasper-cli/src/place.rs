@@ -26,14 +26,17 @@ impl Place {
         Ok(self.device.find()?)
     }
 
-    /// Opens an index file to be searched many times: on a processor with sketches, which they earn.
+    /// Opens an index file to be searched many times: on a processor with sketches, which they earn, unless there are
+    /// codes.
     pub fn open<T: Element>(&self, path: &Path, screen: Screen) -> Result<SharedIndex<T>> {
         let index = open_index(path, self.threads, screen)?.to_device(self.device)?;
         if index.device() != Device::Cpu {
             return Ok(index);
         }
         let mut index = index.into_index()?;
-        index.sketch()?;
+        if index.graph().codes().is_none() {
+            index.sketch()?;
+        }
         Ok(SharedIndex::new(index))
     }
 

@@ -9,7 +9,7 @@ use jasper::{f16, recall::recall_at};
 use jasper_data::{GroundTruth, VectorFile};
 use serde_json::{Value, json};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "demo",
     "build",
     "search",
@@ -17,6 +17,7 @@ const COMMANDS: [&str; 16] = [
     "delete",
     "consolidate",
     "compact",
+    "quantize",
     "check",
     "info",
     "groundtruth",

@@ -94,6 +94,11 @@ impl<T: Element> Index<T> {
         quantize(&self.executor, &mut self.graph, code)
     }
 
+    /// Gives the memory of codes back; searches are exact again.
+    pub fn forget_codes(&mut self) {
+        self.graph.forget_codes();
+    }
+
     /// The graph beneath: vertices, edges, keys.
     pub fn graph(&self) -> &Graph<T> {
         &self.graph

@@ -61,7 +61,9 @@ pub enum TrialError {
     #[error(transparent)]
     Quantize(#[from] QuantizeError),
     /// No code reaches the recall.
-    #[error("no code reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or search by exact distances")]
+    #[error(
+        "no code reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or search by exact distances"
+    )]
     Unreached {
         /// Recall asked for.
         recall: f64,

@@ -30,7 +30,7 @@ impl CpuExecutor {
         let request = Request::new(graph, params, usize::MAX)?;
         request.check_places(queries.len(), hits)?;
         let rows: Vec<_> = queries.rows().collect();
-        let order = self.pool().install(|| order_by_nearness(&rows));
+        let order = order_by_nearness(self.pool(), &rows);
         let mut places: Vec<Option<&mut [Hit]>> = hits.chunks_mut(params.k).map(Some).collect();
         let mut tasks: Vec<Task<'_, T>> = order
             .into_iter()

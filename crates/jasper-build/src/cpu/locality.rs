@@ -18,17 +18,17 @@ const REFINEMENTS: usize = 2;
 /// The numbers of `rows` in an order where neighbours are near each other.
 ///
 /// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. Cost: nine
-/// passes over the rows for each of the log2(n / 8) levels, on the threads of the current pool.
-pub(crate) fn order_by_nearness<T: Element>(rows: &[&[T]]) -> Vec<u32> {
+/// passes over the rows for each of the log2(n / 8) levels, on the threads of the pool.
+pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-    halve(rows, &mut order, &mut vec![(0.0, 0); rows.len()]);
+    halve(pool, rows, &mut order, &mut vec![(0.0, 0); rows.len()]);
     order
 }
 
 /// Halves larger than this go to threads of their own.
 const SHARED: usize = 512;
 
-fn halve<T: Element>(rows: &[&[T]], items: &mut [u32], keyed: &mut [(f32, u32)]) {
+fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32], keyed: &mut [(f32, u32)]) {
     if items.len() <= LEAF {
         return;
     }
@@ -48,10 +48,10 @@ fn halve<T: Element>(rows: &[&[T]], items: &mut [u32], keyed: &mut [(f32, u32)])
         items.iter_mut().zip(&*keyed).for_each(|(item, key)| *item = key.1);
     }
     let ((left, right), (left_keyed, right_keyed)) = (items.split_at_mut(middle), keyed.split_at_mut(middle));
-    let mut left = || halve(rows, left, left_keyed);
-    let mut right = || halve(rows, right, right_keyed);
+    let mut left = || halve(pool, rows, left, left_keyed);
+    let mut right = || halve(pool, rows, right, right_keyed);
     if middle > SHARED {
-        rayon::join(left, right);
+        pool.join(left, right);
     } else {
         left();
         right();
@@ -90,7 +90,8 @@ mod tests {
     fn neighbours_in_the_order_are_near() {
         let data: Vec<f32> = Clusters::new(16, 3).rows(1000, 0);
         let rows: Vec<&[f32]> = data.chunks_exact(16).collect();
-        let order = order_by_nearness(&rows);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let order = order_by_nearness(&pool, &rows);
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..1000).collect::<Vec<_>>(), "a permutation");
@@ -105,8 +106,9 @@ mod tests {
 
     #[test]
     fn equal_and_few_rows_are_fine() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         for n in [0, 1, 5, 100] {
-            assert_eq!(order_by_nearness(&vec![&[7_u8; 16][..]; n]).len(), n);
+            assert_eq!(order_by_nearness(&pool, &vec![&[7_u8; 16][..]; n]).len(), n);
         }
     }
 }

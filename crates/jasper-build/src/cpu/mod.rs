@@ -139,7 +139,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
 
     fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Result<NeighborLists, Infallible> {
         let rows: Vec<_> = batch.iter().map(|&vertex| graph.padded_vector(vertex)).collect();
-        let order = self.pool.install(|| order_by_nearness(&rows));
+        let order = order_by_nearness(&self.pool, &rows);
         let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
         Ok(NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
             let mut candidates = NeighborLists::default();

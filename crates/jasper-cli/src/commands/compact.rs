@@ -34,7 +34,7 @@ struct Report {
 impl Args {
     /// Compacts and saves.
     pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.target.index)?;
+        let info = IndexInfo::read(&self.target.copy.index)?;
         screen.report(&with_element!(info.element, T => self.compact::<T>(screen)?))
     }
 

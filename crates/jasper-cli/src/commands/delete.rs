@@ -43,7 +43,7 @@ struct Report {
 impl Args {
     /// Deletes or restores, and saves.
     pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.target.index)?;
+        let info = IndexInfo::read(&self.target.copy.index)?;
         screen.report(&with_element!(info.element, T => self.delete::<T>(screen)?))
     }
 

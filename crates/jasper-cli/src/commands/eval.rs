@@ -10,6 +10,7 @@ use jasper::{
 use jasper_data::GroundTruth;
 
 use crate::curve::{self, Point};
+use crate::distances::By;
 use crate::element::with_element;
 use crate::files::{read_queries, read_truth};
 use crate::human;
@@ -44,6 +45,8 @@ pub struct Args {
     /// The searches that `jasper tune` found for these recalls, in the place of beam widths
     #[arg(long, value_name = "R,..", value_delimiter = ',', conflicts_with = "beam_widths")]
     recall: Vec<f64>,
+    #[command(flatten)]
+    by: By,
     #[command(flatten)]
     place: Place,
     /// Draw recall against queries per second
@@ -86,6 +89,7 @@ impl Args {
         let searches = self.searches(&index, queries.len())?;
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for &params in &searches {
+            let params = params.distances(self.by.distances());
             let (point, profile) = self.measure(&index, queries, &truth, params)?;
             if points.is_empty() {
                 screen.say(Point::header(self.k))?;

@@ -39,6 +39,8 @@ struct Report {
     alpha: f32,
     seed: u64,
     mean_degree: f64,
+    /// Which code vectors have beside them.
+    code: Option<String>,
     bytes: u64,
     sections: Vec<Section>,
     /// Searches that `jasper tune` found.
@@ -69,6 +71,7 @@ impl Args {
             alpha: info.params.alpha(),
             seed: info.params.seed(),
             mean_degree: info.mean_degree(),
+            code: info.code.map(|code| code.to_string()),
             bytes: info.file_bytes,
             sections: info
                 .sections
@@ -90,6 +93,9 @@ impl fmt::Display for Report {
         writeln!(f, "vertices  {vertices} live, {hidden} hidden, {free} free slots")?;
         writeln!(f, "graph     {mean_degree:.1} edges a vertex, {max_degree} at most")?;
         writeln!(f, "built     with beam width {build_beam_width}, alpha {alpha}, seed {}", self.seed)?;
+        if let Some(code) = &self.code {
+            writeln!(f, "codes     {code}")?;
+        }
         write!(f, "file      {}", human::bytes(self.bytes))?;
         self.sections
             .iter()

@@ -12,6 +12,7 @@ mod eval;
 mod groundtruth;
 mod info;
 mod insert;
+mod quantize;
 mod runbook;
 mod search;
 mod stream;
@@ -43,6 +44,7 @@ enum Command {
     Delete(delete::Args),
     Consolidate(consolidate::Args),
     Compact(compact::Args),
+    Quantize(quantize::Args),
     Check(check::Args),
     Info(info::Args),
     Groundtruth(groundtruth::Args),
@@ -66,6 +68,7 @@ impl Cli {
             Command::Delete(args) => args.run(screen),
             Command::Consolidate(args) => args.run(screen),
             Command::Compact(args) => args.run(screen),
+            Command::Quantize(args) => args.run(screen),
             Command::Check(args) => args.run(screen),
             Command::Info(args) => args.run(screen),
             Command::Groundtruth(args) => args.run(screen),

@@ -11,6 +11,7 @@ use jasper::{Element, Filter, Hit, IndexInfo, Key, NO_KEY, SearchError, SearchPa
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 
+use crate::distances::By;
 use crate::element::with_element;
 use crate::files::read_queries;
 use crate::human;
@@ -44,6 +45,8 @@ pub struct Args {
     /// Answer with keys of this file only: text of one number a line, or npy of u64
     #[arg(long, value_name = "FILE")]
     allow: Option<PathBuf>,
+    #[command(flatten)]
+    by: By,
     #[command(flatten)]
     place: Place,
     /// Write keys, as 32 bits each, and distances: ibin, or ivecs without distances. A place without an answer holds
@@ -105,10 +108,11 @@ impl Args {
             Some(recall) => params(&index, &self.index, Goal { k: self.k, recall }, queries.len())?,
             None => SearchParams::new(self.k).beam_width(beam_width),
         };
+        let params = params.distances(self.by.distances());
         let params = if allowed.is_some() { params.filter(Filter::Matching(&is_allowed)) } else { params };
         let mut hits = vec![Hit::NONE; queries.len() * params.k];
         let begun = Instant::now();
-        let SearchReport { work, scanned } = index.search_into(queries, params, &mut hits)?;
+        let SearchReport { work, scanned, .. } = index.search_into(queries, params, &mut hits)?;
         let seconds = begun.elapsed().as_secs_f64();
 
         let Some(output) = self.output else { return print(&hits, params.k, screen) };

@@ -31,8 +31,8 @@ use jasper_graph::TunedSearch;
 use crate::seat::Seat;
 use crate::{Device, DeviceError, Index};
 pub(crate) use held_out::HeldOut;
-pub(crate) use width::least_width;
 use search::Subject;
+pub(crate) use width::least_width;
 
 /// What a search is tuned for.
 #[derive(Clone, Copy, Debug, PartialEq)]

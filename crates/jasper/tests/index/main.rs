@@ -5,6 +5,7 @@
 //! | [`memory`] | a build takes what was estimated |
 //! | [`model`] | any order of changes leaves an index that answers like a map of keys to vectors |
 //! | [`degenerate`] | odd sets and bad input get right answers or typed errors |
+//! | [`codes`] | searches by estimates find what exact ones do, and codes follow every change |
 //! | [`checkpoint`] | a build that was stopped goes on to the same index |
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
 //! | [`atomic`] | a call that fails or is stopped has done nothing |
@@ -19,6 +20,7 @@
 
 mod atomic;
 mod checkpoint;
+mod codes;
 mod common;
 mod degenerate;
 mod filter;

@@ -12,6 +12,7 @@ use jasper::{Checkpoints, Device, Element, Key, Place, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
+use super::quantize::{Choice, Coded};
 use crate::element::with_element;
 use crate::graph::Graph;
 use crate::interrupt::Interrupt;
@@ -40,6 +41,10 @@ pub struct Args {
     /// A key for each row: text of one number a line, or npy of u64; the row numbers if not given
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Codes beside the vectors, by which searches find their way: rabitq:BITS, mixed:SECTORS, auto or none; see `jasper
+    /// quantize`
+    #[arg(long, value_name = "CODE", default_value_t = Choice::None)]
+    quantize: Choice,
     /// The index file to write
     #[arg(long, value_name = "INDEX")]
     output: PathBuf,
@@ -76,9 +81,12 @@ struct Report {
     hops: u64,
     distances: u64,
     prune_distances: u64,
-    /// Reading and linking; saving is apart.
+    /// Reading and linking; coding and saving are apart.
     seconds: f64,
     vectors_per_second: f64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    coded: Option<Coded>,
+    quantize_seconds: f64,
     save_seconds: f64,
     /// Bytes of the index file.
     bytes: u64,
@@ -133,8 +141,12 @@ impl Args {
         };
         let begun = Instant::now();
         let built = builder.build_with::<T>(rows, &mut progress);
-        let (index, report) = built.map_err(|error| stopped(error.into()))?;
+        let (mut index, report) = built.map_err(|error| stopped(error.into()))?;
         let seconds = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        let coded =
+            (self.quantize != Choice::None).then(|| self.quantize.apply(&mut index, screen)).transpose()?;
+        let quantize_seconds = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         let saved = index.save_with(&self.output, &mut progress).map_err(|error| stopped(error.into()))?;
         let save_seconds = begun.elapsed().as_secs_f64();
@@ -166,6 +178,8 @@ impl Args {
             prune_distances: report.work.prune_distances,
             seconds,
             vectors_per_second: report.keys as f64 / seconds,
+            coded,
+            quantize_seconds,
             save_seconds,
             bytes: saved.bytes,
             estimated_bytes: estimate.total(Place::Host),
@@ -202,6 +216,9 @@ impl fmt::Display for Report {
             "graph    {mean_degree:.1} edges a vertex, {} of the rows identical to others",
             human::count(*identical)
         )?;
+        if let Some(coded) = &self.coded {
+            writeln!(f, "{coded}")?;
+        }
         if let Some(peak) = self.peak_bytes {
             writeln!(f, "memory   {} at the peak", human::bytes(peak))?;
         }

@@ -1,0 +1,179 @@
+//! `jasper quantize`: codes beside the vectors of an index.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Instant;
+
+use anyhow::Result;
+use jasper::trial::CodeTrial;
+use jasper::{Code, Element, Index, IndexInfo, UnknownCode};
+use serde::Serialize;
+
+use crate::change::{Changed, Copy};
+use crate::element::with_element;
+use crate::human;
+use crate::screen::Screen;
+
+/// Code the vectors of an index, so that searches read a fraction of their bytes
+///
+/// Searches then find their way by estimates and look exactly only at what they find. Codes follow every change of the
+/// index. Where its data changed much, the same command learns and codes anew.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  jasper quantize vectors.jasper --code auto")]
+pub struct Args {
+    #[command(flatten)]
+    copy: Copy,
+    /// rabitq:BITS (1 to 8 bits a coordinate), mixed:SECTORS (1 to 16 times 32 bytes), auto, which tries some and keeps
+    /// the one by which searches ask for the fewest bytes, or none
+    #[arg(long, value_name = "CODE", default_value_t = Choice::Auto)]
+    code: Choice,
+}
+
+/// What vectors are coded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// What a trial finds.
+    Auto,
+    /// Nothing.
+    None,
+    /// This.
+    Code(Code),
+}
+
+/// What became of the codes.
+#[derive(Debug, Serialize)]
+pub struct Coded {
+    /// The code that vectors have now.
+    code: Option<String>,
+    /// Bytes of all codes.
+    code_bytes: usize,
+    /// Bytes of all vectors.
+    vector_bytes: usize,
+    trial: Option<Trial>,
+}
+
+#[derive(Debug, Serialize)]
+struct Trial {
+    /// Recall@10 that all codes were to reach.
+    recall: f64,
+    exact_bytes_per_query: f64,
+    tried: Vec<Tried>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tried {
+    code: String,
+    /// Bytes of a code.
+    bytes: usize,
+    /// The least beam width that reached the recall, if any did.
+    beam_width: Option<usize>,
+    bytes_per_query: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    coded: Coded,
+    #[serde(flatten)]
+    changed: Changed,
+}
+
+impl Args {
+    /// Codes and saves.
+    pub fn run(self, screen: Screen) -> Result<()> {
+        let info = IndexInfo::read(&self.copy.index)?;
+        screen.report(&with_element!(info.element, T => self.quantize::<T>(screen)?))
+    }
+
+    fn quantize<T: Element>(self, screen: Screen) -> Result<Report> {
+        let (coded, changed) = self.copy.change::<T, _>(screen, |mut index| {
+            let begun = Instant::now();
+            let coded = self.code.apply(&mut index, screen)?;
+            Ok((coded, begun.elapsed().as_secs_f64(), index))
+        })?;
+        Ok(Report { coded, changed })
+    }
+}
+
+impl Choice {
+    /// Gives an index these codes.
+    pub fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Coded> {
+        let mut trial = None;
+        match self {
+            Self::Auto => trial = Some(index.quantize_by_trial(&mut screen.progress())?.into()),
+            Self::None => index.forget_codes(),
+            Self::Code(code) => index.quantize(code)?,
+        }
+        let stats = index.stats();
+        let code = stats.code.map(|code| code.to_string());
+        Ok(Coded { code, code_bytes: stats.code_bytes, vector_bytes: stats.vector_bytes, trial })
+    }
+}
+
+impl FromStr for Choice {
+    type Err = UnknownCode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCode> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            name => name.parse().map(Self::Code),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::None => f.write_str("none"),
+            Self::Code(code) => code.fmt(f),
+        }
+    }
+}
+
+impl From<CodeTrial> for Trial {
+    fn from(trial: CodeTrial) -> Self {
+        let tried = trial.tried.into_iter().map(|tried| Tried {
+            code: tried.code.to_string(),
+            bytes: tried.bytes,
+            beam_width: tried.reached.map(|(width, _)| width),
+            bytes_per_query: tried.reached.map(|(_, bytes)| bytes),
+        });
+        Self {
+            recall: trial.recall,
+            exact_bytes_per_query: trial.exact_bytes_per_query,
+            tried: tried.collect(),
+        }
+    }
+}
+
+impl fmt::Display for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [codes, vectors] = [self.code_bytes, self.vector_bytes].map(|bytes| human::bytes(bytes as u64));
+        match &self.code {
+            Some(code) => write!(f, "codes    {code}: {codes} beside {vectors} of vectors")?,
+            None => write!(f, "codes    none")?,
+        }
+        let Some(Trial { recall, exact_bytes_per_query, tried }) = &self.trial else { return Ok(()) };
+        let bytes = |bytes: f64| human::bytes(bytes as u64);
+        write!(
+            f,
+            "\ntrial    bytes a query asks for at recall@10 of {recall:.4}; by exact distances {}",
+            bytes(*exact_bytes_per_query)
+        )?;
+        tried.iter().try_for_each(|tried| {
+            write!(f, "\n         {:<9}  {:>9}", tried.code, human::bytes(tried.bytes as u64))?;
+            match (tried.beam_width, tried.bytes_per_query) {
+                (Some(width), Some(asked)) => write!(f, "  {:>9} at beam width {width}", bytes(asked)),
+                _ => f.write_str("  not reached"),
+            }
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.coded, self.changed)
+    }
+}

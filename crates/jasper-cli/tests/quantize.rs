@@ -1,0 +1,57 @@
+//! Codes from the shell: made, shown, searched by, taken away.
+
+mod common;
+
+use common::Sandbox;
+use serde_json::json;
+
+const ASK: [&str; 10] =
+    ["--queries", "query.fbin", "-k", "5", "--device", "cpu", "--beam-width", "40", "--output", "o.ibin"];
+
+#[test]
+fn codes_are_made_shown_searched_by_and_taken_away() {
+    let sandbox = Sandbox::with_index();
+    let search = |more: &[&str]| {
+        let report = sandbox.one(&[&["search", "vectors.jasper"], &ASK[..], more].concat());
+        (report, sandbox.read("o.ibin"))
+    };
+    let (_, exact) = search(&[]);
+    let error = sandbox.fails(1, &[&["search", "vectors.jasper"], &ASK[..], &["--rerank", "5"]].concat());
+    assert!(error.contains("without codes"), "{error}");
+
+    let report = sandbox.one(&["quantize", "vectors.jasper", "--code", "rabitq:4"]);
+    // 16 coordinates are rotated in 64: 32 bytes of levels, 8 of factors, to the next 16.
+    assert_eq!([&report["code"], &report["code_bytes"]], [&json!("rabitq:4"), &json!(400 * 48)]);
+    assert_eq!(report["bytes"], sandbox.read("vectors.jasper").len());
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["code"], "rabitq:4");
+    let text = String::from_utf8(sandbox.jasper(&["info", "vectors.jasper"]).stdout).unwrap();
+    assert!(text.contains("\ncodes     rabitq:4\n"), "{text}");
+    assert_eq!(search(&["--exact"]).1, exact);
+    let (report, found) = search(&[]);
+    assert!(found == exact, "the whole frontier is reranked, and holds the five");
+    let (few, estimated) = search(&["--rerank", "0"]);
+    assert!(estimated != exact);
+    let reranked = |report: &serde_json::Value| report["mean_distances"].as_f64().unwrap();
+    assert!(reranked(&report) > reranked(&few) + 35.0, "{report} {few}");
+
+    sandbox.ok(&["quantize", "vectors.jasper", "--code", "none"]);
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["code"], json!(null));
+    assert_eq!(search(&[]).1, exact);
+}
+
+#[test]
+fn a_build_codes_what_it_built_as_a_trial_finds() {
+    let sandbox = Sandbox::with_index();
+    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--output", "coded.jasper"];
+    let report = sandbox.one(&[&build[..], &["--quantize", "auto"]].concat());
+    let tried = report["trial"]["tried"].as_array().unwrap();
+    let chosen = tried.iter().find(|tried| tried["code"] == report["code"]).unwrap();
+    let asked = |tried: &serde_json::Value| tried["bytes_per_query"].as_f64().unwrap_or(f64::INFINITY);
+    assert!(tried.iter().all(|other| asked(other) >= asked(chosen)), "{report}");
+    assert_eq!(sandbox.one(&["info", "coded.jasper"])["code"], report["code"]);
+    let text = sandbox.jasper(&["quantize", "coded.jasper", "--code", "auto"]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("\ntrial    bytes a query asks for at recall@10 of "), "{text}");
+    let error = sandbox.fails(2, &[&build[..], &["--quantize", "rabitq:9"]].concat());
+    assert!(error.contains("`rabitq:9` names no code"), "{error}");
+}

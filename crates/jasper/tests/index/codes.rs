@@ -1,0 +1,203 @@
+//! Codes: searches by estimates find what exact ones do, and codes follow every change.
+
+use jasper::{
+    BitSet, Code, Distances, Element, Filter, Hit, Index, MatrixView, Metric, SearchError, SearchParams, f16,
+    silent, synthetic::Clusters,
+};
+
+use crate::common::{bytes_of, view};
+
+const D: usize = 48;
+const K: usize = 10;
+
+fn index<T: Element>(metric: Metric, rows: &[T]) -> Index<T> {
+    let builder = Index::builder(metric).max_degree(32).build_beam_width(64).threads(2);
+    builder.build(&view(rows, D)).unwrap()
+}
+
+/// Rows to index and queries to ask.
+fn set<T: Element>(rows: usize) -> (Vec<T>, Vec<T>) {
+    let set = Clusters::new(D, 5);
+    (set.rows(rows, 0), set.rows(100, 1))
+}
+
+/// Share of the answers of one search that another gives as well, at the same distance.
+fn overlap(a: &[Hit], b: &[Hit]) -> f64 {
+    let same = a.chunks(K).zip(b.chunks(K)).map(|(a, b)| a.iter().filter(|hit| b.contains(hit)).count());
+    same.sum::<usize>() as f64 / a.len() as f64
+}
+
+fn finds_as_much<T: Element>(metric: Metric) {
+    let (rows, queries) = set::<T>(3000);
+    let queries = view(&queries, D);
+    let mut index = index(metric, &rows);
+    let params = SearchParams::new(K);
+    let exact = index.search_batch(queries, params).unwrap();
+    let codes = [
+        Code::Rabitq { bits: 2 },
+        Code::Rabitq { bits: 7 },
+        Code::Mixed { sectors: 1 },
+        Code::Mixed { sectors: 2 },
+    ];
+    for code in codes {
+        index.quantize(code).unwrap();
+        assert_eq!(index.search_batch(queries, params.distances(Distances::Exact)).unwrap(), exact);
+        let found = index.search_batch(queries, params).unwrap();
+        let share = overlap(&exact, &found);
+        assert!(share > 0.97, "{metric} {code}: {share}");
+        for (query, hits) in queries.rows().zip(found.chunks(K)) {
+            assert_eq!(index.search(query, params).unwrap(), hits, "alone as in a batch");
+        }
+    }
+}
+
+#[test]
+fn searches_by_estimates_find_what_exact_ones_do() {
+    for metric in Metric::ALL {
+        finds_as_much::<f32>(metric);
+    }
+    finds_as_much::<u8>(Metric::L2);
+    finds_as_much::<i8>(Metric::Cosine);
+    finds_as_much::<f16>(Metric::InnerProduct);
+}
+
+#[test]
+fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
+    let (rows, queries) = set::<f32>(3000);
+    let queries = view(&queries, D);
+    let mut index = index(Metric::L2, &rows);
+    let params = SearchParams::new(K);
+    let exact = index.search_batch(queries, params).unwrap();
+    let estimated = |rerank| params.distances(Distances::Estimated { rerank });
+    assert!(matches!(index.search_batch(queries, estimated(0)), Err(SearchError::NoCodes)));
+    index.quantize(Code::Rabitq { bits: 2 }).unwrap();
+    let mut before = -1.0;
+    for rerank in [0, 15, 64] {
+        let mut hits = vec![Hit::NONE; exact.len()];
+        let report = index.search_into(queries, estimated(rerank), &mut hits).unwrap();
+        assert_eq!(report.reranked, (rerank * queries.len()) as u64);
+        let share = overlap(&exact, &hits);
+        assert!(share > before, "{rerank}: {share} after {before}");
+        before = share;
+        if rerank == 0 {
+            // No exact distance is an estimate by chance, and estimates are near.
+            assert_eq!(share, 0.0);
+            let error = |(hit, query): (&Hit, &[f32])| {
+                let row = index.vector(hit.key).unwrap();
+                let distance: f32 = row.iter().zip(query).map(|(x, y)| (x - y).powi(2)).sum();
+                f64::from((hit.distance / distance - 1.0).powi(2))
+            };
+            let squares: f64 = hits.iter().step_by(K).zip(queries.rows()).map(error).sum();
+            assert!((squares / queries.len() as f64).sqrt() < 0.3);
+        }
+    }
+}
+
+#[test]
+fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
+    let (rows, queries) = set::<u8>(2000);
+    let queries = view(&queries, D);
+    let mut index = index(Metric::L2, &rows);
+    index.quantize(Code::Mixed { sectors: 1 }).unwrap();
+    index.delete(&(0..2000).step_by(3).collect::<Vec<_>>()).unwrap();
+    let even = |key| key % 2 == 0;
+    let few: BitSet = [1_usize, 500, 501].into_iter().collect();
+    for (filter, may) in [
+        (
+            Filter::Matching(&even),
+            &(|key: u64| key.is_multiple_of(2) && !key.is_multiple_of(3)) as &dyn Fn(u64) -> bool,
+        ),
+        (Filter::Keys(&few), &|key: u64| key == 1 || key == 500),
+    ] {
+        let params = SearchParams::new(K).filter(filter);
+        let (found, exact) = (
+            index.search_batch(queries, params).unwrap(),
+            index.search_batch(queries, params.distances(Distances::Exact)).unwrap(),
+        );
+        assert!(found.iter().filter(|hit| **hit != Hit::NONE).all(|hit| may(hit.key)));
+        assert!(overlap(&exact, &found) > 0.95);
+    }
+}
+
+/// Twenty rounds of taking a tenth out and putting others in.
+fn codes_are_in_step<T: Element>(metric: Metric, code: Code) {
+    let (rows, _) = set::<T>(1500);
+    let mut index = index(metric, &rows[..1000 * D]);
+    index.quantize(code).unwrap();
+    for round in 0..20_u64 {
+        let gone: Vec<u64> = (0..100).map(|i| i + round * 100).collect();
+        index.delete(&gone).unwrap();
+        if round % 3 == 0 {
+            index.consolidate().unwrap();
+        }
+        let first = (round as usize * 100) % 1400;
+        index.insert_next(&view(&rows[first * D..][..100 * D], D)).unwrap();
+        if round % 7 == 6 {
+            index.compact().unwrap();
+        }
+    }
+    let graph = index.graph();
+    let codes = graph.codes().unwrap();
+    let mut scratch = Default::default();
+    for slot in graph.vertices() {
+        let mut row: Vec<f32> = graph.vector(slot).iter().map(|x| x.to_f32()).collect();
+        let mut fresh = vec![0; codes.quantizer().layout().words()];
+        codes.quantizer().encode(&mut row, &mut scratch, &mut fresh);
+        assert_eq!(codes.table().row(slot.index()), fresh, "{slot}");
+    }
+}
+
+#[test]
+fn codes_after_many_changes_are_those_made_afresh() {
+    codes_are_in_step::<f32>(Metric::InnerProduct, Code::Rabitq { bits: 3 });
+    codes_are_in_step::<f32>(Metric::Cosine, Code::Mixed { sectors: 1 });
+    codes_are_in_step::<u8>(Metric::L2, Code::Rabitq { bits: 8 });
+}
+
+#[test]
+fn the_same_index_has_the_same_codes_on_any_number_of_threads() {
+    let (rows, _) = set::<f32>(2000);
+    let bytes = [1, 3].map(|threads| {
+        let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32).threads(threads);
+        let mut index = builder.build(&view(&rows, D)).unwrap();
+        index.quantize(Code::Mixed { sectors: 2 }).unwrap();
+        bytes_of(&index)
+    });
+    assert!(bytes[0] == bytes[1]);
+}
+
+#[test]
+fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() {
+    let set = Clusters::new(128, 9);
+    let rows = set.rows::<f32>(4000, 0);
+    let mut index =
+        Index::builder(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
+    let before = bytes_of(&index);
+    let trial = index.quantize_by_trial(&mut silent).unwrap();
+    assert_eq!(index.stats().code, Some(trial.chosen));
+    let bytes = |code| trial.tried.iter().find(|tried| tried.code == code).unwrap().reached.unwrap().1;
+    let least = trial.tried.iter().filter_map(|tried| tried.reached).map(|(_, bytes)| bytes);
+    assert_eq!(bytes(trial.chosen), least.fold(f64::INFINITY, f64::min));
+    assert!(bytes(trial.chosen) < trial.exact_bytes_per_query / 2.0);
+    let queries = set.rows::<f32>(200, 1);
+    let queries = view(&queries, 128);
+    let exact = index.search_batch(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
+    let chosen = trial.tried.iter().find(|tried| tried.code == trial.chosen).unwrap();
+    let (width, _) = chosen.reached.unwrap();
+    let found = index.search_batch(queries, SearchParams::new(K).beam_width(width)).unwrap();
+    assert!(overlap(&exact, &found) > trial.recall - 0.02);
+    index.forget_codes();
+    assert!(bytes_of(&index) == before);
+}
+
+#[test]
+fn what_nothing_can_be_learnt_from_is_refused() {
+    let mut empty: Index<f32> = Index::builder(Metric::L2).empty(D).unwrap();
+    let error = empty.quantize(Code::Rabitq { bits: 4 }).unwrap_err();
+    assert!(error.to_string().contains("training rows are too few"), "{error}");
+    let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
+    assert!(index.quantize(Code::Rabitq { bits: 9 }).is_err());
+    assert!(index.quantize(Code::Mixed { sectors: 1 }).is_err(), "components of one row");
+    index.quantize(Code::Rabitq { bits: 1 }).unwrap();
+    assert_eq!(index.search(&[1.0, 2.0], SearchParams::new(1)).unwrap()[0].distance, 0.0);
+}
