@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, VectorId};
 use jasper_graph::{CodeBlock, Graph, RowError};
-use jasper_quant::{Code, Quantizer, TrainError};
+use jasper_quant::{Code, Quantizer, Scratch, TrainError};
 use rayon::prelude::*;
 
 use crate::CpuExecutor;
@@ -43,14 +43,106 @@ pub fn quantize<T: Element>(
     Ok(())
 }
 
+/// How well the codes of a graph fit its rows, as [`code_report`] finds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CodeReport {
+    /// Error of estimated distances between vertices and their neighbours in the graph: its root mean square, in units of
+    /// the deviation of those distances.
+    pub error: f64,
+    /// The same of a code of the same kind and size that is learnt from the rows as they are now.
+    pub error_anew: f64,
+}
+
+/// Vertices of a report.
+const REPORT_VERTICES: usize = 500;
+
+/// How well codes fit the rows as they are now; nothing where there are no codes. Data drift: where codes made anew would
+/// err much less, they are worth making.
+///
+/// Cost: that of learning, and codes of some 20,000 rows.
+///
+/// # Errors
+/// [`TrainError`]: nothing can be learnt from the rows that are left.
+pub fn code_report<T: Element>(
+    executor: &CpuExecutor,
+    graph: &Graph<T>,
+) -> Result<Option<CodeReport>, TrainError> {
+    let Some(codes) = graph.codes() else { return Ok(None) };
+    let anew = learn(executor, graph, codes.quantizer().code())?;
+    let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();
+    let error = |quantizer: &dyn Quantizer| {
+        let errors = |&vertex: &VectorId| Errors::of(graph, quantizer, vertex);
+        let errors: Vec<Errors> = executor.pool().install(|| vertices.par_iter().map(errors).collect());
+        errors.into_iter().fold(Errors::default(), Errors::plus).relative()
+    };
+    Ok(Some(CodeReport { error: error(&**codes.quantizer()), error_anew: error(&*anew) }))
+}
+
+/// Sums over pairs of vertices.
+#[derive(Clone, Copy, Default)]
+struct Errors {
+    pairs: f64,
+    distances: f64,
+    squared_distances: f64,
+    squared_errors: f64,
+}
+
+impl Errors {
+    /// Of a vertex and its neighbours, coded afresh.
+    fn of<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: VectorId) -> Self {
+        let neighbors = graph.neighbors(vertex);
+        let mut exact = vec![0.0; neighbors.len()];
+        graph.scorer(graph.padded_vector(vertex)).score(neighbors, &mut exact);
+        let values = |slot| graph.vector(slot).iter().map(|x| x.to_f32());
+        let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
+        let words = quantizer.layout().words();
+        let mut codes = vec![0; neighbors.len() * words];
+        quantizer.encode(&mut rows, &mut Scratch::default(), &mut codes);
+        let mut estimates = vec![0.0; neighbors.len()];
+        let query = quantizer.query(&values(vertex).collect::<Vec<f32>>());
+        query.estimate_rows(|i| &codes[i * words..][..words], &mut estimates);
+        exact.iter().zip(estimates).fold(Self::default(), |sums, (&exact, estimate)| {
+            let (exact, error) = (f64::from(exact), f64::from(estimate - exact));
+            sums.plus(Self {
+                pairs: 1.0,
+                distances: exact,
+                squared_distances: exact * exact,
+                squared_errors: error * error,
+            })
+        })
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            pairs: self.pairs + other.pairs,
+            distances: self.distances + other.distances,
+            squared_distances: self.squared_distances + other.squared_distances,
+            squared_errors: self.squared_errors + other.squared_errors,
+        }
+    }
+
+    /// The error in units of the deviation of distances; 0 where nothing deviates.
+    fn relative(self) -> f64 {
+        let mean = self.distances / self.pairs.max(1.0);
+        let variance = self.squared_distances / self.pairs.max(1.0) - mean * mean;
+        if variance > 0.0 { (self.squared_errors / self.pairs / variance).sqrt() } else { 0.0 }
+    }
+}
+
+/// Live vertices in a random order.
+fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = VectorId> {
+    let slots = permutation(graph.slots(), graph.params().seed());
+    slots.into_iter().map(VectorId::new).filter(|&slot| graph.is_live(slot))
+}
+
 /// A quantizer of this kind for rows like those of `graph`.
 fn learn<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
     code: Code,
 ) -> Result<Arc<dyn Quantizer>, TrainError> {
-    let slots = permutation(graph.slots(), graph.params().seed());
-    let live = slots.into_iter().map(VectorId::new).filter(|&slot| graph.is_live(slot));
-    let rows: Vec<T> = live.take(SAMPLE_ROWS).flat_map(|slot| graph.vector(slot).iter().copied()).collect();
+    let rows: Vec<T> =
+        sample(graph).take(SAMPLE_ROWS).flat_map(|slot| graph.vector(slot).iter().copied()).collect();
     code.train(graph.metric(), MatrixView::new(&rows, graph.dimension())?, executor.pool())
 }

@@ -56,7 +56,7 @@ mod work;
 
 pub use bulk::{BuildReport, WriteFn, bulk_build, bulk_build_by, largest_batch, link_growing, link_on_host};
 pub use checkpoint::{CheckpointError, Checkpoints, Growth};
-pub use codes::{QuantizeError, quantize};
+pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cpu::{CpuExecutor, ExactError, PoolError};

@@ -115,7 +115,8 @@ impl CodeScorer<'_> {
 
 impl<T: Element> Graph<T> {
     /// Codes all rows by `quantizer`, in the place of what codes there are, and keeps them in step from then on. `write`
-    /// has the rows coded, which it is given in blocks for as many threads.
+    /// has the rows coded, which it is given in blocks for as many threads. Searches that were tuned are forgotten: they were
+    /// by other distances.
     ///
     /// # Errors
     /// [`RowError::Memory`]; the codes are as they were.
@@ -141,6 +142,7 @@ impl<T: Element> Graph<T> {
                 .collect(),
         );
         self.space.codes = Some(codes);
+        self.tuned.clear();
         Ok(())
     }
 
@@ -151,7 +153,9 @@ impl<T: Element> Graph<T> {
 
     /// Gives the memory of codes back.
     pub fn forget_codes(&mut self) {
-        self.space.codes = None;
+        if self.space.codes.take().is_some() {
+            self.tuned.clear();
+        }
     }
 
     /// Bytes of codes; 0 where there are none.

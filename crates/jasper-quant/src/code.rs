@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jasper_core::{Element, MatrixView, Metric};
 
-use crate::{MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, TrainError};
+use crate::{MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, SECTOR_BYTES, TrainError};
 
 /// A kind of code and its size. Written as `rabitq:4` or `mixed:1`.
 ///
@@ -54,6 +54,16 @@ impl Code {
                 Arc::new(Mixed::train(rows, None, &MixedParams { metric, sectors, seed: 0 }, pool)?)
             }
         })
+    }
+}
+
+impl Code {
+    /// Bytes of the code of a row of `dimension` coordinates, its factors included.
+    pub fn bytes(self, dimension: usize) -> usize {
+        match self {
+            Self::Rabitq { bits } => Rabitq::layout_of(dimension, bits).bytes(),
+            Self::Mixed { sectors } => sectors as usize * SECTOR_BYTES,
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_build::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, PlanError, PoolError,
-    SKETCHES, bulk_build_by,
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
+    QuantizeError, SKETCHES, bulk_build_by, quantize,
 };
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
     VectorId, silent,
 };
 use jasper_graph::Graph;
+use jasper_quant::Code;
 
 use crate::site::{self, Site};
 use crate::{Device, DeviceError, Index};
@@ -39,6 +40,9 @@ pub enum BuildError {
     /// Rows or keys cannot be taken, or the build was cancelled.
     #[error(transparent)]
     Rows(#[from] InsertError),
+    /// Rows cannot be coded.
+    #[error(transparent)]
+    Quantize(#[from] QuantizeError),
 }
 
 /// Settings of a build; made by [`Index::builder`].
@@ -63,12 +67,13 @@ pub struct IndexBuilder<'a> {
     device: Device,
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
+    code: Option<Code>,
 }
 
 impl<'a> IndexBuilder<'a> {
     pub(crate) fn new(metric: Metric) -> Self {
         let params = BuildParams::builder();
-        Self { metric, params, threads: 0, device: Device::Auto, keys: None, checkpoints: None }
+        Self { metric, params, threads: 0, device: Device::Auto, keys: None, checkpoints: None, code: None }
     }
 
     /// Most out-edges of a vertex, R; 64 if not set. More costs memory (4 bytes an edge) and build time, and gives
@@ -114,6 +119,12 @@ impl<'a> IndexBuilder<'a> {
     /// The key of each row; the row numbers if not set.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Codes the vectors when they are linked: see [`Index::quantize`]. None if not set.
+    pub fn quantize(mut self, code: Code) -> Self {
+        self.code = Some(code);
         self
     }
 
@@ -174,7 +185,11 @@ impl<'a> IndexBuilder<'a> {
         let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
             site.link(&executor, graph, order, self.checkpoints, progress)
         };
-        let (graph, report) = bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
+        let (mut graph, report) =
+            bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
+        if let Some(code) = self.code {
+            quantize(&executor, &mut graph, code)?;
+        }
         Ok((Index { graph, executor: Arc::new(executor) }, report))
     }
 
@@ -199,7 +214,11 @@ impl<'a> IndexBuilder<'a> {
         dimension: usize,
     ) -> Result<MemoryPlan, BuildError> {
         let shape = BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? };
-        site::plan::<T>(&shape, self.device)
+        let plan = site::plan::<T>(&shape, self.device)?;
+        Ok(match self.code {
+            Some(code) => plan.part(Place::Host, "codes", (rows * code.bytes(dimension)) as u64),
+            None => plan,
+        })
     }
 
     /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jasper_build::{
-    CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit, InsertError,
-    InsertReport, PoolError, QuantizeError, SearchError, SearchParams, SearchReport, compact, quantize,
+    CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
+    InsertError, InsertReport, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
+    code_report, compact, quantize,
 };
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
@@ -92,6 +93,15 @@ impl<T: Element> Index<T> {
     /// [`QuantizeError`]; the index is as it was.
     pub fn quantize(&mut self, code: Code) -> Result<(), QuantizeError> {
         quantize(&self.executor, &mut self.graph, code)
+    }
+
+    /// How well codes fit the vectors as they are now, and how well codes learnt anew would; nothing where there are none.
+    /// Data drift: where the second error is much smaller, [`Self::quantize`] is worth its time.
+    ///
+    /// # Errors
+    /// [`QuantizeError::Train`]: nothing can be learnt from the vectors that are left.
+    pub fn check_codes(&self) -> Result<Option<CodeReport>, QuantizeError> {
+        Ok(code_report(&self.executor, &self.graph)?)
     }
 
     /// Gives the memory of codes back; searches are exact again.

@@ -111,9 +111,9 @@ pub use stats::IndexStats;
 pub use update::{CompactError, DeleteError};
 
 pub use jasper_build::{
-    BuildReport, CheckpointError, Checkpoints, CompactReport, ConsolidateError, ConsolidateReport, Distances,
-    ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan, Part, Place, PlanError, QuantizeError,
-    SearchError, SearchParams, SearchReport, Work,
+    BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
+    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan, Part,
+    Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use jasper::{CheckReport, Element, IndexInfo, Key, check_file};
+use jasper::{CheckReport, CodeReport, Element, IndexInfo, Key, check_file};
 use serde::Serialize;
 
 use crate::element::with_element;
@@ -47,6 +47,16 @@ struct GraphReport {
     examples: Vec<String>,
     /// Vectors that no path leads to, and so no search can find.
     unreachable: Vec<Key>,
+    /// How well codes fit the vectors, where there are some.
+    codes: Option<CodesReport>,
+}
+
+#[derive(Serialize)]
+struct CodesReport {
+    /// Error of estimated distances to neighbours, in units of the deviation of the distances.
+    error: f64,
+    /// The same of codes learnt anew.
+    error_anew: f64,
 }
 
 impl Args {
@@ -59,35 +69,38 @@ impl Args {
         } else {
             None
         };
-        let sound = graph.as_ref().is_some_and(CheckReport::is_sound);
+        let sound = graph.as_ref().is_some_and(GraphReport::is_sound);
         let sections = file
             .sections
             .iter()
             .map(|part| Section { name: part.section.to_string(), bytes: part.bytes, intact: part.intact })
             .collect();
-        screen.report(&Report { sound, sections, graph: graph.map(GraphReport::from) })?;
+        screen.report(&Report { sound, sections, graph })?;
         if !sound {
             bail!("{}: is not sound; copy it again from its source, or build anew", self.index.display());
         }
         Ok(())
     }
 
-    fn check<T: Element>(&self, screen: Screen) -> Result<CheckReport> {
-        Ok(open_index::<T>(&self.index, 0, screen)?.check())
-    }
-}
-
-impl From<CheckReport> for GraphReport {
-    fn from(report: CheckReport) -> Self {
-        let CheckReport { structure, unreachable, .. } = report;
-        Self {
+    fn check<T: Element>(&self, screen: Screen) -> Result<GraphReport> {
+        let index = open_index::<T>(&self.index, 0, screen)?;
+        let CheckReport { structure, unreachable, .. } = index.check();
+        let codes = index.check_codes()?;
+        Ok(GraphReport {
+            codes: codes.map(|CodeReport { error, error_anew, .. }| CodesReport { error, error_anew }),
             vertices: structure.vertices,
             edges: structure.edges,
             keys: structure.keys,
             faults: structure.faults,
             examples: structure.examples.iter().map(ToString::to_string).collect(),
             unreachable,
-        }
+        })
+    }
+}
+
+impl GraphReport {
+    fn is_sound(&self) -> bool {
+        self.faults == 0 && self.unreachable.is_empty()
     }
 }
 
@@ -107,6 +120,8 @@ impl fmt::Display for Report {
             f,
             "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {lost} keys out of reach"
         )?;
-        graph.examples.iter().try_for_each(|fault| write!(f, "\n           {fault}"))
+        graph.examples.iter().try_for_each(|fault| write!(f, "\n           {fault}"))?;
+        let Some(CodesReport { error, error_anew }) = &graph.codes else { return Ok(()) };
+        write!(f, "\ncodes      error {error:.3} of estimated distances; codes learnt anew {error_anew:.3}")
     }
 }

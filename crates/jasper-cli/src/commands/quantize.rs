@@ -104,9 +104,24 @@ impl Choice {
             Self::None => index.forget_codes(),
             Self::Code(code) => index.quantize(code)?,
         }
+        Ok(Coded::of(index, trial))
+    }
+
+    /// Tells of the codes that a build made, or has a trial find some.
+    pub fn after_build<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Coded>> {
+        Ok(match self {
+            Self::Auto => Some(self.apply(index, screen)?),
+            Self::None => None,
+            Self::Code(_) => Some(Coded::of(index, None)),
+        })
+    }
+}
+
+impl Coded {
+    fn of<T: Element>(index: &Index<T>, trial: Option<Trial>) -> Self {
         let stats = index.stats();
         let code = stats.code.map(|code| code.to_string());
-        Ok(Coded { code, code_bytes: stats.code_bytes, vector_bytes: stats.vector_bytes, trial })
+        Self { code, code_bytes: stats.code_bytes, vector_bytes: stats.vector_bytes, trial }
     }
 }
 

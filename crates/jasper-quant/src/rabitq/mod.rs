@@ -98,6 +98,11 @@ impl Rabitq {
         Self { common: Common { space, layout, units }, rotation, bits, bound_sigmas }
     }
 
+    /// The layout of codes of rows of `dimension` coordinates, by the default rotation.
+    pub(crate) fn layout_of(dimension: usize, bits: u32) -> Layout {
+        Layout::uniform(RotationKind::default().rotated_dimension(dimension), bits, HALVES)
+    }
+
     /// Bits a coordinate.
     pub fn bits(&self) -> u32 {
         self.bits

@@ -25,6 +25,11 @@ pub(super) struct Hadamard {
     factors: Vec<f32>,
 }
 
+/// Coordinates of a rotated row of `dimension`.
+pub(super) const fn rotated_dimension(dimension: usize) -> usize {
+    dimension.next_multiple_of(GROUP)
+}
+
 impl Hadamard {
     pub(super) fn new(dimension: usize, seed: u64) -> Self {
         let mut random = rng(seed);
@@ -34,7 +39,7 @@ impl Hadamard {
 
     /// `signs` are `ROUNDS * dimension.div_ceil(64)`.
     pub(super) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
-        let rotated = dimension.next_multiple_of(GROUP);
+        let rotated = rotated_dimension(dimension);
         assert_eq!(signs.len(), ROUNDS * rotated / GROUP);
         let window = window(rotated);
         let scale = (window as f32).sqrt().recip();

@@ -34,6 +34,16 @@ pub enum RotationKind {
     Haar,
 }
 
+impl RotationKind {
+    /// Coordinates of a rotated row of `dimension`.
+    pub const fn rotated_dimension(self, dimension: usize) -> usize {
+        match self {
+            Self::Hadamard => hadamard::rotated_dimension(dimension),
+            Self::Haar => dimension,
+        }
+    }
+}
+
 impl Rotation {
     /// A rotation of rows of `dimension` coordinates (at least 1) from `seed`.
     pub fn new(kind: RotationKind, dimension: usize, seed: u64) -> Self {

@@ -191,6 +191,44 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
 }
 
 #[test]
+fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
+    let rows = Clusters::new(D, 5).rows::<f32>(2000, 0);
+    let mut index = index(Metric::L2, &rows);
+    assert_eq!(index.check_codes().unwrap(), None);
+    index.quantize(Code::Rabitq { bits: 2 }).unwrap();
+    let fitting = index.check_codes().unwrap().unwrap();
+    assert_eq!(fitting.error, fitting.error_anew, "the same rows teach the same");
+    // Other clusters, elsewhere.
+    let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
+    index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
+    index.insert_next(&view(&others, D)).unwrap();
+    index.consolidate().unwrap();
+    let drifted = index.check_codes().unwrap().unwrap();
+    assert!(drifted.error > 1.5 * drifted.error_anew, "{drifted:?}");
+    index.quantize(Code::Rabitq { bits: 2 }).unwrap();
+    let again = index.check_codes().unwrap().unwrap();
+    assert_eq!([again.error, again.error_anew], [drifted.error_anew; 2]);
+}
+
+#[test]
+fn a_build_makes_codes_and_plans_for_them() {
+    let rows = Clusters::new(D, 5).rows::<f32>(1000, 0);
+    let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
+    let with = builder.quantize(Code::Rabitq { bits: 4 });
+    let index = with.build(&view(&rows, D)).unwrap();
+    let plan = with.estimate_memory::<f32>(1000, D).unwrap();
+    let codes = plan.parts().iter().find(|part| part.name == "codes").unwrap();
+    assert_eq!(codes.bytes, index.stats().code_bytes as u64);
+    assert!(
+        !builder.estimate_memory::<f32>(1000, D).unwrap().parts().iter().any(|part| part.name == "codes")
+    );
+    for code in [Code::Rabitq { bits: 1 }, Code::Rabitq { bits: 7 }, Code::Mixed { sectors: 3 }] {
+        let index = builder.quantize(code).build(&view(&rows, D)).unwrap();
+        assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
+    }
+}
+
+#[test]
 fn what_nothing_can_be_learnt_from_is_refused() {
     let mut empty: Index<f32> = Index::builder(Metric::L2).empty(D).unwrap();
     let error = empty.quantize(Code::Rabitq { bits: 4 }).unwrap_err();

@@ -81,12 +81,11 @@ struct Report {
     hops: u64,
     distances: u64,
     prune_distances: u64,
-    /// Reading and linking; coding and saving are apart.
+    /// Reading, linking and coding; saving is apart.
     seconds: f64,
     vectors_per_second: f64,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     coded: Option<Coded>,
-    quantize_seconds: f64,
     save_seconds: f64,
     /// Bytes of the index file.
     bytes: u64,
@@ -109,6 +108,9 @@ impl Args {
         let mut builder = self.graph.builder().threads(self.threads).device(self.device);
         if let Some(keys) = keys {
             builder = builder.keys(keys);
+        }
+        if let Choice::Code(code) = self.quantize {
+            builder = builder.quantize(code);
         }
         let estimate = builder.check_memory::<T>(rows.len(), rows.dimension())?;
         if self.plan {
@@ -142,11 +144,8 @@ impl Args {
         let begun = Instant::now();
         let built = builder.build_with::<T>(rows, &mut progress);
         let (mut index, report) = built.map_err(|error| stopped(error.into()))?;
+        let coded = self.quantize.after_build(&mut index, screen)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let begun = Instant::now();
-        let coded =
-            (self.quantize != Choice::None).then(|| self.quantize.apply(&mut index, screen)).transpose()?;
-        let quantize_seconds = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         let saved = index.save_with(&self.output, &mut progress).map_err(|error| stopped(error.into()))?;
         let save_seconds = begun.elapsed().as_secs_f64();
@@ -179,7 +178,6 @@ impl Args {
             seconds,
             vectors_per_second: report.keys as f64 / seconds,
             coded,
-            quantize_seconds,
             save_seconds,
             bytes: saved.bytes,
             estimated_bytes: estimate.total(Place::Host),
