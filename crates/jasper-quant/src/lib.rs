@@ -38,6 +38,7 @@
 //! | [`mixed`] | principal components with 4, 2, 1 or no bits |
 //! | [`rotation`](Rotation) | fast Hadamard, and Haar from a QR decomposition |
 //! | `projection` | rows times a matrix |
+//! | [`pq`] | product quantization, to compare with |
 //! | [`layout`] | where each bit lies |
 //! | `factors` | the f16 numbers beside a code |
 //! | `space` | metrics: residuals, and the parts of a distance that need no code |
@@ -53,6 +54,7 @@ mod error;
 mod factors;
 pub mod layout;
 pub mod mixed;
+pub mod pq;
 mod projection;
 mod quantizer;
 pub mod query;

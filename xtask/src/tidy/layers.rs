@@ -10,6 +10,7 @@ use crate::workspace::Package;
 const LAYERS: [(&str, &[&str]); 17] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
+    ("jasper-plot", &[]),
     ("jasper-quant", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data", "jasper-quant"]),
     ("jasper-build", &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph"]),
@@ -34,9 +35,11 @@ const LAYERS: [(&str, &[&str]); 17] = [
         "jasper",
         &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-build", "jasper-cuda"],
     ),
-    ("jasper-plot", &[]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
-    ("jasper-benches", &["jasper-core", "jasper-data", "jasper-graph", "jasper-build", "jasper"]),
+    (
+        "jasper-benches",
+        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-build", "jasper"],
+    ),
     ("jasper-cuda-builder", &[]),
     ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
 ];

@@ -1,0 +1,112 @@
+//! Distances estimated from codes beside exact ones: a call is a hop, one query against 64 rows that lie anywhere.
+//!
+//! Names are `DIMENSION/CODE/SIZE`. How well each ranks, and the plot of both, are made by the example `figures` of
+//! `jasper-quant`.
+//!
+//! Estimates are checked before anything is timed.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use jasper::data::{ThreadPool, ThreadPoolBuilder};
+use jasper_core::synthetic::{Clusters, permutation};
+use jasper_core::{Element, MatrixView, Metric, VectorId};
+use jasper_quant::pq::{Pq, PqParams};
+use jasper_quant::{Code, Codes};
+
+/// Rows of a set: codes of most sizes exceed the second cache, rows themselves also the third where they are long.
+const ROWS: usize = 50_000;
+/// Neighbours of one vertex.
+const HOP: usize = 64;
+
+/// Distances to the rows `ids`, in `out`.
+type Distances<'a> = dyn Fn(&[VectorId], &mut [f32]) + 'a;
+
+/// Rows, a query, and the distances between them.
+struct Set {
+    dimension: usize,
+    rows: Vec<f32>,
+    query: Vec<f32>,
+    hops: Vec<VectorId>,
+    pool: ThreadPool,
+}
+
+impl Set {
+    fn new(dimension: usize) -> Self {
+        let clusters = Clusters::new(dimension, 1);
+        let hops = permutation(ROWS, 2).into_iter().map(VectorId::new).collect();
+        let pool = ThreadPoolBuilder::new().build().expect("a process may start threads");
+        Self { dimension, rows: clusters.rows(ROWS, 0), query: clusters.rows(1, 1), hops, pool }
+    }
+
+    fn view(&self) -> MatrixView<'_, f32> {
+        MatrixView::new(&self.rows, self.dimension).expect("whole rows")
+    }
+
+    /// Times one hop after another, with estimates that are `error` of a distance off on the average, at most.
+    fn bench(&self, group: &mut BenchmarkGroup<'_, WallTime>, name: &str, error: f64, of: &Distances<'_>) {
+        let name = format!("{}/{name}", self.dimension);
+        let mut out = [0.0; HOP];
+        of(&self.hops[..HOP], &mut out);
+        let (mut missed, mut all) = (0.0, 0.0);
+        for (id, estimate) in self.hops.iter().zip(out) {
+            let exact = (f32::kernels().squared_l2)(&self.query, self.view().row(id.index()));
+            missed += f64::from((estimate - exact).abs());
+            all += f64::from(exact);
+        }
+        assert!(missed <= error * all, "{name}: {missed} of {all}");
+        let mut hops = self.hops.chunks_exact(HOP).cycle();
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                of(hops.next().expect("a cycle has no end"), &mut out);
+                black_box(&out);
+            });
+        });
+    }
+}
+
+fn every_code(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("codes");
+    group.throughput(Throughput::Elements(HOP as u64));
+    for dimension in [128, 960] {
+        let set = Set::new(dimension);
+        set.bench(&mut group, "exact/f32", 1e-6, &|ids, out| {
+            let mut rows: [&[f32]; HOP] = [&[]; HOP];
+            for (row, id) in rows.iter_mut().zip(ids) {
+                *row = set.view().row(id.index());
+            }
+            (f32::kernels().squared_l2_many)(&set.query, &rows, out);
+        });
+        let rabitq = (1..=8).map(|bits| Code::Rabitq { bits });
+        for code in rabitq.chain([1, 2, 3, 4].map(|sectors| Code::Mixed { sectors })) {
+            let quantizer = code.train(Metric::L2, set.view(), &set.pool).expect("rows that can be coded");
+            let codes = Codes::of(&*quantizer, set.view(), &set.pool);
+            let query = quantizer.query(&set.query);
+            let name = code.to_string().replace(':', "/");
+            set.bench(&mut group, &name, 0.1, &|ids, out| query.estimate(&codes, ids, out));
+        }
+        for (bits, subspaces) in [(8, 16), (8, 32), (8, 64), (4, 32), (4, 64), (4, 128)] {
+            let params = PqParams { metric: Metric::L2, subspaces, bits, seed: 1 };
+            let pq = Pq::train(set.view(), &params, &set.pool).expect("rows that can be coded");
+            let (codes, query) = (pq.encode(set.view(), &set.pool), pq.query(&set.query));
+            let name = format!("pq of {bits} bits/{subspaces}");
+            set.bench(&mut group, &name, 0.1, &|ids, out| query.estimate(&codes, ids, out));
+        }
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(60)
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(400));
+    targets = every_code
+}
+criterion_main!(benches);
