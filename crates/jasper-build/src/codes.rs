@@ -17,7 +17,7 @@ pub enum QuantizeError {
     /// Nothing can be learnt from the rows.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// There is no memory for the codes.
+    /// There is no memory for the codes, or there is nothing but codes.
     #[error(transparent)]
     Row(#[from] RowError),
 }
@@ -36,6 +36,7 @@ pub fn quantize<T: Element>(
     graph: &mut Graph<T>,
     code: Code,
 ) -> Result<(), QuantizeError> {
+    graph.require_vectors()?;
     let quantizer = learn(executor, graph, code)?;
     graph.quantize(quantizer, |blocks| {
         executor.pool().install(|| blocks.into_par_iter().for_each(CodeBlock::fill));
@@ -57,7 +58,7 @@ pub struct CodeReport {
 /// Vertices of a report.
 const REPORT_VERTICES: usize = 500;
 
-/// How well codes fit the rows as they are now; nothing where there are no codes. Data drift: where codes made anew would
+/// How well codes fit the rows as they are now; nothing where there are no codes, or nothing else. Data drift: where codes made anew would
 /// err much less, they are worth making.
 ///
 /// Cost: that of learning, and codes of some 20,000 rows.
@@ -68,7 +69,7 @@ pub fn code_report<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
 ) -> Result<Option<CodeReport>, TrainError> {
-    let Some(codes) = graph.codes() else { return Ok(None) };
+    let Some(codes) = graph.codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
     let anew = learn(executor, graph, codes.quantizer().code())?;
     let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, RowError};
 
 use crate::live::{LinksOf, transaction};
 use crate::pipeline::{GraphCell, LinkError};
@@ -28,6 +28,9 @@ pub enum ConsolidateError {
     /// The progress closure broke off.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+    /// There are only codes.
+    #[error(transparent)]
+    Row(#[from] RowError),
     /// The device failed.
     #[error("the device could not take the deleted vectors out")]
     Device(#[source] Box<dyn Error + Send + Sync>),
@@ -58,6 +61,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     if freed == 0 {
         return Ok(ConsolidateReport::default());
     }
+    cell.read(|graph| graph.host().require_vectors())?;
     let (work, repaired) =
         transaction(cell, LinkError::Linker, |cell| repair_rows(executor, cell, progress))?;
     Ok(ConsolidateReport { freed, repaired, work })

@@ -54,6 +54,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, InsertError> {
     cell.read(|graph| {
+        graph.host().require_vectors()?;
         check_keys(executor, graph.host(), keys, rows.len(), existing)?;
         let (given, expected) = (rows.dimension(), graph.host().dimension());
         if given != expected {

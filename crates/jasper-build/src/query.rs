@@ -33,7 +33,7 @@ pub enum Distances {
     /// Estimates with a rerank of the whole frontier, where the index has codes; exact ones where it has none.
     #[default]
     Auto,
-    /// Exact ones, of the vectors.
+    /// Exact ones, of the vectors; refused where there are only codes.
     Exact,
     /// Estimates, from the codes of the index. Of what is nearest at the end, the first `rerank` get exact distances and
     /// are ordered by them, as far as the frontier has so many and the index has vectors; with 0 the answers' distances

@@ -39,7 +39,8 @@ impl<'a, T: Element> Request<'a, T> {
     /// found by a scan.
     ///
     /// # Errors
-    /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`], [`SearchError::NoCodes`].
+    /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`], [`SearchError::NoCodes`],
+    /// [`SearchError::Row`] where exact distances are asked of an index that has only codes.
     pub fn new(graph: &'a Graph<T>, params: SearchParams<'a>, widest: usize) -> Result<Self, SearchError> {
         let params = params.within(widest);
         let SearchParams { k, beam_width, .. } = params;
@@ -53,7 +54,11 @@ impl<'a, T: Element> Request<'a, T> {
             return Err(SearchError::Widest { beam_width, widest });
         }
         let rerank = match (params.distances, graph.codes()) {
-            (Distances::Exact, _) | (Distances::Auto, None) => None,
+            (Distances::Exact, _) | (Distances::Auto, None) => {
+                graph.require_vectors()?;
+                None
+            }
+            (_, Some(_)) if !graph.has_vectors() => Some(0),
             (Distances::Auto, Some(_)) => Some(usize::MAX),
             (Distances::Estimated { rerank }, Some(_)) => Some(rerank),
             (Distances::Estimated { .. }, None) => return Err(SearchError::NoCodes),

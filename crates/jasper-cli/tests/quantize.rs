@@ -52,6 +52,14 @@ fn a_build_codes_what_it_built_as_a_trial_finds() {
     let text = sandbox.jasper(&["quantize", "coded.jasper", "--code", "auto"]).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("\ntrial    bytes a query asks for at recall@10 of "), "{text}");
+    let keep_none = ["--quantize", "mixed:1", "--keep-vectors", "none"];
+    let report = sandbox.one(&[&build[..], &keep_none].concat());
+    assert_eq!([&report["code_bytes"], &report["vector_bytes"]], [400 * 32, 0]);
+    assert_eq!(sandbox.one(&["info", "coded.jasper"])["has_vectors"], false);
+    assert_eq!(sandbox.one(&["check", "coded.jasper"])["graph"]["codes"], json!(null));
+    sandbox.ok(&[&["search", "coded.jasper"], &ASK[..]].concat());
+    let error = sandbox.fails(1, &["insert", "coded.jasper", "--base", "base.fbin"]);
+    assert!(error.contains("codes of its vectors alone"), "{error}");
     let error = sandbox.fails(2, &[&build[..], &["--quantize", "rabitq:9"]].concat());
     assert!(error.contains("`rabitq:9` names no code"), "{error}");
 }

@@ -119,7 +119,7 @@ impl<T: Element> Graph<T> {
     /// by other distances.
     ///
     /// # Errors
-    /// [`RowError::Memory`]; the codes are as they were.
+    /// [`RowError::Memory`], [`RowError::NoVectors`]; the codes are as they were.
     ///
     /// # Panics
     /// If the quantizer is of another metric or dimension.
@@ -129,6 +129,7 @@ impl<T: Element> Graph<T> {
         write: impl FnOnce(Vec<CodeBlock<'_, T>>),
     ) -> Result<(), RowError> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
+        self.require_vectors()?;
         let mut codes = CodedRows::new(quantizer, self.slots())?;
         let (width, words) = (self.space.vectors.width(), codes.table.width());
         let segments = self.space.vectors.chunks().zip(codes.table.chunks_mut());
@@ -151,8 +152,36 @@ impl<T: Element> Graph<T> {
         self.space.codes.as_ref().map(|of| Codes { of })
     }
 
+    /// Gives the memory of vectors back: from now on there are only codes. What is left searches by estimates, deletes and
+    /// compacts; everything else that reads vectors refuses to, by [`RowError::NoVectors`].
+    ///
+    /// # Panics
+    /// If there are no codes.
+    pub fn drop_vectors(&mut self) {
+        assert!(self.space.codes.is_some(), "what has no codes needs its vectors");
+        self.space.sketches = None;
+        self.space.vectors = Segments::new(self.space.vectors.width());
+    }
+
+    /// Whether there are vectors, or only codes.
+    pub fn has_vectors(&self) -> bool {
+        self.space.vectors.len() == self.slots()
+    }
+
+    /// Refuses where there are only codes.
+    ///
+    /// # Errors
+    /// [`RowError::NoVectors`].
+    pub fn require_vectors(&self) -> Result<(), RowError> {
+        if self.has_vectors() { Ok(()) } else { Err(RowError::NoVectors) }
+    }
+
     /// Gives the memory of codes back.
+    ///
+    /// # Panics
+    /// If there are only codes.
     pub fn forget_codes(&mut self) {
+        assert!(self.has_vectors(), "codes are all there is");
         if self.space.codes.take().is_some() {
             self.tuned.clear();
         }

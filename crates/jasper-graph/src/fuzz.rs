@@ -77,8 +77,10 @@ fn walk<T: Element>(graph: &Graph<T>) {
     for slot in graph.vertices() {
         let neighbors = graph.neighbors(slot);
         distances.resize(neighbors.len(), 0.0);
-        graph.row_scorer(slot).score(neighbors, &mut distances);
-        graph.scorer(graph.padded_vector(slot)).score_one(slot);
+        if graph.has_vectors() {
+            graph.row_scorer(slot).score(neighbors, &mut distances);
+            graph.scorer(graph.padded_vector(slot)).score_one(slot);
+        }
         assert_eq!(graph.keys_of(slot).next().is_some(), graph.is_live(slot));
     }
     graph.start_points().iter().for_each(|&start| assert!(!graph.is_free(start)));

@@ -40,6 +40,11 @@ pub enum RowError {
     /// No slot is left.
     #[error("the index is full: it holds {} vectors, the most there can be", jasper_core::MAX_VECTORS)]
     Full,
+    /// Vectors were dropped, and codes alone do not do.
+    #[error(
+        "the index has codes of its vectors alone, and this takes the vectors; build it from its source, and keep them"
+    )]
+    NoVectors,
     /// The operating system gives no more memory.
     #[error("no memory for more rows")]
     Memory(#[from] std::io::Error),

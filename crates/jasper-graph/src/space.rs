@@ -100,7 +100,7 @@ impl<T: Element> Space<T> {
     /// element is long enough to be worth it. Where none are chosen there are none to look for.
     pub(crate) fn sketch(&mut self, chosen: Option<&[VectorId]>) -> io::Result<()> {
         self.sketches = None;
-        if T::KIND != ElementKind::F32 || chosen.is_some_and(<[_]>::is_empty) {
+        if self.vectors.is_empty() || T::KIND != ElementKind::F32 || chosen.is_some_and(<[_]>::is_empty) {
             return Ok(());
         }
         let mut sketches = match chosen {

@@ -118,7 +118,8 @@ impl<T: Element> Graph<T> {
     }
 
     fn is_vector_sound(&self, slot: VectorId) -> bool {
-        let (vector, padding) = self.padded_vector(slot).split_at(self.dimension());
+        let row = if self.has_vectors() { self.padded_vector(slot) } else { &[] };
+        let (vector, padding) = row.split_at(row.len().min(self.dimension()));
         let norm = self.space.squared_norms.as_ref().map_or(0.0, |norms| norms.at(slot.index()));
         norm.is_finite()
             && norm >= 0.0

@@ -49,6 +49,16 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     assert_eq!(info.code, Some(Code::Rabitq { bits: 2 }));
     assert!(info.sections.iter().any(|&(section, bytes)| section == Section::Codes && bytes == 45 * 32));
     assert_eq!(graph.code_bytes(), 45 * 32);
+    let mut codes_alone = coded_sample::<f32>(Metric::L2);
+    codes_alone.drop_vectors();
+    codes_alone.save(&path, &mut silent).unwrap();
+    let info = IndexInfo::read(&path).unwrap();
+    assert!(!info.has_vectors && info.sections.iter().all(|&(section, _)| section != Section::Vectors));
+    codes_alone.release(VectorId::new(2));
+    codes_alone.compact(&[(VectorId::new(39), VectorId::new(2))], 39).unwrap();
+    assert!(!codes_alone.has_vectors());
+    let (moved, whole) = (codes_alone.codes().unwrap().table(), graph.codes().unwrap().table());
+    assert_eq!((moved.len(), moved.row(2)), (39, whole.row(39)));
     graph.forget_codes();
     graph.save(&path, &mut silent).unwrap();
     assert_eq!(IndexInfo::read(&path).unwrap().code, None);

@@ -95,6 +95,19 @@ impl<T: Element> Index<T> {
         quantize(&self.executor, &mut self.graph, code)
     }
 
+    /// Gives the memory of vectors back, which is most of an index's: only codes are left. Searches answer by estimates, and
+    /// keys can be deleted and restored; inserts, consolidation and new codes take vectors, and are refused.
+    ///
+    /// # Errors
+    /// [`SearchError::NoCodes`]; the index is as it was.
+    pub fn drop_vectors(&mut self) -> Result<(), SearchError> {
+        if self.graph.codes().is_none() {
+            return Err(SearchError::NoCodes);
+        }
+        self.graph.drop_vectors();
+        Ok(())
+    }
+
     /// How well codes fit the vectors as they are now, and how well codes learnt anew would; nothing where there are none.
     /// Data drift: where the second error is much smaller, [`Self::quantize`] is worth its time.
     ///
@@ -105,8 +118,13 @@ impl<T: Element> Index<T> {
     }
 
     /// Gives the memory of codes back; searches are exact again.
-    pub fn forget_codes(&mut self) {
+    ///
+    /// # Errors
+    /// [`RowError::NoVectors`]: codes are all there is.
+    pub fn forget_codes(&mut self) -> Result<(), RowError> {
+        self.graph.require_vectors()?;
         self.graph.forget_codes();
+        Ok(())
     }
 
     /// The graph beneath: vertices, edges, keys.
@@ -308,9 +326,10 @@ impl<T: Element> Index<T> {
         self.graph.slot_of(key).is_some()
     }
 
-    /// The vector of a key as it is stored: at unit length where the metric is cosine and the element a float.
+    /// The vector of a key as it is stored: at unit length where the metric is cosine and the element a float. None where
+    /// there is no such key, or only codes.
     pub fn vector(&self, key: Key) -> Option<&[T]> {
-        self.graph.slot_of(key).map(|slot| self.graph.vector(slot))
+        self.graph.slot_of(key).filter(|_| self.graph.has_vectors()).map(|slot| self.graph.vector(slot))
     }
 
     /// All keys that can be found, in no order that means anything.

@@ -333,7 +333,10 @@ impl<T: Element> SharedIndex<T> {
 
     /// A copy of a key's vector; see [`Index::vector`].
     pub fn vector(&self, key: Key) -> Option<Vec<T>> {
-        self.home.read(|graph| graph.slot_of(key).map(|slot| graph.vector(slot).to_vec()))
+        let vector = |graph: &Graph<T>| {
+            graph.slot_of(key).filter(|_| graph.has_vectors()).map(|slot| graph.vector(slot).to_vec())
+        };
+        self.home.read(vector)
     }
 
     /// Where it lives: [`Device::Cpu`] or [`Device::Cuda`].

@@ -100,6 +100,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`TrialError`]; the index is as it was, but has no codes any more where some were tried.
     pub fn quantize_by_trial(&mut self, progress: &mut ProgressFn<'_>) -> Result<CodeTrial, TrialError> {
+        self.graph.require_vectors().map_err(QuantizeError::from)?;
         self.graph.begin();
         let tried = self.try_codes(progress);
         // Rows that were held out lead on again.

@@ -4,6 +4,7 @@ use jasper_core::{Element, MatrixView, Neighbor, VectorId};
 use jasper_graph::{Graph, Scorer};
 use rayon::prelude::*;
 
+use super::beam::Score;
 use super::{Beam, Scratch, TOGETHER, order_by_nearness};
 use crate::{CpuExecutor, Hit, Request, SearchError, SearchParams, SearchReport, Way, Work};
 
@@ -112,18 +113,23 @@ impl Scratch {
                 (Way::Scan, _) => {}
             }
             for (place, (task, scorer)) in tasks.iter_mut().zip(&scorers).enumerate() {
-                report += self.finish(request, place, scorer, task.hits);
+                report += match &estimators {
+                    Some(estimators) if !graph.has_vectors() => {
+                        self.finish(request, place, &estimators[first + place], task.hits)
+                    }
+                    _ => self.finish(request, place, scorer, task.hits),
+                };
             }
         }
         Ok(report)
     }
 
-    /// Writes the answers to the query whose search beam `place` did.
+    /// Writes the answers to the query whose search beam `place` did; `scorer` gives the best distances that there are.
     fn finish<T: Element>(
         &mut self,
         request: &Request<'_, T>,
         place: usize,
-        scorer: &Scorer<'_, T>,
+        scorer: &impl Score,
         hits: &mut [Hit],
     ) -> SearchReport {
         let mut report = SearchReport::default();
@@ -146,7 +152,7 @@ impl Scratch {
     }
 
     /// Gives the first `count` candidates exact distances, and orders them by those; tells how many there were.
-    fn rerank<T: Element>(&mut self, scorer: &Scorer<'_, T>, count: usize) -> usize {
+    fn rerank(&mut self, scorer: &impl Score, count: usize) -> usize {
         let count = count.min(self.candidates.len());
         let Self { candidates, ids, distances, .. } = self;
         let candidates = &mut candidates[..count];
@@ -168,7 +174,7 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (VectorId, f32)> {
 }
 
 /// The nearest `k` vertices with a key that may be returned, by looking at all.
-fn scan<T: Element>(request: &Request<'_, T>, scorer: &Scorer<'_, T>, work: &mut Work) -> Vec<Neighbor> {
+fn scan<T: Element>(request: &Request<'_, T>, scorer: &impl Score, work: &mut Work) -> Vec<Neighbor> {
     let matching: Vec<VectorId> = request.matching().collect();
     let mut distances = vec![0.0; matching.len()];
     scorer.score(&matching, &mut distances);

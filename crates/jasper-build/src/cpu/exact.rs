@@ -10,7 +10,7 @@ use crate::CpuExecutor;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExactError {
-    /// A query cannot be searched for.
+    /// A query cannot be searched for, or there are only codes.
     #[error("query: {0}")]
     Row(#[from] RowError),
     /// The progress closure asked to stop.
@@ -44,6 +44,7 @@ impl CpuExecutor {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Vec<Neighbor>>, ExactError> {
         assert!(k > 0, "nothing is asked for");
+        graph.require_vectors()?;
         let prepared: Vec<Vec<T>> =
             queries.rows().enumerate().map(|(i, row)| prepare(graph, i, row)).collect::<Result<_, _>>()?;
         let mut lists: Vec<List<'_, T>> =

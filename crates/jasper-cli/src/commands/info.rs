@@ -41,6 +41,8 @@ struct Report {
     mean_degree: f64,
     /// Which code vectors have beside them.
     code: Option<String>,
+    /// Whether there are vectors, or only codes.
+    has_vectors: bool,
     bytes: u64,
     sections: Vec<Section>,
     /// Searches that `jasper tune` found.
@@ -72,6 +74,7 @@ impl Args {
             seed: info.params.seed(),
             mean_degree: info.mean_degree(),
             code: info.code.map(|code| code.to_string()),
+            has_vectors: info.has_vectors,
             bytes: info.file_bytes,
             sections: info
                 .sections
@@ -94,7 +97,8 @@ impl fmt::Display for Report {
         writeln!(f, "graph     {mean_degree:.1} edges a vertex, {max_degree} at most")?;
         writeln!(f, "built     with beam width {build_beam_width}, alpha {alpha}, seed {}", self.seed)?;
         if let Some(code) = &self.code {
-            writeln!(f, "codes     {code}")?;
+            let alone = if self.has_vectors { "" } else { ", and no vectors" };
+            writeln!(f, "codes     {code}{alone}")?;
         }
         write!(f, "file      {}", human::bytes(self.bytes))?;
         self.sections

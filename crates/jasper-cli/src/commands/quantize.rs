@@ -27,6 +27,18 @@ pub struct Args {
     /// the one by which searches ask for the fewest bytes, or none
     #[arg(long, value_name = "CODE", default_value_t = Choice::Auto)]
     code: Choice,
+    /// What becomes of the vectors
+    #[arg(long, value_name = "WHERE", default_value = "host", value_enum)]
+    keep_vectors: Keep,
+}
+
+/// What becomes of vectors beside which there are codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Keep {
+    /// They stay: answers have exact distances
+    Host,
+    /// Codes alone stay: answers have estimates, and nothing can be inserted any more
+    None,
 }
 
 /// What vectors are coded with.
@@ -52,8 +64,9 @@ pub struct Coded {
     trial: Option<Trial>,
 }
 
+/// What a trial found.
 #[derive(Debug, Serialize)]
-struct Trial {
+pub struct Trial {
     /// Recall@10 that all codes were to reach.
     recall: f64,
     exact_bytes_per_query: f64,
@@ -88,7 +101,9 @@ impl Args {
     fn quantize<T: Element>(self, screen: Screen) -> Result<Report> {
         let (coded, changed) = self.copy.change::<T, _>(screen, |mut index| {
             let begun = Instant::now();
-            let coded = self.code.apply(&mut index, screen)?;
+            let trial = self.code.apply(&mut index, screen)?;
+            self.keep_vectors.apply(&mut index)?;
+            let coded = Coded::of(&index, trial);
             Ok((coded, begun.elapsed().as_secs_f64(), index))
         })?;
         Ok(Report { coded, changed })
@@ -97,28 +112,29 @@ impl Args {
 
 impl Choice {
     /// Gives an index these codes.
-    pub fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Coded> {
-        let mut trial = None;
+    pub fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Trial>> {
         match self {
-            Self::Auto => trial = Some(index.quantize_by_trial(&mut screen.progress())?.into()),
-            Self::None => index.forget_codes(),
+            Self::Auto => return Ok(Some(index.quantize_by_trial(&mut screen.progress())?.into())),
+            Self::None => index.forget_codes()?,
             Self::Code(code) => index.quantize(code)?,
         }
-        Ok(Coded::of(index, trial))
+        Ok(None)
     }
+}
 
-    /// Tells of the codes that a build made, or has a trial find some.
-    pub fn after_build<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Coded>> {
-        Ok(match self {
-            Self::Auto => Some(self.apply(index, screen)?),
-            Self::None => None,
-            Self::Code(_) => Some(Coded::of(index, None)),
-        })
+impl Keep {
+    /// Drops vectors that are not to be kept.
+    pub fn apply<T: Element>(self, index: &mut Index<T>) -> Result<()> {
+        match self {
+            Self::Host => Ok(()),
+            Self::None => Ok(index.drop_vectors()?),
+        }
     }
 }
 
 impl Coded {
-    fn of<T: Element>(index: &Index<T>, trial: Option<Trial>) -> Self {
+    /// What an index has now.
+    pub fn of<T: Element>(index: &Index<T>, trial: Option<Trial>) -> Self {
         let stats = index.stats();
         let code = stats.code.map(|code| code.to_string());
         Self { code, code_bytes: stats.code_bytes, vector_bytes: stats.vector_bytes, trial }

@@ -50,6 +50,8 @@ pub struct IndexInfo {
     pub tuned: Vec<TunedSearch>,
     /// Which code vectors have beside them, if any.
     pub code: Option<Code>,
+    /// Whether there are vectors, or only codes.
+    pub has_vectors: bool,
     /// What [`Graph::state`] gives for the graph: searches tuned at another were tuned before the index changed.
     pub state: u32,
     pub(super) largest_squared_norm: f32,
@@ -123,6 +125,7 @@ impl IndexInfo {
         info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
         info.file_bytes = table.file_bytes();
         info.tuned = tuned::read(source, table)?;
+        info.has_vectors = table.find(Section::Vectors).is_some();
         info.code = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.code());
         Ok(info)
     }
@@ -164,6 +167,7 @@ impl IndexInfo {
             };
             let entry = match table.find(section) {
                 None if section.is_optional() => continue,
+                None if section == Section::Vectors && table.find(Section::Codes).is_some() => continue,
                 _ => table.get(section)?,
             };
             if entry.item != item {
@@ -251,6 +255,7 @@ impl Record {
             file_bytes: 0,
             tuned: Vec::new(),
             code: None,
+            has_vectors: false,
             state: 0,
             largest_squared_norm: self.largest_squared_norm,
             unchecked: self.unchecked.min(self.slots) as usize,

@@ -55,7 +55,10 @@ impl<T: Element> Graph<T> {
         let small = Small::read(file, &table, &info)?;
         let at = |section| Ok::<u64, FileFault>(table.get(section)?.offset);
         let columns = Columns {
-            vectors: Segments::map(file, at(Section::Vectors)?, info.slots, info.row_stride())?,
+            vectors: match info.has_vectors {
+                true => Segments::map(file, at(Section::Vectors)?, info.slots, info.row_stride())?,
+                false => Segments::new(info.row_stride()),
+            },
             squared_norms: match info.has_norms() {
                 true => Some(Segments::map(file, at(Section::SquaredNorms)?, info.slots, 1)?),
                 false => None,
@@ -108,7 +111,7 @@ impl<T: Element> Columns<T> {
     fn zeroed(info: &IndexInfo, small: &Small) -> io::Result<Self> {
         let codes = small.quantizer.clone().map(|quantizer| CodedRows::new(quantizer, info.slots));
         Ok(Self {
-            vectors: Segments::zeroed(info.slots, info.row_stride())?,
+            vectors: Segments::zeroed(if info.has_vectors { info.slots } else { 0 }, info.row_stride())?,
             squared_norms: info.has_norms().then(|| Segments::zeroed(info.slots, 1)).transpose()?,
             adjacency: Segments::zeroed(info.slots, info.params.max_degree())?,
             degrees: Segments::zeroed(info.slots, 1)?,
@@ -128,11 +131,13 @@ impl<T: Element> Columns<T> {
         let degrees = Rule::AtMost(info.params.max_degree() as u16);
         // What lies behind a vertex's degree is zero in a file, so every place of the adjacency is below the slots.
         let mut sections = vec![
-            (Section::Vectors, Rule::of_element(info.element), bytes_of(&mut self.vectors)),
             (Section::Adjacency, Rule::Below(info.slots as u32), bytes_of(&mut self.adjacency)),
             (Section::Degrees, degrees, bytes_of(&mut self.degrees)),
             (Section::Keys, Rule::Any, bytes_of(&mut self.keys)),
         ];
+        if info.has_vectors {
+            sections.push((Section::Vectors, Rule::of_element(info.element), bytes_of(&mut self.vectors)));
+        }
         sections.extend(
             self.squared_norms.as_mut().map(|n| (Section::SquaredNorms, Rule::FiniteF32, bytes_of(n))),
         );

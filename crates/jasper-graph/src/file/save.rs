@@ -62,12 +62,14 @@ pub(super) fn write<T: Element>(
     let slots = || (0..graph.slots()).map(VectorId::from_index);
 
     file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(graph)))?;
-    file.section(Section::Vectors, T::KIND.code(), |section| {
-        let nothing = vec![T::default(); graph.space.vectors.width()];
-        slots().try_for_each(|slot| {
-            section.put(if graph.is_free(slot) { &nothing } else { graph.padded_vector(slot) })
-        })
-    })?;
+    if graph.has_vectors() {
+        file.section(Section::Vectors, T::KIND.code(), |section| {
+            let nothing = vec![T::default(); graph.space.vectors.width()];
+            slots().try_for_each(|slot| {
+                section.put(if graph.is_free(slot) { &nothing } else { graph.padded_vector(slot) })
+            })
+        })?;
+    }
     if let Some(norms) = &graph.space.squared_norms {
         file.section(Section::SquaredNorms, ElementKind::F32.code(), |section| {
             slots().try_for_each(|slot| {

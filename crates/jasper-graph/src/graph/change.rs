@@ -120,10 +120,12 @@ impl<T: Element> Graph<T> {
     }
 
     fn copy_slot(&mut self, from: VectorId, to: VectorId) {
-        let row = self.space.vectors.row(from.index()).to_vec();
-        self.space.vectors.row_mut(to.index()).copy_from_slice(&row);
-        if let Some(sketches) = &mut self.space.sketches {
-            sketches.set(to.index(), &row);
+        if self.has_vectors() {
+            let row = self.space.vectors.row(from.index()).to_vec();
+            self.space.vectors.row_mut(to.index()).copy_from_slice(&row);
+            if let Some(sketches) = &mut self.space.sketches {
+                sketches.set(to.index(), &row);
+            }
         }
         if let Some(codes) = &mut self.space.codes {
             let code = codes.table.row(from.index()).to_vec();
@@ -137,7 +139,9 @@ impl<T: Element> Graph<T> {
     }
 
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
-        self.space.vectors.resize(slots)?;
+        if self.has_vectors() {
+            self.space.vectors.resize(slots)?;
+        }
         if let Some(norms) = &mut self.space.squared_norms {
             norms.resize(slots)?;
         }

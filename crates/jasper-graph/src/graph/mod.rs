@@ -184,7 +184,7 @@ impl<T: Element> Graph<T> {
     /// The vector of a slot, padded; at unit length where the metric is cosine and the element a float.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If there is no such slot, or not [`Self::has_vectors`].
     #[inline]
     pub fn padded_vector(&self, slot: VectorId) -> &[T] {
         self.space.vectors.row(slot.index())

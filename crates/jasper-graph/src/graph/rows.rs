@@ -54,7 +54,7 @@ impl<T: Element> Graph<T> {
     /// Stores a prepared row in the lowest free slot, or a new one: hidden, without edges or key.
     ///
     /// # Errors
-    /// [`RowError::Full`], or what the operating system says when there is no memory.
+    /// [`RowError::Full`], [`RowError::NoVectors`], or what the operating system says when there is no memory.
     pub fn add_row(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, RowError> {
         let write = |blocks: Vec<RowBlock<'_, T>>| {
             blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
@@ -67,12 +67,13 @@ impl<T: Element> Graph<T> {
     /// slots, which are the result, rise as those of the rows.
     ///
     /// # Errors
-    /// [`RowError::Full`], or what the operating system says when there is no memory; nothing is added.
+    /// [`RowError::Full`], [`RowError::NoVectors`], or what the operating system says when there is no memory; nothing is added.
     pub fn add_rows(
         &mut self,
         count: usize,
         write: impl FnOnce(Vec<RowBlock<'_, T>>),
     ) -> Result<Vec<VectorId>, RowError> {
+        self.require_vectors()?;
         let reused = count.min(self.free.len());
         let new = self.slots()..self.slots() + (count - reused);
         if new.end > MAX_VECTORS {

@@ -118,6 +118,9 @@ pub enum ExportError {
     /// The format has no place for vertices that are walked through and never returned.
     #[error("{0} deleted vectors are still in the graph, and the format cannot hide them; consolidate first")]
     Hidden(usize),
+    /// There are only codes.
+    #[error(transparent)]
+    Row(#[from] RowError),
     /// The format has no empty graph.
     #[error("the graph has no vector to begin a search with; insert some first")]
     Empty,

@@ -17,6 +17,7 @@ pub(super) struct Rows<'a, T: 'static> {
 
 impl<'a, T: Element> Rows<'a, T> {
     pub(super) fn of(graph: &'a Graph<T>) -> Result<Self, ExportError> {
+        graph.require_vectors()?;
         if graph.hidden() > 0 {
             return Err(ExportError::Hidden(graph.hidden()));
         }

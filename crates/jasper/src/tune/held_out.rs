@@ -1,6 +1,6 @@
 //! Queries whose true neighbours are known: half to choose with, half to confirm.
 
-use jasper_build::{Hit, SearchError, SearchParams, SearchReport};
+use jasper_build::{ExactError, Hit, SearchError, SearchParams, SearchReport};
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
@@ -59,6 +59,7 @@ impl<T: Element> HeldOut<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Self, TuneError> {
         let graph = &index.graph;
+        graph.require_vectors().map_err(ExactError::from)?;
         // Rows that stand for several keys are not taken, and not where searches begin: nothing would be found at all.
         let alone = |slot: VectorId| {
             let mut keys = graph.keys_of(slot).filter(|_| !graph.start_points().contains(&slot));

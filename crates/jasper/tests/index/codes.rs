@@ -186,8 +186,51 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let (width, _) = chosen.reached.unwrap();
     let found = index.search_batch(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
-    index.forget_codes();
+    index.forget_codes().unwrap();
     assert!(bytes_of(&index) == before);
+}
+
+#[test]
+fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() {
+    let (rows, queries) = set::<f32>(2000);
+    let queries = view(&queries, D);
+    let mut index = index(Metric::L2, &rows);
+    assert!(matches!(index.drop_vectors(), Err(SearchError::NoCodes)));
+    index.quantize(Code::Rabitq { bits: 6 }).unwrap();
+    let estimated = SearchParams::new(K).distances(Distances::Estimated { rerank: 0 });
+    let before = index.search_batch(queries, estimated).unwrap();
+    let whole = index.stats();
+    index.drop_vectors().unwrap();
+    assert_eq!((index.stats().vector_bytes, index.stats().code_bytes), (0, whole.code_bytes));
+    assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("codes.jasper");
+    index.save(&path).unwrap();
+    for mut index in [Index::<f32>::open(&path).unwrap(), Index::map(&path).unwrap()] {
+        assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
+        assert!(index.check().is_sound() && index.vector(7).is_none());
+        index.delete(&[before[0].key]).unwrap();
+        let after = index.search_batch(queries, SearchParams::new(K)).unwrap();
+        assert_eq!(after[0], before[1]);
+        let few: BitSet = [5_usize, 6].into_iter().collect();
+        let hits = index.search(queries.row(0), SearchParams::new(2).filter(Filter::Keys(&few))).unwrap();
+        assert_eq!(hits.iter().map(|hit| hit.key).collect::<std::collections::BTreeSet<_>>(), [5, 6].into());
+        let told = |error: &dyn std::error::Error| {
+            assert!(error.to_string().contains("codes of its vectors alone"), "{error}");
+        };
+        told(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
+        told(&index.consolidate().unwrap_err());
+        told(&index.quantize(Code::Mixed { sectors: 1 }).unwrap_err());
+        told(&index.quantize_by_trial(&mut silent).unwrap_err());
+        told(&index.forget_codes().unwrap_err());
+        told(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
+        let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
+        let sampled = jasper::tune::Queries::sampled();
+        told(&index.tune(jasper::Device::Cpu, goal, sampled, &mut silent).unwrap_err());
+        assert_eq!(index.check_codes().unwrap(), None);
+        index.undelete(&[before[0].key]).unwrap();
+        assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use jasper::{Checkpoints, Device, Element, Key, Place, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
-use super::quantize::{Choice, Coded};
+use super::quantize::{Choice, Coded, Keep};
 use crate::element::with_element;
 use crate::graph::Graph;
 use crate::interrupt::Interrupt;
@@ -45,6 +45,9 @@ pub struct Args {
     /// quantize`
     #[arg(long, value_name = "CODE", default_value_t = Choice::None)]
     quantize: Choice,
+    /// What becomes of the vectors when they are coded
+    #[arg(long, value_name = "WHERE", default_value = "host", value_enum, requires = "quantize")]
+    keep_vectors: Keep,
     /// The index file to write
     #[arg(long, value_name = "INDEX")]
     output: PathBuf,
@@ -144,7 +147,11 @@ impl Args {
         let begun = Instant::now();
         let built = builder.build_with::<T>(rows, &mut progress);
         let (mut index, report) = built.map_err(|error| stopped(error.into()))?;
-        let coded = self.quantize.after_build(&mut index, screen)?;
+        // Codes that are named are made by the build.
+        let trial =
+            if self.quantize == Choice::Auto { self.quantize.apply(&mut index, screen)? } else { None };
+        self.keep_vectors.apply(&mut index)?;
+        let coded = (self.quantize != Choice::None).then(|| Coded::of(&index, trial));
         let seconds = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         let saved = index.save_with(&self.output, &mut progress).map_err(|error| stopped(error.into()))?;
