@@ -282,6 +282,8 @@ fn cuda_is_refused_with_a_way_out() {
         refused("search vectors.jasper --queries query.fbin --device cuda:0", &missing);
         refused("eval vectors.jasper --queries query.fbin --truth gt.ibin --device cuda", &missing);
         refused("tune vectors.jasper --device cuda", &missing);
+        let stream = "stream r.yaml --base base.fbin --queries query.fbin --metric l2 --device cuda";
+        refused(stream, &missing);
     }
     let far = "search vectors.jasper --queries query.fbin --device cuda:999";
     all_fail(&sandbox, 1, &[(far, &["device cuda:999 cannot be used"])]);

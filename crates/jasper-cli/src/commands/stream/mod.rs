@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use jasper::runbook::{Event, Moment, Player};
-use jasper::{Element, SearchError, SharedIndex};
+use jasper::{Element, SearchError};
 use jasper_data::{Runbook, VectorFile};
 
 use crate::curve;
@@ -15,7 +15,7 @@ use crate::element::with_element;
 use crate::files::read_queries;
 use crate::graph::Graph;
 use crate::human;
-use crate::place::on_threads;
+use crate::place::Place;
 use crate::plot::{Plot, stream_chart};
 use crate::screen::Screen;
 use report::{Line, Rebuilt, Total};
@@ -57,9 +57,8 @@ pub struct Args {
     /// Mend the graph when this share of it, or more, is tombstones: 0 after every step with deletes, above 1 never
     #[arg(long, value_name = "SHARE", default_value_t = Player::<f32>::CONSOLIDATE_AT)]
     consolidate_at: f64,
-    /// Threads; 0 means one for each processor
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    #[command(flatten)]
+    place: Place,
     /// Build an index anew over what the last step leaves, and ask it too: what it finds more, the changes have cost
     #[arg(long)]
     fresh: bool,
@@ -74,6 +73,7 @@ pub struct Args {
 impl Args {
     /// Plays and shows.
     pub fn run(self, screen: Screen) -> Result<()> {
+        self.place.check()?;
         let Self { k, beam_width, .. } = self;
         if k == 0 {
             return Err(SearchError::NoAnswers.into());
@@ -87,15 +87,15 @@ impl Args {
     }
 
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, screen: Screen) -> Result<()> {
-        let builder = self.graph.builder().threads(self.threads);
-        let index = SharedIndex::new(builder.empty::<T>(base.dimension())?);
+        let builder = self.graph.builder().threads(self.place.threads);
+        let index = builder.empty::<T>(base.dimension())?.to_device(self.place.device)?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
         let queries = read_queries::<T>(&self.queries, base.dimension())?;
         let rows = base.map::<T>()?;
         let mut player = Player::new(runbook, rows.view(), queries.view())
             .search(self.k, self.beam_width)
             .consolidate_at(self.consolidate_at)
-            .threads(self.threads);
+            .threads(self.place.threads);
         if let Some(folder) = &self.truth {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             player = player.truths(folder);
@@ -134,10 +134,7 @@ impl Args {
                 T::KIND,
                 self.graph.metric
             ),
-            subtitle: curve::conditions(
-                queries.view().len(),
-                &on_threads(self.threads, &jasper::processor()),
-            ),
+            subtitle: curve::conditions(queries.view().len(), &self.place.describe(&index)),
             chart: stream_chart(self.k, self.beam_width, &recalls, fresh.map(|fresh| fresh.recall())),
         };
         plot.save(path)?;
