@@ -14,10 +14,13 @@
 //! | [`bits`] | sets of slots |
 //! | [`codes`] | codes of rows and queries in device memory, as kernels read them |
 //! | [`distances`] | distances of queries to rows named by id |
+//! | [`encode`] | codes of rows and of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
 //! | [`links`] | where links lead: what can be reached, and what deletes have touched |
+//! | [`project`] | products of rows with a matrix, in one order |
 //! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |
+//! | [`residuals`] | residuals of rows, and the fast rotation |
 //! | [`rows`] | rows of tables, copied and moved |
 //! | [`scan`] | prefix sums, and selections |
 //! | [`search`] | beam search |
@@ -34,6 +37,7 @@ mod coordinates;
 pub mod distances;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
+pub mod encode;
 pub mod graph;
 pub mod groups;
 pub mod knn;
@@ -43,7 +47,9 @@ pub mod links;
 #[cfg(feature = "kernels")]
 mod neighbor;
 pub mod pointer;
+pub mod project;
 pub mod prune;
+pub mod residuals;
 pub mod rows;
 pub mod scan;
 pub mod search;
@@ -52,6 +58,8 @@ pub mod sort;
 pub mod stream;
 #[cfg(feature = "suite")]
 pub mod suite;
+#[cfg(feature = "kernels")]
+mod sums;
 #[cfg(feature = "kernels")]
 mod tile;
 

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, VectorId, synthetic::Clusters};
-//! use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams};
+//! use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, Scales};
 //!
 //! let set = Clusters::new(96, 1);
 //! let (rows, query): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(1, 1));
@@ -36,6 +36,7 @@
 //! | [`quantizer`](Quantizer) | what every code offers; [`open`] reads any of them from bytes |
 //! | [`rabitq`] | RaBitQ with 1 to 8 bits |
 //! | [`mixed`] | principal components with 4, 2, 1 or no bits |
+//! | [`parts`] | a quantizer as data, for kernels |
 //! | [`rotation`](Rotation) | fast Hadamard, and Haar from a QR decomposition |
 //! | `projection` | rows times a matrix |
 //! | [`pq`] | product quantization, to compare with |
@@ -54,6 +55,7 @@ mod error;
 mod factors;
 pub mod layout;
 pub mod mixed;
+pub mod parts;
 pub mod pq;
 mod projection;
 mod quantizer;
@@ -70,7 +72,9 @@ pub use codes::Codes;
 pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};
 pub use mixed::{MAX_SECTORS, Mixed, MixedParams};
+pub use parts::Parts;
 pub use quantizer::{Quantizer, Scratch, open};
 pub use query::{MAX_LIMBS, QueryCode, QueryTerms};
-pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams};
+pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};
+pub use rayon::{ThreadPool, ThreadPoolBuilder};
 pub use rotation::{Rotation, RotationKind};

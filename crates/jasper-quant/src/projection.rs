@@ -1,24 +1,38 @@
 //! Rows times a fixed matrix: Haar rotations, and the leading principal components.
 
-use jasper_core::Element;
+use jasper_core::distance::Level;
 
-/// Rows taken through the matrix together, so that it is read once for all of them.
+use crate::parts::MatrixParts;
+use crate::wide::{Work, widest};
+
+/// Rows that are projected and coded together.
 pub(crate) const BLOCK_ROWS: usize = 32;
+/// Directions that lie side by side: two registers of the widest processors, half of the tile of a GPU.
+pub const PANEL: usize = 32;
 
-/// `directions x dimension` floats, row-major; the coordinates of a row along each direction are dot products.
+/// `directions x dimension` floats; the coordinates of a row along each direction are dot products.
 ///
-/// These are summed in the one order of [`jasper_core::distance`], so they are the same bits on every machine.
+/// Each is summed in the order of the coordinates, by fused multiply-adds: the one order in which the sums of many
+/// directions, and of many rows, go on side by side without ever being added to each other, on a CPU as on a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projection {
-    values: Vec<f32>,
+    /// As [`MatrixParts`] has them.
+    panels: Vec<f32>,
+    directions: usize,
     dimension: usize,
 }
 
 impl Projection {
-    /// `values` are whole rows of `dimension`.
-    pub(crate) fn new(values: Vec<f32>, dimension: usize) -> Self {
+    /// `values` are whole rows of `dimension`, each a direction.
+    pub(crate) fn new(values: &[f32], dimension: usize) -> Self {
         assert!(values.len().is_multiple_of(dimension));
-        Self { values, dimension }
+        let directions = values.len() / dimension;
+        let mut panels = vec![0.0; directions.div_ceil(PANEL) * dimension * PANEL];
+        for (direction, values) in values.chunks_exact(dimension).enumerate() {
+            let panel = &mut panels[direction / PANEL * dimension * PANEL..];
+            panel.iter_mut().skip(direction % PANEL).step_by(PANEL).zip(values).for_each(|(to, x)| *to = *x);
+        }
+        Self { panels, directions, dimension }
     }
 
     pub(crate) fn dimension(&self) -> usize {
@@ -26,34 +40,127 @@ impl Projection {
     }
 
     pub(crate) fn directions(&self) -> usize {
-        self.values.len() / self.dimension
+        self.directions
     }
 
-    /// The matrix, row-major.
-    pub(crate) fn values(&self) -> &[f32] {
-        &self.values
+    /// The matrix, a direction a row.
+    pub(crate) fn values(&self) -> Vec<f32> {
+        let direction = |i: usize| {
+            let panel = self.panels[i / PANEL * self.dimension * PANEL..].iter();
+            panel.skip(i % PANEL).step_by(PANEL).take(self.dimension).copied()
+        };
+        (0..self.directions).flat_map(direction).collect()
+    }
+
+    /// The matrix as data.
+    pub(crate) fn parts(&self) -> MatrixParts<'_> {
+        MatrixParts { panels: &self.panels, directions: self.directions }
     }
 
     /// Coordinates of `rows` (`n x dimension`) along every direction, into `out` (`n x stride`); zeros behind them.
     pub(crate) fn project(&self, rows: &[f32], out: &mut [f32], stride: usize) {
-        let directions = self.directions();
-        let dot_many = f32::kernels().dot_many;
-        let blocks = rows.chunks(BLOCK_ROWS * self.dimension).zip(out.chunks_mut(BLOCK_ROWS * stride));
+        widest(Product { of: self, rows, out, stride });
+    }
+}
+
+/// The product of rows with all panels.
+struct Product<'a> {
+    of: &'a Projection,
+    rows: &'a [f32],
+    out: &'a mut [f32],
+    stride: usize,
+}
+
+impl Work for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, level: Level) {
+        let Self { of, rows, out, stride } = self;
+        let dimension = of.dimension;
+        // As many rows as leave each sum in a register.
+        let together = if level == Level::Avx512 { WIDE_ROWS } else { NARROW_ROWS };
+        let blocks = rows.chunks(together * dimension).zip(out.chunks_mut(together * stride));
         for (rows, out) in blocks {
-            let mut pointers: [&[f32]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];
-            let mut products = [0.0; BLOCK_ROWS];
-            let count = rows.len() / self.dimension;
-            for (pointer, row) in pointers.iter_mut().zip(rows.chunks_exact(self.dimension)) {
-                *pointer = row;
-            }
-            for (i, direction) in self.values.chunks_exact(self.dimension).enumerate() {
-                dot_many(direction, &pointers[..count], &mut products[..count]);
-                for (out, product) in out.chunks_exact_mut(stride).zip(products) {
-                    out[i] = product;
+            for (i, panel) in of.panels.chunks_exact(dimension * PANEL).enumerate() {
+                let first = i * PANEL;
+                let len = PANEL.min(of.directions - first);
+                match rows.len() / dimension {
+                    WIDE_ROWS => panel_of::<WIDE_ROWS>(panel, rows, out, stride, first, len),
+                    NARROW_ROWS => panel_of::<NARROW_ROWS>(panel, rows, out, stride, first, len),
+                    _ => {
+                        let rows = rows.chunks_exact(dimension).zip(out.chunks_exact_mut(stride));
+                        for (row, out) in rows {
+                            panel_of::<1>(panel, row, out, stride, first, len);
+                        }
+                    }
                 }
             }
             for out in out.chunks_exact_mut(stride) {
-                out[directions..].fill(0.0);
+                out[of.directions..].fill(0.0);
+            }
+        }
+    }
+}
+
+/// Rows at once where there are 32 registers, of 16 floats.
+const WIDE_ROWS: usize = 8;
+/// Rows at once where there are 16, of 8 floats.
+const NARROW_ROWS: usize = 2;
+
+/// Products of `ROWS` rows with the first `len` directions of a panel, to places `first` and on of each row of `out`.
+#[inline(always)]
+fn panel_of<const ROWS: usize>(
+    panel: &[f32],
+    rows: &[f32],
+    out: &mut [f32],
+    stride: usize,
+    first: usize,
+    len: usize,
+) {
+    let dimension = panel.len() / PANEL;
+    let mut sums = [[0.0_f32; PANEL]; ROWS];
+    let (coordinates, _) = panel.as_chunks::<PANEL>();
+    for (k, directions) in coordinates.iter().enumerate() {
+        for row in 0..ROWS {
+            let x = rows[row * dimension + k];
+            for direction in 0..PANEL {
+                sums[row][direction] = x.mul_add(directions[direction], sums[row][direction]);
+            }
+        }
+    }
+    for (row, sums) in sums.iter().enumerate() {
+        out[row * stride + first..][..len].copy_from_slice(&sums[..len]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::distance::Level;
+
+    use super::*;
+    use crate::wide::at;
+
+    /// Any number of rows and directions, at every level of instructions: the sum of the definition.
+    #[test]
+    fn products_are_summed_in_the_order_of_the_coordinates() {
+        let value = |i: usize| ((i * i) as f32 * 0.37).sin();
+        for (dimension, directions, rows) in [(1, 1, 1), (7, 33, 3), (40, 64, 17), (101, 95, 10)] {
+            let matrix: Vec<f32> = (0..directions * dimension).map(value).collect();
+            let rows: Vec<f32> = (0..rows * dimension).map(|i| value(i + 5)).collect();
+            let projection = Projection::new(&matrix, dimension);
+            assert_eq!(projection.values(), matrix);
+            let stride = directions + 3;
+            for level in Level::available() {
+                let mut out = vec![9.0; rows.len() / dimension * stride];
+                at(level, Product { of: &projection, rows: &rows, out: &mut out, stride });
+                for (row, out) in rows.chunks_exact(dimension).zip(out.chunks_exact(stride)) {
+                    for (direction, out) in matrix.chunks_exact(dimension).zip(out) {
+                        let sum = row.iter().zip(direction).fold(0.0_f32, |sum, (x, y)| x.mul_add(*y, sum));
+                        assert_eq!(sum.to_bits(), out.to_bits(), "{level:?}");
+                    }
+                    assert_eq!(out[directions..], [0.0; 3]);
+                }
             }
         }
     }

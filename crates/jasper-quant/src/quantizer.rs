@@ -6,11 +6,12 @@ use std::sync::Arc;
 use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
+use crate::parts::{CodeParts, Turn};
 use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
 use crate::wide::Buffers;
-use crate::{Code, DecodeError, Layout, Mixed, QueryCode, Rabitq};
+use crate::{Code, DecodeError, Layout, Mixed, Parts, QueryCode, Rabitq};
 
 /// Turns rows into codes, and queries into what estimates distances from codes.
 ///
@@ -52,6 +53,9 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
         assert_eq!(query.len(), self.dimension());
         self.queries(&mut query.to_vec()).swap_remove(0)
     }
+
+    /// Everything that was learnt, as data: for kernels that code rows and queries.
+    fn parts(&self) -> Parts<'_>;
 
     /// Everything that was learnt, as the bytes of a section; [`open`] reads them.
     fn to_bytes(&self) -> Vec<u8>;
@@ -104,6 +108,12 @@ pub(crate) trait Coder: fmt::Debug + Send + Sync {
 
     /// int8 numbers that a coordinate of a query takes.
     fn limbs(&self) -> usize;
+
+    /// What [`Self::rotate`] does, as data.
+    fn turn(&self) -> Turn<'_>;
+
+    /// What [`Self::quantize`] and [`Self::weigh`] know, as data.
+    fn code_parts(&self) -> CodeParts;
 
     /// Writes what the kind has of its own, between centre and units.
     fn write(&self, writer: &mut Writer);
@@ -188,6 +198,11 @@ impl<C: Coder> Quantizer for C {
             QueryCode::new(layout, units, rotated, &parts)
         };
         queries.chunks_exact(dimension).zip(rotated.chunks_exact_mut(coded)).map(code).collect()
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let Common { space, units, .. } = self.common();
+        Parts::new(space, units, self.turn(), self.limbs(), self.code_parts())
     }
 
     fn to_bytes(&self) -> Vec<u8> {

@@ -13,14 +13,13 @@ use jasper_core::{MAX_DIMENSION, Metric};
 
 use crate::factors::{Factors, Units};
 use crate::projection::Projection;
+use crate::rotation::ROUNDS;
 use crate::space::Space;
 use crate::{DecodeError, Rotation};
 
 const VERSION: u32 = 1;
 const HADAMARD: u32 = 0;
 const HAAR: u32 = 1;
-/// Rounds of signs of a Hadamard rotation, in words of 64.
-const ROUNDS: usize = 4;
 
 /// Which quantizer a section holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +60,7 @@ impl Writer {
         }
         if let Some(matrix) = rotation.matrix() {
             self.u32(HAAR);
-            self.floats(matrix.values());
+            self.floats(&matrix.values());
         }
     }
 
@@ -159,7 +158,7 @@ impl<'a> Reader<'a> {
         directions: usize,
         dimension: usize,
     ) -> Result<Projection, DecodeError> {
-        Ok(Projection::new(self.floats(field, directions * dimension)?, dimension))
+        Ok(Projection::new(&self.floats(field, directions * dimension)?, dimension))
     }
 
     pub(crate) fn units(&mut self) -> Result<Units, DecodeError> {

@@ -70,21 +70,28 @@ impl Space {
         if self.metric == Metric::L2 { -2.0 } else { -1.0 }
     }
 
+    /// What squared lengths of residuals are multiplied with; 0 where products with the centre count instead.
+    pub(crate) fn squared_weight(&self) -> f32 {
+        match self.metric {
+            Metric::L2 => 1.0,
+            Metric::InnerProduct => 0.0,
+            Metric::Cosine => 0.5,
+        }
+    }
+
     /// The part of a row with this residual.
     pub(crate) fn row_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
-            Metric::L2 => squared_norm,
             Metric::InnerProduct => -dot(residual, &self.centre),
-            Metric::Cosine => 0.5 * squared_norm,
+            Metric::L2 | Metric::Cosine => self.squared_weight() * squared_norm,
         }
     }
 
     /// The part of a query with this residual.
     pub(crate) fn query_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
-            Metric::L2 => squared_norm,
             Metric::InnerProduct => -dot(residual, &self.centre) - dot(&self.centre, &self.centre),
-            Metric::Cosine => 0.5 * squared_norm,
+            Metric::L2 | Metric::Cosine => self.squared_weight() * squared_norm,
         }
     }
 

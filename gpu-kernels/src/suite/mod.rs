@@ -6,6 +6,7 @@
 mod back_edges;
 mod bits;
 mod distances;
+mod encode;
 mod groups;
 mod knn;
 mod links;
@@ -19,6 +20,10 @@ pub mod twin;
 pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use bits::{lists_agree_with_the_twin, marks_agree_with_the_twin};
 pub use distances::distances_agree_with_the_twin;
+pub use encode::{
+    coded_queries_agree_with_the_quantizer, codes_agree_with_the_quantizer, codes_go_to_their_slots,
+    long_rows_are_turned_where_they_are,
+};
 pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
 pub use links::{touched_vertices_agree_with_the_twin, what_is_reached_agrees_with_the_twin};
@@ -41,6 +46,9 @@ macro_rules! tests_of_the_suite {
         $each! {
             back_edges_are_sorted_and_grouped
             bypasses_agree_with_the_twin
+            coded_queries_agree_with_the_quantizer
+            codes_agree_with_the_quantizer
+            codes_go_to_their_slots
             distances_agree_with_the_twin
             exact_knn_agrees_with_the_twin
             exact_knn_searches_in_parts
@@ -48,6 +56,7 @@ macro_rules! tests_of_the_suite {
             joins_agree_with_the_twin
             links_agree_with_the_twin
             lists_agree_with_the_twin
+            long_rows_are_turned_where_they_are
             marks_agree_with_the_twin
             merges_agree_with_the_twin
             moved_rows_keep_their_links

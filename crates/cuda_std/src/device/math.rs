@@ -95,6 +95,22 @@ pub fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
 }
 
 #[inline(always)]
+pub fn floor(x: f32) -> f32 {
+    let result;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rmi.f32.f32 {}, {};", out(reg32) result, in(reg32) x, options(pure, nomem, nostack)) };
+    result
+}
+
+#[inline(always)]
+pub fn round_to_i32(x: f32) -> i32 {
+    let result;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rni.s32.f32 {}, {};", out(reg32) result, in(reg32) x, options(pure, nomem, nostack)) };
+    result
+}
+
+#[inline(always)]
 pub fn sqrt_f32(x: f32) -> f32 {
     let result;
     // SAFETY: arithmetic on registers.

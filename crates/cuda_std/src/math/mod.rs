@@ -105,6 +105,20 @@ pub fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
     imp::absolute_difference_i8x4(a, b)
 }
 
+/// The largest whole number that is not above `x` (`cvt.rmi.f32.f32`).
+#[inline(always)]
+#[must_use]
+pub fn floor(x: f32) -> f32 {
+    imp::floor(x)
+}
+
+/// The whole number nearest to `x`, ties to even; the nearest that there is, and 0 for NaN (`cvt.rni.s32.f32`).
+#[inline(always)]
+#[must_use]
+pub fn round_to_i32(x: f32) -> i32 {
+    imp::round_to_i32(x)
+}
+
 /// The square root, rounded once (`sqrt.rn.f32`).
 #[inline(always)]
 #[must_use]

@@ -92,6 +92,14 @@ fn absolute_difference(a: u32, b: u32, number: fn(u8) -> i32) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| number(a[i]).abs_diff(number(b[i])) as u8))
 }
 
+pub fn floor(x: f32) -> f32 {
+    x.floor()
+}
+
+pub fn round_to_i32(x: f32) -> i32 {
+    x.round_ties_even() as i32
+}
+
 pub fn sqrt_f32(x: f32) -> f32 {
     x.sqrt()
 }

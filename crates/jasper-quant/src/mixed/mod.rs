@@ -25,6 +25,7 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
+use crate::parts::{CodeParts, Turn};
 use crate::projection::Projection;
 use crate::quantizer::{Coder, Common};
 use crate::section::{Kind, Reader, Writer};
@@ -168,12 +169,25 @@ impl Coder for Mixed {
         1
     }
 
+    fn turn(&self) -> Turn<'_> {
+        Turn::Matrix(self.directions.parts())
+    }
+
+    fn code_parts(&self) -> CodeParts {
+        let Fitted { b1, b2, b3, largest_k } = self.fitted;
+        CodeParts::Mixed {
+            dimensions: self.steps.parts(),
+            trials: quantize::STEPS.map(f32::recip),
+            fit: [b1, b2, b3, largest_k],
+        }
+    }
+
     fn write(&self, writer: &mut Writer) {
         writer.u32(self.sectors);
         self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
         let Fitted { b1, b2, b3, largest_k } = self.fitted;
         writer.floats(&[b1, b2, b3, largest_k]);
         writer.floats(&self.steps.steps);
-        writer.floats(self.directions.values());
+        writer.floats(&self.directions.values());
     }
 }

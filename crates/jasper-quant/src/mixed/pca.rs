@@ -37,7 +37,8 @@ pub(super) fn components(residuals: &[f32], dimension: usize, count: usize, seed
     order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
     // nalgebra keeps columns together, which makes them the rows of the projection.
     let directions = basis * eigen.eigenvectors.select_columns(&order[..count]);
-    Projection::new(directions.iter().map(|x| *x as f32).collect(), dimension)
+    let values: Vec<f32> = directions.iter().map(|x| *x as f32).collect();
+    Projection::new(&values, dimension)
 }
 
 /// An orthonormal basis that holds the leading components: powers of the covariance on random directions.
@@ -115,7 +116,8 @@ mod tests {
             let spread: Vec<f32> = (0..dimension).map(|i| 0.6_f32.powi(i as i32).max(0.02)).collect();
             let (rows, axes) = turned(&spread, 3000);
             let directions = components(&rows, dimension, count, 3);
-            let directions: Vec<&[f32]> = directions.values().chunks_exact(dimension).collect();
+            let directions = directions.values();
+            let directions: Vec<&[f32]> = directions.chunks_exact(dimension).collect();
             assert_eq!(directions.len(), count);
             for (i, direction) in directions.iter().enumerate() {
                 let along = dot(direction, &axes[i * dimension..][..dimension]).abs();

@@ -2,11 +2,12 @@
 
 use jasper_core::distance::Level;
 
+use crate::parts::MixedDimension;
 use crate::space::dot;
 use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
 
 /// Multiples of the steps to try: rows are not all of one shape.
-const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
+pub(super) const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
 
 /// What is known of each coded dimension.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +31,12 @@ impl Steps {
             halves: bits.iter().map(|bits| (1_u32 << (bits - 1)) as f32).collect(),
             steps,
         }
+    }
+
+    /// What each dimension has, as data.
+    pub(super) fn parts(&self) -> Vec<MixedDimension> {
+        let of = self.steps.iter().zip(&self.inverses).zip(self.limits.iter().zip(&self.halves));
+        of.map(|((&step, &inverse), (&limit, &half))| MixedDimension { step, inverse, limit, half }).collect()
     }
 }
 

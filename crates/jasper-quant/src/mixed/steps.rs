@@ -71,7 +71,7 @@ mod tests {
                 [x, y * y * y / 15.0_f32.sqrt(), 100.0]
             })
             .collect();
-        let directions = Projection::new(vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3);
+        let directions = Projection::new(&[1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3);
         let steps = best_steps(&rows, &directions, &[4, 4, 4], &[1e-4, 1e-4]);
         let gaussian = 0.01 * WIDTHS[0].step;
         assert!((0.85..1.2).contains(&(steps[0] / gaussian)), "{steps:?}");

@@ -83,7 +83,7 @@ impl Mixed {
 /// each of them, and is clipped less.
 fn turned(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
     let dimension = directions.dimension();
-    let mut values = Vec::new();
+    let (before, mut values) = (directions.values(), Vec::new());
     for plane in layout.planes() {
         let end = (plane.first_dimension + plane.dimensions).min(directions.directions());
         let count = end.saturating_sub(plane.first_dimension);
@@ -92,7 +92,7 @@ fn turned(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
             let rotation = Rotation::new(RotationKind::Haar, count, seed);
             let (mut column, mut rotated) = (vec![0.0; count], vec![0.0; count]);
             for i in 0..dimension {
-                let of_plane = directions.values()[plane.first_dimension * dimension..].iter();
+                let of_plane = before[plane.first_dimension * dimension..].iter();
                 column.iter_mut().zip(of_plane.skip(i).step_by(dimension)).for_each(|(to, from)| *to = *from);
                 rotation.rotate(&column, &mut rotated, count);
                 out.iter_mut().skip(i).step_by(dimension).zip(&rotated).for_each(|(to, from)| *to = *from);
@@ -100,7 +100,7 @@ fn turned(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
         }
         values.extend(out);
     }
-    Projection::new(values, dimension)
+    Projection::new(&values, dimension)
 }
 
 /// Each number, or the least before it if that is less.

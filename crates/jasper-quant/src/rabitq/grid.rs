@@ -40,19 +40,53 @@ impl Grid {
         Self { base: Base::Unclipped, range, count }
     }
 
-    /// The scales, for magnitudes of `dimension` coordinates that are no padding.
-    fn scales(&self, dimension: usize, magnitudes: &[f32], largest: f32) -> impl Iterator<Item = f32> {
-        let base = match self.base {
-            Base::Mean(mean) => mean * (dimension as f32).sqrt(),
-            // Numbers that are not negative are ordered as their bits are.
-            Base::Unclipped => {
-                let peak = magnitudes.iter().map(|o| o.to_bits()).max().unwrap_or(0);
-                (largest + 0.999) / f32::from_bits(peak)
-            }
+    /// The scales to try for codes of `bits` bits of `dimension` coordinates that are no padding.
+    pub(super) fn scales(&self, bits: u32, dimension: usize) -> Scales {
+        let (base, over_peak) = match self.base {
+            Base::Mean(mean) => (mean * (dimension as f32).sqrt(), 0.0),
+            Base::Unclipped => (0.0, largest_level(bits) + 0.999),
         };
         let (low, high) = self.range;
-        let step = (high - low) / (self.count - 1) as f32;
-        (0..self.count).map(move |i| base * (low + step * i as f32))
+        Scales {
+            base,
+            over_peak,
+            low,
+            step: (high - low) / (self.count - 1) as f32,
+            count: self.count as u32,
+        }
+    }
+}
+
+/// The scales that are tried for a row: multiples, evenly spread, of a base that all rows share or of one that the row
+/// has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scales {
+    /// What multiples are of, if all rows share it.
+    pub base: f32,
+    /// If not, 0 elsewhere: what over the largest magnitude of a row they are of.
+    pub over_peak: f32,
+    /// Least multiple.
+    pub low: f32,
+    /// From multiple to multiple.
+    pub step: f32,
+    /// Multiples; none where the sign says all.
+    pub count: u32,
+}
+
+impl Scales {
+    /// Nothing to try.
+    pub(super) const NONE: Self = Self { base: 0.0, over_peak: 0.0, low: 0.0, step: 0.0, count: 0 };
+
+    /// The scales for these magnitudes.
+    fn of(self, magnitudes: &[f32]) -> impl Iterator<Item = f32> {
+        let base = if self.over_peak > 0.0 {
+            // Numbers that are not negative are ordered as their bits are.
+            let peak = magnitudes.iter().map(|o| o.to_bits()).max().unwrap_or(0);
+            self.over_peak / f32::from_bits(peak)
+        } else {
+            self.base
+        };
+        (0..self.count).map(move |i| base * (self.low + self.step * i as f32))
     }
 }
 
@@ -72,13 +106,12 @@ pub(super) struct Fit {
     pub(super) squared_tangent: f32,
 }
 
-/// Finds the grid point of a rotated residual by the scales of `grid` (none for 1 bit), and writes its levels, as many
-/// as there are coordinates. Those from `dimension` on are padding, and zero.
+/// Finds the grid point of a rotated residual by `scales`, and writes its levels, as many as there are coordinates. Those from `dimension` on are padding, and zero.
 pub(super) fn quantize(
     rotated: &[f32],
     dimension: usize,
     bits: u32,
-    grid: Option<Grid>,
+    scales: Scales,
     buffers: &mut Buffers,
     levels: &mut [u8],
 ) -> Fit {
@@ -95,7 +128,7 @@ pub(super) fn quantize(
     // Padding lies at level 0 whatever the scale: not a part of the grid point.
     let padding = 0.25 * (rotated.len() - dimension) as f32;
     let (mut scale, mut best) = (0.0, 0.0);
-    for tried in grid.iter().flat_map(|grid| grid.scales(dimension, magnitudes, largest)) {
+    for tried in scales.of(magnitudes) {
         widest(Points { magnitudes, scale: tried, largest, out: points });
         let cosine = dot(magnitudes, points) / (dot(points, points) - padding).sqrt();
         if cosine > best {

@@ -12,12 +12,15 @@ use std::sync::Arc;
 use jasper_core::{Element, MatrixView, Metric};
 
 use crate::factors::{Factors, Units};
+use crate::parts::{CodeParts, Turn};
 use crate::quantizer::{Coder, Common, unit_stride};
 use crate::section::{Kind, Reader, Writer};
 use crate::space::Space;
 use crate::wide::Buffers;
 use crate::{Code, DecodeError, Layout, Rotation, RotationKind, TrainError, error};
 use grid::{Fit, Grid, quantize};
+
+pub use grid::Scales;
 
 /// Standard deviations of the error bound by default: the value of the RaBitQ papers, 94% of errors lie within.
 pub const BOUND_SIGMAS: f32 = 1.9;
@@ -36,6 +39,11 @@ const GRIDS: [Option<Grid>; 8] = [
     Some(Grid::unclipped((0.9, 1.15), 24)),
     Some(Grid::unclipped((0.9, 1.1), 48)),
 ];
+
+/// The scales to try at `bits` for `dimension` coordinates that are no padding.
+fn scales(bits: u32, dimension: usize) -> Scales {
+    GRIDS[bits as usize - 1].map_or(Scales::NONE, |grid| grid.scales(bits, dimension))
+}
 
 /// How to train a [`Rabitq`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,9 +157,9 @@ impl Coder for Rabitq {
         levels: &mut [u8],
     ) -> Factors {
         let dimension = self.rotation.rotated_dimension();
-        let grid = GRIDS[self.bits as usize - 1];
+        let scales = scales(self.bits, dimension);
         let Fit { norm, scale, squared_tangent } =
-            quantize(rotated, dimension, self.bits, grid, buffers, levels);
+            quantize(rotated, dimension, self.bits, scales, buffers, levels);
         let weight = self.common.space.product_weight();
         let deviation = norm * (squared_tangent / (dimension.max(2) - 1) as f32).sqrt();
         Factors {
@@ -167,6 +175,20 @@ impl Coder for Rabitq {
     /// Rounding to one int8 adds 0.2% to the error of 4 bits, 3% to that of 6, and 45% to that of 8.
     fn limbs(&self) -> usize {
         if self.bits <= 5 { 1 } else { 2 }
+    }
+
+    fn turn(&self) -> Turn<'_> {
+        self.rotation.parts()
+    }
+
+    fn code_parts(&self) -> CodeParts {
+        let dimension = self.rotation.rotated_dimension();
+        CodeParts::Rabitq {
+            bits: self.bits,
+            dimension,
+            bound_sigmas: self.bound_sigmas,
+            scales: scales(self.bits, dimension),
+        }
     }
 
     fn write(&self, writer: &mut Writer) {

@@ -28,7 +28,8 @@ pub(super) fn haar(dimension: usize, seed: u64) -> Projection {
         .collect();
     let q = product(&reflections, DMatrix::from_diagonal(&signs));
     // nalgebra keeps columns together; any rotation is as good as its transpose.
-    Projection::new(q.iter().map(|x| *x as f32).collect(), dimension)
+    let values: Vec<f32> = q.iter().map(|x| *x as f32).collect();
+    Projection::new(&values, dimension)
 }
 
 /// The unit vector v whose reflection `1 - 2 v vᵀ` takes `column` to the first axis, and the sign that it has there.

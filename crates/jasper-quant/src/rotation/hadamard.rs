@@ -11,7 +11,8 @@ use rand::RngExt;
 
 use crate::wide::{Work, widest};
 
-const ROUNDS: usize = 4;
+/// Rounds of signs and Hadamard matrices.
+pub(crate) const ROUNDS: usize = 4;
 /// Rotated dimensions are a multiple of this: the group of dimensions that codes are read by.
 const GROUP: usize = 64;
 
@@ -64,6 +65,10 @@ impl Hadamard {
 
     pub(super) fn signs(&self) -> &[u64] {
         &self.signs
+    }
+
+    pub(super) fn factors(&self) -> &[f32] {
+        &self.factors
     }
 
     pub(super) fn rotate(&self, rows: &[f32], out: &mut [f32], stride: usize) {

@@ -10,8 +10,11 @@
 mod haar;
 mod hadamard;
 
+use crate::parts::Turn;
 use crate::projection::Projection;
 use hadamard::Hadamard;
+
+pub(crate) use hadamard::ROUNDS;
 
 /// A random orthonormal map of rows; seeded, and equal on every machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +107,23 @@ impl Rotation {
         match &self.0 {
             Kind::Haar(matrix) => Some(matrix),
             Kind::Hadamard(_) => None,
+        }
+    }
+
+    /// What each round of a fast rotation multiplies coordinates with, `[4][rotated dimension]`: signs, and the scale of
+    /// its Hadamard matrix.
+    pub fn factors(&self) -> Option<&[f32]> {
+        match &self.0 {
+            Kind::Haar(_) => None,
+            Kind::Hadamard(hadamard) => Some(hadamard.factors()),
+        }
+    }
+
+    /// The rotation as data.
+    pub(crate) fn parts(&self) -> Turn<'_> {
+        match &self.0 {
+            Kind::Haar(matrix) => Turn::Matrix(matrix.parts()),
+            Kind::Hadamard(hadamard) => Turn::Hadamard(hadamard.factors()),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, Launch};
 
-const WORDS: u32 = 19;
+const WORDS: u32 = 21;
 
 /// Every thread computes with three words of the input.
 ///
@@ -27,6 +27,8 @@ pub unsafe fn arithmetic(args: Args) {
         answers.put(math::absolute_difference_i8x4(a, b));
         answers.put(math::sqrt_f32(fraction(a)));
         answers.put(math::sqrt_f64(f64::from(a)).to_bits());
+        answers.put(math::floor(mixed(a)));
+        answers.put(math::round_to_i32(mixed(a)));
 
         // Odd numbers: none is zero, so that no zero has a sign.
         let halves =
@@ -42,6 +44,11 @@ pub unsafe fn arithmetic(args: Args) {
         }
         answers.put(math::half_to_f32(a as u16));
     }
+}
+
+/// A number of 8 bits behind the point, and a sign.
+fn mixed(word: u32) -> f32 {
+    (word as i32 >> 8) as f32 / 256.0
 }
 
 /// A number of 24 bits from 1 to 2.
@@ -80,6 +87,9 @@ fn of_thread([a, b, c]: [u32; 3]) -> Vec<u32> {
     answers.push((f64::from(fraction(a)).sqrt() as f32).to_bits());
     let root = f64::from(a).sqrt().to_bits();
     answers.extend([root as u32, (root >> 32) as u32]);
+    let (whole, rest) = (a as i32 >> 16, (a as i32 >> 8) & 0xff);
+    let up = rest > 128 || (rest == 128 && whole % 2 != 0);
+    answers.extend([(whole as f32).to_bits(), (whole + i32::from(up)) as u32]);
 
     // Halves of small integers: exact up to 2048, and then rounded to 11 bits, ties to even.
     let half = |integer: i64| {

@@ -1,0 +1,55 @@
+//! Bits by variance: the multiple of the code nearest to a residual.
+
+use cuda_std::prelude::*;
+
+use super::MixedArgs;
+use super::pack::{Factors, levels, store};
+use super::row::Row;
+use crate::rows::row_of_warp;
+
+/// Codes rows.
+///
+/// # Safety
+/// As the fields of the arguments say; a warp has shared memory for the levels of a row.
+#[kernel(max_threads = 256)]
+pub unsafe fn encode_mixed(args: MixedArgs) {
+    let (rows, number) = (&args.rows, row_of_warp());
+    if number >= rows.chosen.len as usize {
+        return;
+    }
+    let levels = levels(rows);
+    let turned = rows.turned.values.from(number * rows.turned.stride as usize);
+    let [b1, b2, b3, largest_k] = args.fit;
+    // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
+    unsafe {
+        let [squared_norm, along_centre] = global::load_readonly(rows.turned.sums.at(number));
+        let norm = math::sqrt_f32(squared_norm);
+        let row = Row { turned, dimensions: rows.shape.dimensions, factor: 1.0 / norm, of: args.dimensions };
+        let (mut scale, mut coded, mut missed) = (0.0, 0.0, 0.0);
+        if squared_norm == 0.0 {
+            row.put_nothing(levels);
+        } else {
+            let found = row.products(args.trials);
+            let (mut trial, mut best_cosine) = (args.trials[1], 0.0);
+            for i in 0..found.len() {
+                let (product, square) = (found[i].product, found[i].square);
+                let cosine = product / math::sqrt_f32(square);
+                if square > 0.0 && cosine > best_cosine {
+                    (trial, best_cosine) = (args.trials[i], cosine);
+                    scale = product / square * norm;
+                    coded = product / square * product * squared_norm;
+                }
+            }
+            row.put(trial, 0.0, levels);
+            missed = (squared_norm - coded).max(0.0);
+        }
+        let k = if coded > 0.0 { (missed / coded).min(largest_k) } else { 0.0 };
+        let weight = rows.space.product_weight;
+        let factors = Factors {
+            add: rows.space.row_part(squared_norm, along_centre) + weight * b2 * missed,
+            rescale: weight * (b1 + b3 * k) * scale,
+            error: 0.0,
+        };
+        store(rows, number, levels, factors);
+    }
+}

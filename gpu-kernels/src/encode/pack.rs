@@ -1,0 +1,93 @@
+//! A code row: planes of levels, and f16 factors in its last bytes.
+
+use cuda_std::prelude::*;
+
+use super::{EncodeArgs, level_bytes};
+use crate::codes::PlaneShape;
+
+/// The largest f16.
+const LARGEST: f32 = 65504.0;
+/// What the fourth factor is in units of the first.
+const LOW: f32 = 1.0 / 2048.0;
+
+/// The numbers beside a code.
+#[derive(Clone, Copy)]
+pub(super) struct Factors {
+    pub(super) add: f32,
+    pub(super) rescale: f32,
+    pub(super) error: f32,
+}
+
+/// The levels of this warp's row, in shared memory.
+#[inline(always)]
+pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
+    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    shared::dynamic_shared_mem::<u8>().add(warp * level_bytes(&args.shape))
+}
+
+/// What a plane of `WIDTH` bits has in word `at` of a row; zero where it has nothing.
+///
+/// # Safety
+/// All levels are there.
+#[inline(always)]
+unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Shared<u8>) -> u32 {
+    let number = at.wrapping_sub(plane.first_word);
+    if number >= plane.dimensions * WIDTH / 32 {
+        return 0;
+    }
+    let levels = levels.add(plane.first_dimension + number * (32 / WIDTH)).cast::<u32>();
+    let mask = 0x0101_0101 * ((1 << WIDTH) - 1);
+    let (mut word, mut slot) = (0, 0);
+    while slot < 8 / WIDTH {
+        // SAFETY: levels of the plane; it begins at a multiple of four.
+        let four = unsafe { levels.add(slot).load() };
+        word |= (four >> plane.shift & mask) << (WIDTH * slot);
+        slot += 1;
+    }
+    word
+}
+
+/// The words of the factors, as `jasper_quant` stores them.
+#[inline(always)]
+fn factor_words(factors: Factors, units: [f32; 3]) -> [u32; 2] {
+    let bounded = |value: f32| value.clamp(-LARGEST, LARGEST);
+    let [add_unit, rescale_unit, error_unit] = units;
+    let first = math::f32_to_half2(bounded(factors.add / add_unit), bounded(factors.rescale / rescale_unit));
+    let mut error = math::f32_to_half2(bounded(factors.error / error_unit), 0.0);
+    // Rounded up, so that a bound stays a bound.
+    if math::half_to_f32(error as u16) * error_unit < factors.error {
+        error += 1;
+    }
+    let low = factors.add / add_unit - math::half_to_f32(first as u16);
+    [first, error | math::f32_to_half2(0.0, bounded(low / LOW))]
+}
+
+/// Writes row `number`. Whole warp.
+///
+/// # Safety
+/// The arguments are what they say, and every level of the row is written; the whole warp comes here.
+#[inline(always)]
+pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
+    let shape = &args.shape;
+    let [first, second] = factor_words(factors, args.units);
+    // SAFETY: the whole warp comes here; words of a row that no other warp writes.
+    unsafe {
+        warp::sync_warp(warp::FULL_MASK);
+        let row = args.codes.from(args.chosen.slot(number) * shape.words as usize);
+        let mut at = warp::lane_id();
+        while at < shape.words {
+            let word = if at < shape.factor_word() {
+                plane_word::<8>(shape.eight, at, levels)
+                    | plane_word::<4>(shape.four, at, levels)
+                    | plane_word::<2>(shape.two, at, levels)
+                    | plane_word::<1>(shape.one, at, levels)
+            } else if at == shape.factor_word() {
+                first
+            } else {
+                second
+            };
+            global::store(row.at(at as usize), word);
+            at += warp::WARP_SIZE;
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! A quantizer in device memory, and the launches that make codes with it.
+
+use std::fmt;
+use std::ops::Range;
+
+use jasper_core::{Element, Metric, padded_len};
+use jasper_quant::Quantizer;
+use jasper_quant::parts::{CodeParts, PANEL, Turn};
+
+use super::{
+    CodeQueries, CodeQueriesArgs, EncodeArgs, EncodeMixed, EncodeRabitq, MixedArgs, RabitqArgs, SpaceArgs,
+    Turned,
+};
+use crate::codes::{CodeShape, QueryTerms};
+use crate::project::{Project, ProjectArgs};
+use crate::residuals::{ChosenRows, ResidualArgs, Residuals, Rotate, RotateArgs};
+use crate::{Buffer, In, Out, Stream};
+
+/// Bytes of residuals, and as many of what they are turned to, that exist at once: rows enough to fill a device, which
+/// its second cache can hold.
+const PASS_BYTES: usize = 32 << 20;
+/// Floats that rows of residuals are a multiple of.
+const ALIGN: usize = 64;
+
+/// Rows of a table that are to be coded.
+#[derive(Clone, Debug)]
+pub enum Chosen<'a> {
+    /// Neighbours.
+    Range(Range<usize>),
+    /// Any, each once.
+    Slots(&'a [u32]),
+}
+
+impl Chosen<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Range(range) => range.len(),
+            Self::Slots(slots) => slots.len(),
+        }
+    }
+
+    /// Behind the last of them.
+    fn end(&self) -> usize {
+        match self {
+            Self::Range(range) => range.end,
+            Self::Slots(slots) => slots.iter().max().map_or(0, |slot| *slot as usize + 1),
+        }
+    }
+}
+
+/// Coded queries in device memory: what [`CodeArgs`](crate::codes::CodeArgs) names.
+#[derive(Debug)]
+pub struct QueryCodes<S: Stream> {
+    /// `[queries][limbs][dimensions]`: int8 levels, four a word.
+    pub levels: S::Buffer<u32>,
+    /// `[queries]`: the numbers beside them.
+    pub terms: S::Buffer<QueryTerms>,
+}
+
+/// A quantizer in device memory.
+pub struct DeviceQuantizer<S: Stream> {
+    shape: CodeShape,
+    dimension: usize,
+    unit: bool,
+    space: SpaceArgs,
+    units: [f32; 3],
+    limbs: u32,
+    centre: S::Buffer<f32>,
+    turn: DeviceTurn<S>,
+    code: DeviceCode<S>,
+}
+
+/// How residuals are turned.
+enum DeviceTurn<S: Stream> {
+    Hadamard { factors: S::Buffer<f32> },
+    Matrix { panels: S::Buffer<f32> },
+}
+
+/// What becomes of them.
+enum DeviceCode<S: Stream> {
+    Rabitq { dimension: u32, half: f32, bound_sigmas: f32, scales: jasper_quant::Scales },
+    Mixed { dimensions: S::Buffer<[f32; 4]>, trials: [f32; 3], fit: [f32; 4] },
+}
+
+/// What rows pass through on their way to codes.
+struct Scratch<S: Stream> {
+    residuals: S::Buffer<f32>,
+    /// Nothing where they are turned in place.
+    turned: S::Buffer<f32>,
+    sums: S::Buffer<[f32; 2]>,
+}
+
+impl<S: Stream> DeviceQuantizer<S> {
+    /// Uploads what `quantizer` has learnt.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub fn new(stream: &S, quantizer: &dyn Quantizer) -> Result<Self, S::Error> {
+        let parts = quantizer.parts();
+        let code = match parts.code {
+            CodeParts::Rabitq { bits, dimension, bound_sigmas, scales } => DeviceCode::Rabitq {
+                dimension: dimension as u32,
+                half: (1_u32 << (bits - 1)) as f32,
+                bound_sigmas,
+                scales,
+            },
+            CodeParts::Mixed { dimensions, trials, fit } => {
+                let dimensions: Vec<[f32; 4]> =
+                    dimensions.iter().map(|of| [of.step, of.inverse, of.limit, of.half]).collect();
+                DeviceCode::Mixed { dimensions: stream.upload(&dimensions)?, trials, fit }
+            }
+        };
+        Ok(Self {
+            shape: (&**quantizer.layout()).into(),
+            dimension: quantizer.dimension(),
+            unit: parts.metric == Metric::Cosine,
+            space: SpaceArgs {
+                product_weight: parts.product_weight,
+                squared_weight: parts.squared_weight,
+                squared_centre: parts.squared_centre,
+            },
+            units: parts.units,
+            limbs: parts.limbs as u32,
+            centre: stream.upload(parts.centre)?,
+            turn: match parts.turn {
+                Turn::Hadamard(factors) => DeviceTurn::Hadamard { factors: stream.upload(factors)? },
+                Turn::Matrix(matrix) => DeviceTurn::Matrix { panels: stream.upload(matrix.panels)? },
+            },
+            code,
+        })
+    }
+
+    /// Where the bits of a code lie.
+    pub fn shape(&self) -> &CodeShape {
+        &self.shape
+    }
+
+    /// int8 numbers a coordinate of a query.
+    pub fn limbs(&self) -> u32 {
+        self.limbs
+    }
+
+    /// Coordinates of a row.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Bytes of device memory that [`Self::encode`] and [`Self::code_queries`] take for `rows` at once beside their
+    /// buffers.
+    pub fn scratch_bytes(&self, rows: usize) -> usize {
+        let (residual, turned) = self.strides();
+        let row = (residual + turned) * size_of::<f32>() + size_of::<[f32; 2]>();
+        rows.min(self.pass_rows()) * row
+    }
+
+    /// Floats of a residual, and of what it is turned to where that is elsewhere.
+    fn strides(&self) -> (usize, usize) {
+        let turned = match self.turn {
+            DeviceTurn::Hadamard { .. } => 0,
+            DeviceTurn::Matrix { .. } => (self.shape.dimensions as usize).next_multiple_of(ALIGN),
+        };
+        (self.dimension.next_multiple_of(ALIGN), turned)
+    }
+
+    fn pass_rows(&self) -> usize {
+        PASS_BYTES / (self.dimension.next_multiple_of(ALIGN) * size_of::<f32>())
+    }
+
+    fn scratch(&self, stream: &S, rows: usize) -> Result<Scratch<S>, S::Error> {
+        let (rows, (residual, turned)) = (rows.min(self.pass_rows()), self.strides());
+        Ok(Scratch {
+            residuals: stream.allocate(rows * residual)?,
+            turned: stream.allocate(rows * turned)?,
+            sums: stream.allocate(rows)?,
+        })
+    }
+
+    /// Codes the rows `chosen` of the table `rows` into the same slots of `codes`: what
+    /// [`Codes::encode`](jasper_quant::Codes::encode) gives, to the bit.
+    ///
+    /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
+    /// holds [`CodeShape::words`] words a row. Cost: a pass over the rows for each four scales that the bits ask for,
+    /// and of a matrix `dimension` times its directions multiply-adds a row.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If a row is behind the end of either table.
+    pub fn encode<T: Element>(
+        &self,
+        stream: &S,
+        rows: &S::Buffer<T>,
+        chosen: &Chosen<'_>,
+        codes: &mut S::Buffer<u32>,
+    ) -> Result<(), S::Error> {
+        let (len, words) = (chosen.len(), self.shape.words as usize);
+        assert!(chosen.end() * words <= codes.len(), "rows to {} in {} words", chosen.end(), codes.len());
+        self.check(rows, chosen.end());
+        let slots = match chosen {
+            Chosen::Range(_) => None,
+            Chosen::Slots(slots) => Some(stream.upload(slots)?),
+        };
+        let mut scratch = self.scratch(stream, len)?;
+        for first in (0..len).step_by(self.pass_rows()) {
+            let chosen = ChosenRows {
+                slots: slots.as_ref().map_or(In::NOWHERE, |slots| slots.input().from(first)),
+                first: if let Chosen::Range(range) = chosen { (range.start + first) as u32 } else { 0 },
+                len: (len - first).min(self.pass_rows()) as u32,
+            };
+            let turned = self.turn(stream, rows, chosen, &mut scratch)?;
+            let (shape, space, units) = (self.shape, self.space, self.units);
+            let rows = EncodeArgs { turned, chosen, codes: codes.output(), shape, space, units };
+            match &self.code {
+                DeviceCode::Rabitq { dimension, half, bound_sigmas, scales } => {
+                    let args = RabitqArgs {
+                        rows,
+                        dimension: *dimension,
+                        half: *half,
+                        bound_sigmas: *bound_sigmas,
+                        base: scales.base,
+                        over_peak: scales.over_peak,
+                        low: scales.low,
+                        step: scales.step,
+                        count: scales.count,
+                    };
+                    // SAFETY: what is turned is there, and the rows are rows of the codes, by the assertion; buffers go
+                    // behind the launch.
+                    unsafe { stream.launch(&EncodeRabitq, args)? };
+                }
+                DeviceCode::Mixed { dimensions, trials, fit } => {
+                    let dimensions = dimensions.input();
+                    let args = MixedArgs { rows, dimensions, trials: *trials, fit: *fit };
+                    // SAFETY: as above; there is a chunk for each dimension.
+                    unsafe { stream.launch(&EncodeMixed, args)? };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Room for `queries` coded queries.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub fn query_codes(&self, stream: &S, queries: usize) -> Result<QueryCodes<S>, S::Error> {
+        let words = (self.limbs * self.shape.dimensions / 4) as usize;
+        Ok(QueryCodes { levels: stream.allocate(queries * words)?, terms: stream.allocate(queries)? })
+    }
+
+    /// Codes the first `len` of `queries`, laid out as rows are: what [`Quantizer::query`] gives, to the bit.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If there are fewer queries, or less room in `codes`.
+    pub fn code_queries<T: Element>(
+        &self,
+        stream: &S,
+        queries: &S::Buffer<T>,
+        len: usize,
+        codes: &mut QueryCodes<S>,
+    ) -> Result<(), S::Error> {
+        let words = (self.limbs * self.shape.dimensions / 4) as usize;
+        assert!(len <= codes.terms.len() && len * words <= codes.levels.len(), "{len} queries");
+        self.check(queries, len);
+        let mut scratch = self.scratch(stream, len)?;
+        for first in (0..len).step_by(self.pass_rows()) {
+            let count = (len - first).min(self.pass_rows()) as u32;
+            let chosen = ChosenRows { slots: In::NOWHERE, first: first as u32, len: count };
+            let turned = self.turn(stream, queries, chosen, &mut scratch)?;
+            let (of_dimensions, half) = match &self.code {
+                DeviceCode::Rabitq { half, .. } => (In::NOWHERE, *half),
+                DeviceCode::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
+            };
+            let args = CodeQueriesArgs {
+                turned,
+                of_dimensions,
+                levels: codes.levels.output().from(first * words),
+                terms: codes.terms.output().from(first),
+                space: self.space,
+                units: self.units,
+                half,
+                queries: count,
+                dimensions: self.shape.dimensions,
+                limbs: self.limbs,
+            };
+            // SAFETY: what is turned is there, and there is room, by the assertion; buffers go behind the launch.
+            unsafe { stream.launch(&CodeQueries, args)? };
+        }
+        Ok(())
+    }
+
+    fn check<T: Element>(&self, rows: &S::Buffer<T>, len: usize) {
+        let stride = padded_len::<T>(self.dimension);
+        assert!(len * stride <= rows.len(), "rows to {len} of {stride} in {}", rows.len());
+    }
+
+    /// Residuals of some rows, turned; at most [`Self::pass_rows`], which are rows of the table.
+    fn turn<T: Element>(
+        &self,
+        stream: &S,
+        rows: &S::Buffer<T>,
+        chosen: ChosenRows,
+        scratch: &mut Scratch<S>,
+    ) -> Result<Turned, S::Error> {
+        let (stride, turned_stride) = self.strides();
+        let residuals: Out<f32> = scratch.residuals.output();
+        let args = ResidualArgs {
+            rows: rows.input().cast(),
+            chosen,
+            centre: self.centre.input(),
+            residuals,
+            sums: scratch.sums.output(),
+            row_bytes: (padded_len::<T>(self.dimension) * size_of::<T>()) as u32,
+            dimension: self.dimension as u32,
+            stride: stride as u32,
+            unit: self.unit.into(),
+        };
+        // SAFETY: the rows are there, as the callers checked; the scratch has room for as many; buffers go behind the
+        // launch.
+        unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
+        let (values, stride) = match &self.turn {
+            DeviceTurn::Hadamard { factors } => {
+                let (rows, dimension) = (chosen.len, stride as u32);
+                let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
+                // SAFETY: residuals and factors are of this length; buffers go behind the launch.
+                unsafe { stream.launch(&Rotate::of(dimension), args)? };
+                (residuals.input(), stride)
+            }
+            DeviceTurn::Matrix { panels } => {
+                let args = ProjectArgs {
+                    rows: residuals.input(),
+                    panels: panels.input(),
+                    out: scratch.turned.output(),
+                    rows_len: chosen.len,
+                    dimension: self.dimension as u32,
+                    stride: stride as u32,
+                    panels_len: (panels.len() / (self.dimension * PANEL)) as u32,
+                    out_stride: turned_stride as u32,
+                };
+                // SAFETY: the scratch has room for products of as many rows; buffers go behind the launch.
+                unsafe { stream.launch(&Project, args)? };
+                (scratch.turned.input(), turned_stride)
+            }
+        };
+        Ok(Turned { values, sums: scratch.sums.input(), stride: stride as u32 })
+    }
+}
+
+impl<S: Stream> fmt::Debug for DeviceQuantizer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceQuantizer({} coordinates in {} bytes)", self.dimension, self.shape.row_bytes())
+    }
+}

@@ -1,0 +1,127 @@
+//! Queries: int8 levels with one scale, and the numbers beside them.
+
+use cuda_std::prelude::*;
+
+use super::{CodeQueriesArgs, SpaceArgs};
+use crate::rows::row_of_warp;
+use crate::sums::for_coordinates;
+
+/// The largest numbers of one limb, and of two: 127 * 256 + 127.
+const LARGEST: [f32; 2] = [127.0, 32639.0];
+
+impl SpaceArgs {
+    /// The part of a distance that is a row's.
+    #[inline(always)]
+    pub(super) fn row_part(&self, squared_norm: f32, along_centre: f32) -> f32 {
+        if self.squared_weight == 0.0 { -along_centre } else { self.squared_weight * squared_norm }
+    }
+
+    /// The part that is a query's.
+    #[inline(always)]
+    fn query_part(&self, squared_norm: f32, along_centre: f32) -> f32 {
+        if self.squared_weight == 0.0 {
+            -along_centre - self.squared_centre
+        } else {
+            self.squared_weight * squared_norm
+        }
+    }
+}
+
+impl CodeQueriesArgs {
+    /// Coordinate `i` of a query, weighted as the levels of a row are.
+    ///
+    /// # Safety
+    /// The query is there, and the coordinate.
+    #[inline(always)]
+    unsafe fn weighted(&self, query: usize, i: u32) -> f32 {
+        let at = query * self.turned.stride as usize + i as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let y = global::load_readonly(self.turned.values.at(at));
+            if self.of_dimensions.is_nowhere() {
+                return y;
+            }
+            let [step, ..] = global::load_readonly(self.of_dimensions.at(i as usize));
+            y * step
+        }
+    }
+
+    /// Twice the shift from a row's levels in dimension `i` to their places around zero, without its sign.
+    ///
+    /// # Safety
+    /// There is such a dimension.
+    #[inline(always)]
+    unsafe fn twice_centred(&self, i: u32) -> i32 {
+        let mut half = self.half;
+        if !self.of_dimensions.is_nowhere() {
+            // SAFETY: the caller's promise.
+            [_, _, _, half] = unsafe { global::load_readonly(self.of_dimensions.at(i as usize)) };
+        }
+        2 * half as i32 - 1
+    }
+}
+
+/// Codes queries.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 256)]
+pub unsafe fn code_queries(args: CodeQueriesArgs) {
+    let query = row_of_warp();
+    if query >= args.queries as usize {
+        return;
+    }
+    let one = args.limbs == 1;
+    let largest = if one { LARGEST[0] } else { LARGEST[1] };
+    // SAFETY: a query that there is, coordinates that it has; levels and terms that are this warp's; the whole warp
+    // comes to every collective.
+    unsafe {
+        let mut peak = 0;
+        for_coordinates(args.dimensions, |_, i| {
+            if i < args.dimensions {
+                peak = peak.max(args.weighted(query, i).abs().to_bits());
+            }
+        });
+        let peak = f32::from_bits(warp::warp_reduce_max(warp::FULL_MASK, peak));
+        let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
+        let levels = args.levels.cast::<i8>().from(query * (args.limbs * args.dimensions) as usize);
+        let mut sums = [0_i32; 2];
+        for_coordinates(args.dimensions, |_, i| {
+            if i < args.dimensions {
+                let level = math::round_to_i32(args.weighted(query, i) * inverse);
+                let level = level.clamp(-(largest as i32), largest as i32);
+                let twice = args.twice_centred(i);
+                let high = if one { level } else { (level + 128) >> 8 };
+                global::store(levels.at(i as usize), high as i8);
+                sums[0] += twice * high;
+                if !one {
+                    let low = level - (high << 8);
+                    global::store(levels.at((args.dimensions + i) as usize), low as i8);
+                    sums[1] += twice * low;
+                }
+            }
+        });
+        let [squared_norm, along_centre] = global::load_readonly(args.turned.sums.at(query));
+        let [add_unit, rescale_unit, error_unit] = args.units;
+        let offset =
+            [-warp::warp_sum(warp::FULL_MASK, sums[0], 32), -warp::warp_sum(warp::FULL_MASK, sums[1], 32)];
+        let head = [
+            args.space.query_part(squared_norm, along_centre).to_bits(),
+            add_unit.to_bits(),
+            (math::sqrt_f32(squared_norm) * error_unit).to_bits(),
+            args.limbs,
+        ];
+        let weight = if one { 1.0 } else { 256.0 };
+        let tail = [
+            scale * weight * rescale_unit,
+            if one { 0.0 } else { scale * 1.0 * rescale_unit },
+            offset[0] as f32 / 2.0,
+            if one { 0.0 } else { offset[1] as f32 / 2.0 },
+        ];
+        if warp::lane_id() == 0 {
+            let terms = args.terms.from(query).cast::<[u32; 4]>();
+            global::store(terms.at(0), head);
+            global::store(terms.cast::<[f32; 4]>().at(1), tail);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Equal bits: the grid point of best cosine with a residual.
+
+use cuda_std::prelude::*;
+
+use super::RabitqArgs;
+use super::pack::{Factors, levels, store};
+use super::row::{Alike, Row};
+use crate::rows::row_of_warp;
+use crate::sums::{Sum, for_coordinates};
+
+/// Scales that are tried in one pass over the row.
+const TOGETHER: usize = 4;
+
+/// Codes rows.
+///
+/// # Safety
+/// As the fields of the arguments say; a warp has shared memory for the levels of a row.
+#[kernel(max_threads = 256)]
+pub unsafe fn encode_rabitq(args: RabitqArgs) {
+    let (rows, number) = (&args.rows, row_of_warp());
+    if number >= rows.chosen.len as usize {
+        return;
+    }
+    let levels = levels(rows);
+    let turned = rows.turned.values.from(number * rows.turned.stride as usize);
+    let dimensions = rows.shape.dimensions;
+    // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
+    unsafe {
+        let mut square = Sum::ZERO;
+        for_coordinates(dimensions, |half, i| {
+            let x = global::load_readonly(turned.at(i as usize));
+            square.add(half, x, x);
+        });
+        let norm = math::sqrt_f32(square.total());
+        let row = Row { turned, dimensions, factor: 1.0 / norm, of: Alike { half: args.half } };
+        let (mut scale_back, mut squared_tangent) = (0.0, 0.0);
+        if norm == 0.0 {
+            row.put_nothing(levels);
+        } else {
+            // Padding lies at level 0 whatever the scale: not a part of the grid point.
+            let padding = 0.25 * (dimensions - args.dimension) as f32;
+            let scale = best_scale(&args, &row, padding);
+            let [found] = row.products([scale]);
+            let (product, square) = (found.product, found.square - padding);
+            let along = product / square;
+            let missed = row.put(scale, along, levels) - padding * along * along;
+            scale_back = norm / product;
+            squared_tangent = (missed / (product * along)).max(0.0);
+        }
+        let weight = rows.space.product_weight;
+        let deviation = norm * math::sqrt_f32(squared_tangent / (args.dimension.max(2) - 1) as f32);
+        let [_, along_centre] = global::load_readonly(rows.turned.sums.at(number));
+        let factors = Factors {
+            add: rows.space.row_part(norm * norm, along_centre),
+            rescale: weight * scale_back,
+            error: weight.abs() * args.bound_sigmas * deviation,
+        };
+        store(rows, number, levels, factors);
+    }
+}
+
+/// The scale of best cosine, the first of equal ones. Whole warp.
+///
+/// # Safety
+/// The row is there.
+#[inline(always)]
+unsafe fn best_scale(args: &RabitqArgs, row: &Row<Alike>, padding: f32) -> f32 {
+    // SAFETY: the caller's promise, and the whole warp.
+    let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
+    let (mut scale, mut best) = (0.0, 0.0);
+    let mut first = 0;
+    while first < args.count {
+        let mut scales = [0.0; TOGETHER];
+        for i in 0..TOGETHER {
+            scales[i] = base * (args.low + args.step * (first + i as u32) as f32);
+        }
+        // SAFETY: as above.
+        let found = unsafe { row.products(scales) };
+        for i in 0..TOGETHER {
+            let cosine = found[i].product / math::sqrt_f32(found[i].square - padding);
+            if first + (i as u32) < args.count && cosine > best {
+                (scale, best) = (scales[i], cosine);
+            }
+        }
+        first += TOGETHER as u32;
+    }
+    scale
+}

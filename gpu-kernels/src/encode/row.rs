@@ -1,0 +1,178 @@
+//! A row on the grid of its code.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use crate::In;
+use crate::sums::{Sum, for_coordinates};
+
+/// What is known of a dimension.
+#[derive(Clone, Copy)]
+pub(super) struct Dimension {
+    pub(super) step: f32,
+    pub(super) inverse: f32,
+    pub(super) limit: f32,
+    pub(super) half: f32,
+}
+
+/// What is known of all dimensions.
+pub(super) trait Dimensions: Copy {
+    /// # Safety
+    /// There is such a dimension.
+    unsafe fn get(self, i: u32) -> Dimension;
+}
+
+/// All have the same bits, and levels one apart.
+#[derive(Clone, Copy)]
+pub(super) struct Alike {
+    pub(super) half: f32,
+}
+
+impl Dimensions for Alike {
+    #[inline(always)]
+    unsafe fn get(self, _: u32) -> Dimension {
+        // Magnitudes have half the levels, from 0.
+        Dimension { step: 1.0, inverse: 1.0, limit: self.half - 1.0 + 0.5, half: self.half }
+    }
+}
+
+impl Dimensions for In<[f32; 4]> {
+    #[inline(always)]
+    unsafe fn get(self, i: u32) -> Dimension {
+        // SAFETY: the caller's promise.
+        let [step, inverse, limit, half] = unsafe { global::load_readonly(self.at(i as usize)) };
+        Dimension { step, inverse, limit, half }
+    }
+}
+
+/// The magnitudes of a turned residual, as if it had length 1, and the grid that they are brought to.
+#[derive(Clone, Copy)]
+pub(super) struct Row<D> {
+    pub(super) turned: In<f32>,
+    pub(super) dimensions: u32,
+    /// 1 over the length.
+    pub(super) factor: f32,
+    pub(super) of: D,
+}
+
+/// How a grid point lies to the residual.
+#[derive(Clone, Copy)]
+pub(super) struct Products {
+    /// Their product.
+    pub(super) product: f32,
+    /// The squared length of the point.
+    pub(super) square: f32,
+}
+
+/// The lesser one, and `b` where `a` is no number: as on the CPU.
+#[inline(always)]
+fn lesser(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}
+
+impl<D: Dimensions> Row<D> {
+    /// # Safety
+    /// Coordinate `i` is there.
+    #[inline(always)]
+    unsafe fn magnitude(&self, i: u32) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { global::load_readonly(self.turned.at(i as usize)).abs() * self.factor }
+    }
+
+    /// The level of a magnitude at a scale, from 0.
+    #[inline(always)]
+    fn level(of: Dimension, magnitude: f32, scale: f32) -> f32 {
+        math::floor(lesser(magnitude * of.inverse * scale, of.limit))
+    }
+
+    #[inline(always)]
+    fn point(of: Dimension, magnitude: f32, scale: f32) -> f32 {
+        (Self::level(of, magnitude, scale) + 0.5) * of.step
+    }
+
+    /// The grid points at some scales. Whole warp; every lane has them.
+    ///
+    /// # Safety
+    /// The row is there.
+    #[inline(always)]
+    pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [Products; N] {
+        let (mut product, mut square) = ([Sum::ZERO; N], [Sum::ZERO; N]);
+        for_coordinates(self.dimensions, |half, i| {
+            if i < self.dimensions {
+                // SAFETY: a coordinate of the row.
+                let (of, magnitude) = unsafe { (self.of.get(i), self.magnitude(i)) };
+                for n in 0..N {
+                    let point = Self::point(of, magnitude, scales[n]);
+                    product[n].add(half, magnitude, point);
+                    square[n].add(half, point, point);
+                }
+            }
+        });
+        let mut all = [Products { product: 0.0, square: 0.0 }; N];
+        for n in 0..N {
+            // SAFETY: the whole warp comes here.
+            all[n] = unsafe { Products { product: product[n].total(), square: square[n].total() } };
+        }
+        all
+    }
+
+    /// The largest magnitude, in every lane.
+    ///
+    /// # Safety
+    /// The row is there, and the whole warp comes here.
+    #[inline(always)]
+    pub(super) unsafe fn peak(&self) -> f32 {
+        let mut peak = 0;
+        for_coordinates(self.dimensions, |_, i| {
+            if i < self.dimensions {
+                // SAFETY: a coordinate of the row. Numbers that are not negative are ordered as their bits are.
+                peak = peak.max(unsafe { self.magnitude(i) }.to_bits());
+            }
+        });
+        // SAFETY: the whole warp comes here.
+        f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
+    }
+
+    /// Writes the levels at a scale, and returns the squared length of what is left of the residual without `along` times
+    /// the point. Whole warp; every lane has it.
+    ///
+    /// # Safety
+    /// The row is there, and a byte for each level, which nobody else reads or writes meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn put(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
+        let mut missed = Sum::ZERO;
+        for_coordinates(self.dimensions, |half, i| {
+            if i < self.dimensions {
+                // SAFETY: a coordinate of the row, and its level.
+                unsafe {
+                    let (of, x) = (self.of.get(i), global::load_readonly(self.turned.at(i as usize)));
+                    let magnitude = x.abs() * self.factor;
+                    let level = Self::level(of, magnitude, scale);
+                    let signed = if x >= 0.0 { of.half + level } else { of.half - 1.0 - level };
+                    levels.add(i).store(signed as u32 as u8);
+                    let left = magnitude - along * ((level + 0.5) * of.step);
+                    missed.add(half, left, left);
+                }
+            }
+        });
+        // SAFETY: the whole warp comes here.
+        unsafe { missed.total() }
+    }
+
+    /// Writes the levels of a residual of no length.
+    ///
+    /// # Safety
+    /// As for [`Self::put`].
+    #[inline(always)]
+    pub(super) unsafe fn put_nothing(&self, levels: Shared<u8>) {
+        for_coordinates(self.dimensions, |_, i| {
+            if i < self.dimensions {
+                // SAFETY: a dimension, and its level.
+                unsafe { levels.add(i).store(self.of.get(i).half as u32 as u8) };
+            }
+        });
+    }
+}

@@ -1,0 +1,33 @@
+//! The grid of a projection.
+
+use std::borrow::Cow;
+
+use super::{DEPTH, ProjectArgs, THREADS, TILE};
+use crate::{Kernel, Launch};
+
+/// Products of rows with directions. Arguments: [`ProjectArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Project;
+
+impl Kernel for Project {
+    type Args = ProjectArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "project".into()
+    }
+
+    /// # Panics
+    /// If rows, or rows of products, are no multiple of 64 long.
+    fn launch(&self, args: &ProjectArgs) -> Launch {
+        for stride in [args.stride, args.out_stride] {
+            assert!(stride.is_multiple_of(TILE), "rows of {stride} floats must be a multiple of {TILE}");
+        }
+        let grid = (args.rows_len.div_ceil(TILE), args.out_stride / TILE);
+        Launch { grid, block: THREADS, shared: 2 * DEPTH * TILE * size_of::<f32>() as u32 }
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(ProjectArgs) {
+        super::kernel::project
+    }
+}

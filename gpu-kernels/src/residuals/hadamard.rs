@@ -1,0 +1,246 @@
+//! The fast rotation: signs and Hadamard matrices in turn, as `jasper_quant::Rotation` defines it.
+//!
+//! A warp has a row; coordinate `i` is that of lane `i % 32`, in row *layer* `i / 32`. Windows and halves begin at
+//! multiples of 32: what a step combines lies in one lane, but in the five first steps of a matrix, which are shuffles.
+//! Each pass reads up to eight layers, takes as many steps as they allow, and writes them back.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::RotateArgs;
+use crate::rows::row_of_warp;
+use crate::{In, Out};
+
+const WARP: u32 = warp::WARP_SIZE;
+/// Rounds of a rotation.
+const ROUNDS: usize = 4;
+
+/// Where a row lies while it is turned.
+trait Place: Copy {
+    /// # Safety
+    /// Coordinate `i` is there, and this lane's.
+    unsafe fn get(self, i: u32) -> f32;
+
+    /// # Safety
+    /// As for [`Self::get`].
+    unsafe fn put(self, i: u32, x: f32);
+}
+
+impl Place for Shared<f32> {
+    #[inline(always)]
+    unsafe fn get(self, i: u32) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.add(i).load() }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, i: u32, x: f32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.add(i).store(x) }
+    }
+}
+
+impl Place for Out<f32> {
+    #[inline(always)]
+    unsafe fn get(self, i: u32) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { global::load(self.at(i as usize)) }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, i: u32, x: f32) {
+        // SAFETY: the caller's promise.
+        unsafe { global::store(self.at(i as usize), x) }
+    }
+}
+
+/// Steps of a Hadamard matrix between `N` values of a lane, the nearest first.
+#[inline(always)]
+fn steps<const N: usize>(x: &mut [f32; N]) {
+    let mut half = 1;
+    while half < N {
+        for i in 0..N {
+            if i & half == 0 {
+                (x[i], x[i + half]) = (x[i] + x[i + half], x[i] - x[i + half]);
+            }
+        }
+        half *= 2;
+    }
+}
+
+/// The first pass of a window of `layers`: factors, the five steps between lanes, and those between `N` layers.
+///
+/// # Safety
+/// The row is there, `layers` a multiple of `N`, and a factor for each coordinate; the whole warp comes here.
+#[inline(always)]
+unsafe fn begin<P: Place, const N: usize>(row: P, factors: In<f32>, first: u32, layers: u32) {
+    let mut layer = 0;
+    while layer < layers {
+        // SAFETY: coordinates of this lane in layers of the window.
+        unsafe {
+            let at = first + layer * WARP + warp::lane_id();
+            let mut x = [0.0; N];
+            for i in 0..N {
+                let at = at + i as u32 * WARP;
+                x[i] = row.get(at) * global::load_readonly(factors.at(at as usize));
+                let mut apart = 1;
+                while apart < WARP {
+                    let other = warp::warp_shuffle_xor(warp::FULL_MASK, x[i], apart, WARP).0;
+                    x[i] = if warp::lane_id() & apart == 0 { x[i] + other } else { other - x[i] };
+                    apart *= 2;
+                }
+            }
+            steps(&mut x);
+            for i in 0..N {
+                row.put(at + i as u32 * WARP, x[i]);
+            }
+        }
+        layer += N as u32;
+    }
+}
+
+/// A later pass of a window of `layers`: the steps between `N` layers that are `apart`.
+///
+/// # Safety
+/// The row is there, and `layers` a multiple of `N * apart`.
+#[inline(always)]
+unsafe fn go_on<P: Place, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
+    let mut number = 0;
+    while number < layers / N as u32 {
+        let layer = number / apart * apart * N as u32 + number % apart;
+        let at = first + layer * WARP + warp::lane_id();
+        // SAFETY: coordinates of this lane in layers of the window.
+        unsafe {
+            let mut x = [0.0; N];
+            for i in 0..N {
+                x[i] = row.get(at + i as u32 * apart * WARP);
+            }
+            steps(&mut x);
+            for i in 0..N {
+                row.put(at + i as u32 * apart * WARP, x[i]);
+            }
+        }
+        number += 1;
+    }
+}
+
+/// All rounds on one row.
+///
+/// # Safety
+/// The row is there, its coordinates this lane's as above; whole warp.
+#[inline(always)]
+unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
+    let layers = args.dimension / WARP;
+    // The largest power of two that fits.
+    let window = 1 << (31 - layers.leading_zeros());
+    for round in 0..ROUNDS {
+        let factors = args.factors.from(round * args.dimension as usize);
+        let first = if round % 2 == 0 { 0 } else { layers - window };
+        // SAFETY: layers of the row; a window is two layers at least, for there are as many; the warp is whole.
+        unsafe {
+            let mut layer = if first == 0 { window } else { 0 };
+            let end = if first == 0 { layers } else { first };
+            while layer < end {
+                let at = layer * WARP + warp::lane_id();
+                row.put(at, row.get(at) * global::load_readonly(factors.at(at as usize)));
+                layer += 1;
+            }
+            let mut apart = match window {
+                2 => {
+                    begin::<P, 2>(row, factors, first * WARP, window);
+                    2
+                }
+                4 => {
+                    begin::<P, 4>(row, factors, first * WARP, window);
+                    4
+                }
+                _ => {
+                    begin::<P, 8>(row, factors, first * WARP, window);
+                    8
+                }
+            };
+            while apart < window {
+                match window / apart {
+                    2 => {
+                        go_on::<P, 2>(row, first * WARP, window, apart);
+                        apart *= 2;
+                    }
+                    4 => {
+                        go_on::<P, 4>(row, first * WARP, window, apart);
+                        apart *= 4;
+                    }
+                    _ => {
+                        go_on::<P, 8>(row, first * WARP, window, apart);
+                        apart *= 8;
+                    }
+                }
+            }
+            if window < layers {
+                mix(row, args.dimension);
+            }
+        }
+    }
+}
+
+/// A step of Kac's walk: the two halves of a row, one turned towards the other.
+///
+/// # Safety
+/// The row is there.
+#[inline(always)]
+unsafe fn mix<P: Place>(row: P, dimension: u32) {
+    let half = dimension / 2;
+    let mut at = warp::lane_id();
+    while at < half {
+        // SAFETY: half a row is a multiple of 32, so both coordinates are this lane's.
+        unsafe {
+            let (a, b) = (row.get(at), row.get(half + at));
+            row.put(at, (a + b) * core::f32::consts::FRAC_1_SQRT_2);
+            row.put(half + at, (a - b) * core::f32::consts::FRAC_1_SQRT_2);
+        }
+        at += WARP;
+    }
+}
+
+/// Turns rows that fit shared memory.
+///
+/// # Safety
+/// As the fields of the arguments say; a block has shared memory for a row a warp.
+#[kernel(max_threads = 256)]
+pub unsafe fn rotate_shared(args: RotateArgs) {
+    let number = row_of_warp();
+    if number >= args.rows as usize {
+        return;
+    }
+    let row = args.values.from(number * args.dimension as usize);
+    let held = shared::dynamic_shared_mem::<f32>().add(thread::thread_idx_x() / WARP * args.dimension);
+    // SAFETY: a row that there is, and a place for it that is this warp's; what one lane writes, no other reads.
+    unsafe {
+        let mut at = warp::lane_id();
+        while at < args.dimension {
+            held.put(at, row.get(at));
+            at += WARP;
+        }
+        rotate(held, &args);
+        at = warp::lane_id();
+        while at < args.dimension {
+            row.put(at, held.get(at));
+            at += WARP;
+        }
+    }
+}
+
+/// Turns rows of any length, where they are.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 256)]
+pub unsafe fn rotate_global(args: RotateArgs) {
+    let number = row_of_warp();
+    if number < args.rows as usize {
+        // SAFETY: a row that there is; what one lane writes, no other reads or writes.
+        unsafe { rotate(args.values.from(number * args.dimension as usize), &args) };
+    }
+}

@@ -1,0 +1,94 @@
+//! The grids of residuals and their rotation.
+
+use std::borrow::Cow;
+
+use jasper_core::ElementKind;
+
+use super::{ResidualArgs, RotateArgs};
+use crate::rows::warp_a_row;
+use crate::{Kernel, Launch};
+
+/// Residuals of rows. Arguments: [`ResidualArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Residuals {
+    /// What rows hold.
+    pub element: ElementKind,
+}
+
+impl Kernel for Residuals {
+    type Args = ResidualArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        format!("residuals_{}", self.element).into()
+    }
+
+    fn launch(&self, args: &ResidualArgs) -> Launch {
+        warp_a_row(args.chosen.len)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(ResidualArgs) {
+        super::kernel::body(&self.entry())
+    }
+}
+
+/// Where rows lie while they are turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RotateIn {
+    /// Shared memory: several times as fast.
+    Shared,
+    /// Where they are: of any length.
+    Global,
+}
+
+/// The fast rotation. Arguments: [`RotateArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rotate(pub RotateIn);
+
+/// Rows of a block in shared memory, at most.
+const SHARED_ROWS: u32 = 8;
+/// Shared memory of a block: what every device gives unasked.
+const SHARED_BYTES: u32 = 48 << 10;
+/// Lanes of a warp.
+const WARP: u32 = 32;
+
+impl Rotate {
+    /// The kernel for rows of `dimension` coordinates.
+    pub const fn of(dimension: u32) -> Self {
+        Self(if dimension * 4 <= SHARED_BYTES { RotateIn::Shared } else { RotateIn::Global })
+    }
+}
+
+impl Kernel for Rotate {
+    type Args = RotateArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        match self.0 {
+            RotateIn::Shared => "rotate_shared".into(),
+            RotateIn::Global => "rotate_global".into(),
+        }
+    }
+
+    /// # Panics
+    /// If rows are no multiple of 64 long, or do not fit shared memory where they are to be in it.
+    fn launch(&self, args: &RotateArgs) -> Launch {
+        assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
+        match self.0 {
+            RotateIn::Shared => {
+                let row = args.dimension * 4;
+                let rows = SHARED_ROWS.min(SHARED_BYTES / row);
+                assert!(rows > 0, "rows of {row} bytes in {SHARED_BYTES} of shared memory");
+                Launch::linear(args.rows.div_ceil(rows), rows * WARP).with_shared(rows * row)
+            }
+            RotateIn::Global => warp_a_row(args.rows),
+        }
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(RotateArgs) {
+        match self.0 {
+            RotateIn::Shared => super::hadamard::rotate_shared,
+            RotateIn::Global => super::hadamard::rotate_global,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Sums of products in the order of `jasper_core::distance`, by a warp: a lane has every 32nd coordinate.
+
+use cuda_std::prelude::*;
+
+/// Coordinates that a sum takes at once: a row of buffers here is a multiple of it.
+pub(crate) const BLOCK: u32 = 64;
+
+/// The 64 partial sums of a warp, of which a lane holds two: coordinate `i` goes to that of `i % 64`.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum([f32; 2]);
+
+impl Sum {
+    /// Nothing summed up yet.
+    pub(crate) const ZERO: Self = Self([0.0; 2]);
+
+    /// Adds the product of a coordinate of the first or the second `half` of a block.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, half: usize, a: f32, b: f32) {
+        self.0[half] = math::fma(a, b, self.0[half]);
+    }
+
+    /// The whole sum, in every lane.
+    ///
+    /// # Safety
+    /// The whole warp comes here.
+    #[inline(always)]
+    pub(crate) unsafe fn total(self) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [low, high] = self.0;
+            // Four registers of sixteen lanes, on the CPU: pairs of them, the two pairs, then halves of the lanes.
+            let low = low + warp::warp_shuffle_xor(warp::FULL_MASK, low, 16, warp::WARP_SIZE).0;
+            let high = high + warp::warp_shuffle_xor(warp::FULL_MASK, high, 16, warp::WARP_SIZE).0;
+            warp::warp_sum(warp::FULL_MASK, low + high, 16)
+        }
+    }
+}
+
+/// Calls `work` with the first and second coordinate of this lane in each block of the first `len`, and which of the two
+/// it is. Behind `len` there may be coordinates.
+#[inline(always)]
+pub(crate) fn for_coordinates(len: u32, mut work: impl FnMut(usize, u32)) {
+    let mut at = warp::lane_id();
+    let end = len.next_multiple_of(BLOCK);
+    while at < end {
+        work(0, at);
+        work(1, at + warp::WARP_SIZE);
+        at += BLOCK;
+    }
+}
