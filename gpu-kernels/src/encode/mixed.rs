@@ -1,4 +1,8 @@
 //! Bits by variance: the multiple of the code nearest to a residual.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

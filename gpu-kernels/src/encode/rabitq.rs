@@ -1,4 +1,8 @@
 //! Equal bits: the grid point of best cosine with a residual.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

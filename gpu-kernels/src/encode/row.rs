@@ -1,8 +1,4 @@
 //! A row on the grid of its code.
-//!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
