@@ -52,8 +52,10 @@ pub struct EncodeArgs {
     pub shape: CodeShape,
     /// What the metric makes of residuals.
     pub space: SpaceArgs,
-    /// Units of the factors `add`, `rescale` and `error`.
+    /// Units of the factors `add`, `rescale` and `error`: powers of two.
     pub units: [f32; 3],
+    /// Their inverses, which are as exact.
+    pub inverse_units: [f32; 3],
 }
 
 /// Residuals after the rotation or the projection.

@@ -7,8 +7,8 @@ use crate::codes::PlaneShape;
 
 /// The largest f16.
 const LARGEST: f32 = 65504.0;
-/// What the fourth factor is in units of the first.
-const LOW: f32 = 1.0 / 2048.0;
+/// The unit of the first factor in those of the fourth.
+const LOW: f32 = 2048.0;
 
 /// The numbers beside a code.
 #[derive(Clone, Copy)]
@@ -49,17 +49,19 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
 
 /// The words of the factors, as `jasper_quant` stores them.
 #[inline(always)]
-fn factor_words(factors: Factors, units: [f32; 3]) -> [u32; 2] {
+fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     let bounded = |value: f32| value.clamp(-LARGEST, LARGEST);
-    let [add_unit, rescale_unit, error_unit] = units;
-    let first = math::f32_to_half2(bounded(factors.add / add_unit), bounded(factors.rescale / rescale_unit));
-    let mut error = math::f32_to_half2(bounded(factors.error / error_unit), 0.0);
+    // Products with the inverses are the quotients, to the bit: units are powers of two.
+    let [add, rescale, error] = args.inverse_units;
+    let (add, rescale, error) = (factors.add * add, factors.rescale * rescale, factors.error * error);
+    let first = math::f32_to_half2(bounded(add), bounded(rescale));
+    let mut error = math::f32_to_half2(bounded(error), 0.0);
     // Rounded up, so that a bound stays a bound.
-    if math::half_to_f32(error as u16) * error_unit < factors.error {
+    if math::half_to_f32(error as u16) * args.units[2] < factors.error {
         error += 1;
     }
-    let low = factors.add / add_unit - math::half_to_f32(first as u16);
-    [first, error | math::f32_to_half2(0.0, bounded(low / LOW))]
+    let low = add - math::half_to_f32(first as u16);
+    [first, error | math::f32_to_half2(0.0, bounded(low * LOW))]
 }
 
 /// Writes row `number`. Whole warp.
@@ -69,7 +71,7 @@ fn factor_words(factors: Factors, units: [f32; 3]) -> [u32; 2] {
 #[inline(always)]
 pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
     let shape = &args.shape;
-    let [first, second] = factor_words(factors, args.units);
+    let [first, second] = factor_words(args, factors);
     // SAFETY: the whole warp comes here; words of a row that no other warp writes.
     unsafe {
         warp::sync_warp(warp::FULL_MASK);

@@ -209,8 +209,15 @@ impl<S: Stream> DeviceQuantizer<S> {
                 len: (len - first).min(self.pass_rows()) as u32,
             };
             let turned = self.turn(stream, rows, chosen, &mut scratch)?;
-            let (shape, space, units) = (self.shape, self.space, self.units);
-            let rows = EncodeArgs { turned, chosen, codes: codes.output(), shape, space, units };
+            let rows = EncodeArgs {
+                turned,
+                chosen,
+                codes: codes.output(),
+                shape: self.shape,
+                space: self.space,
+                units: self.units,
+                inverse_units: self.units.map(f32::recip),
+            };
             match &self.code {
                 DeviceCode::Rabitq { dimension, half, bound_sigmas, scales } => {
                     let args = RabitqArgs {

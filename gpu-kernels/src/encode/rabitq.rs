@@ -80,8 +80,18 @@ unsafe fn best_scale(args: &RabitqArgs, row: &Row<Alike>, padding: f32) -> f32 {
         }
         // SAFETY: as above.
         let found = unsafe { row.products(scales) };
+        // Roots and quotients are long: every lane has those of one scale, and hears of the others.
+        let mut own = found[0];
+        for i in 1..TOGETHER {
+            if warp::lane_id() % TOGETHER as u32 == i as u32 {
+                own = found[i];
+            }
+        }
+        let cosine = own.product / math::sqrt_f32(own.square - padding);
         for i in 0..TOGETHER {
-            let cosine = found[i].product / math::sqrt_f32(found[i].square - padding);
+            // SAFETY: the whole warp comes here.
+            let (cosine, _) =
+                unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, cosine, i as u32, warp::WARP_SIZE) };
             if first + (i as u32) < args.count && cosine > best {
                 (scale, best) = (scales[i], cosine);
             }
