@@ -142,7 +142,7 @@ fn take_in<T: Element>(
 }
 
 /// Writes rows to `out`, which has as many of the padded length.
-fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
+pub(crate) fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
     let dimension = rows.dimension();
     for (row, out) in rows.rows().zip(out.chunks_exact_mut(padded_len::<T>(dimension))) {
         out[..dimension].copy_from_slice(row);

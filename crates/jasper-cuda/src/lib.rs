@@ -29,6 +29,7 @@
 //! | [`Pinned`], [`Pipeline`] | copies at full speed, beside kernels |
 //! | [`Module`] | PTX of one's own |
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
+//! | [`encode_on_device`] | codes of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
 //! | [`ResidentGraph`], [`SearchLanes`] | a graph that is changed there while it is searched |
 //! | [`link_on_device`], [`DeviceLinker`] | graphs built in device memory |
@@ -43,6 +44,7 @@ mod buffer;
 mod build;
 mod context;
 mod device;
+mod encode;
 mod error;
 mod event;
 mod graph;
@@ -64,6 +66,7 @@ pub use buffer::Buffer;
 pub use build::{DeviceLinker, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
+pub use encode::encode_on_device;
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::MAX_BEAM_WIDTH;

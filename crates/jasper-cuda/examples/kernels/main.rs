@@ -8,6 +8,7 @@
 //! Times are medians of events around one launch or sequence, after one that is not counted. Rates count the bytes that
 //! the work needs, and stand beside the rate of a copy within the device, measured in the same run.
 
+mod codes;
 mod distances;
 mod knn;
 mod pairs;
@@ -25,7 +26,8 @@ const LARGE: usize = 8 << 30;
 /// A part of the program: its name, and what it prints.
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [Part; 3] = [("distances", distances::run), ("knn", knn::run), ("pairs", pairs::run)];
+const PARTS: [Part; 4] =
+    [("codes", codes::run), ("distances", distances::run), ("knn", knn::run), ("pairs", pairs::run)];
 
 fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();

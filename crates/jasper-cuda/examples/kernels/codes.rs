@@ -1,0 +1,66 @@
+//! Codes of rows and of queries: how many a second.
+
+use gpu_kernels::Stream as _;
+use gpu_kernels::encode::{Chosen, DeviceQuantizer};
+use jasper_core::synthetic::Clusters;
+use jasper_core::{MatrixView, Metric};
+use jasper_cuda::Result;
+use jasper_quant::{Code, ThreadPoolBuilder};
+use serde_json::json;
+
+use crate::Bench;
+
+const DIMENSIONS: [usize; 3] = [128, 960, 1536];
+const CODES: [Code; 7] = [
+    Code::Rabitq { bits: 1 },
+    Code::Rabitq { bits: 2 },
+    Code::Rabitq { bits: 4 },
+    Code::Rabitq { bits: 8 },
+    Code::Mixed { sectors: 1 },
+    Code::Mixed { sectors: 2 },
+    Code::Mixed { sectors: 4 },
+];
+/// Rows that quantizers learn from, and that the rows to code are copies of.
+const DIFFERENT: usize = 4096;
+/// Bytes of the rows to code: far more than caches hold.
+const BYTES: usize = 1 << 30;
+/// Queries of a batch.
+const QUERIES: usize = 10_000;
+
+pub fn run(bench: &Bench) -> Result<()> {
+    let stream = &bench.stream;
+    let pool = ThreadPoolBuilder::new().build().expect("threads can be started");
+    for dimension in DIMENSIONS {
+        let different: Vec<f32> = Clusters::new(dimension, 1).rows(DIFFERENT, 0);
+        let view = MatrixView::new(&different, dimension).expect("whole rows");
+        let count = BYTES / (dimension * size_of::<f32>());
+        let mut rows = stream.allocate::<f32>(count * dimension)?;
+        stream.write(&mut rows, count * dimension, dimension, |range, out| {
+            let copies = different.iter().cycle().skip(range.start % different.len());
+            out.iter_mut().zip(copies).for_each(|(out, x)| *out = *x);
+            Ok::<_, jasper_cuda::Error>(())
+        })?;
+        for code in CODES {
+            let quantizer = code.train(Metric::L2, view, &pool).expect("rows that can be coded");
+            let words = quantizer.layout().words();
+            let on_device = DeviceQuantizer::new(stream, &*quantizer)?;
+            let mut codes = stream.allocate::<u32>(count * words)?;
+            let time =
+                bench.time(|| on_device.encode(stream, &rows, &Chosen::Range(0..count), &mut codes))?;
+            let what = json!({
+                "what": "encode", "code": code.to_string(), "dimension": dimension, "rows": count,
+                "rows_per_s": count as f64 / time.as_secs_f64(),
+            });
+            bench.report(what, time, (count * (dimension + words) * 4) as u64);
+
+            let mut queries = on_device.query_codes(stream, QUERIES)?;
+            let time = bench.time(|| on_device.code_queries(stream, &rows, QUERIES, &mut queries))?;
+            let what = json!({
+                "what": "code_queries", "code": code.to_string(), "dimension": dimension, "queries": QUERIES,
+                "queries_per_s": QUERIES as f64 / time.as_secs_f64(),
+            });
+            bench.report(what, time, (QUERIES * dimension * 4) as u64);
+        }
+    }
+    Ok(())
+}
