@@ -9,7 +9,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", required=True, metavar="FOLDER", help="sets as files.py describes them")
-    parser.add_argument("--systems", nargs="+", metavar="NAME", help="some of: jasper, and the peers of systems.py")
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help="some of: jasper, jasper-codes, and the peers of systems.py")
     parser.add_argument("--jasper", default=os.path.join(ROOT, "target/release/jasper"), metavar="COMMAND")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--queries", type=int, default=2000)
@@ -68,12 +68,12 @@ class Peer:
 def measure(data, names, pythons, args):
     """Builds every system, then asks one after another, round by round; gives the lines of the set."""
     from environments import environment_of
-    from jasper_command import Jasper
+    from jasper_command import FORMS, Jasper
 
     live = {}
     for name in names:
         try:
-            live[name] = Jasper(args.jasper, data, args.threads) if name == "jasper" else Peer(name, pythons[environment_of(name)], data, args)
+            live[name] = Jasper(name, args.jasper, data, args.threads) if name in FORMS else Peer(name, pythons[environment_of(name)], data, args)
         except (OSError, RuntimeError) as error:
             print(f"{data.name}, {name}: left out: {error}", file=sys.stderr, flush=True)
             continue
@@ -91,9 +91,10 @@ def measure(data, names, pythons, args):
 
 def lines_of(data, name, built, rounds, args):
     from environments import version_of
+    from jasper_command import FORMS
     from systems import K
 
-    own = "this" if name == "jasper" else version_of(name)
+    own = "this" if name in FORMS else version_of(name)
     same = dict(
         set=data.name, points=len(data.base), dimension=data.base.shape[1], dtype=data.dtype.name, metric=data.metric,
         system=name, version=own, threads=args.threads, queries=len(data.queries), k=K, rounds=args.rounds,
@@ -111,13 +112,14 @@ def main():
     args = parse()
     pythons = in_environment(args)
     from figures import report
+    from jasper_command import FORMS
     from files import Set
     from systems import SYSTEMS
 
-    names = args.systems or ["jasper", *SYSTEMS]
-    unknown = set(names) - {"jasper", *SYSTEMS}
+    names = args.systems or [*FORMS, *SYSTEMS]
+    unknown = set(names) - {*FORMS, *SYSTEMS}
     if unknown:
-        sys.exit(f"--systems {' '.join(sorted(unknown))}: known are jasper {' '.join(SYSTEMS)}")
+        sys.exit(f"--systems {' '.join(sorted(unknown))}: known are {' '.join([*FORMS, *SYSTEMS])}")
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     lines = []
     for folder in args.sets:

@@ -7,10 +7,15 @@ from systems import K, WIDTHS
 BUILD_LABEL = "max_degree=64 build_beam_width=128 alpha=1.2, element as given; beam_width={}"
 
 
+# What each form of Jasper adds to a build. Three bits a coordinate suit rows of any kind on a processor.
+FORMS = {"jasper": [], "jasper-codes": ["--quantize", "rabitq:3"]}
+
+
 class Jasper:
     """Builds an index file; each round is one run of `jasper eval` over all beam widths."""
 
-    def __init__(self, command, data, threads):
+    def __init__(self, name, command, data, threads):
+        form = FORMS[name]
         self.command, self.data, self.threads = command, data, str(threads)
         self.folder = tempfile.TemporaryDirectory(prefix="jasper-peers-")
         self.index, self.queries, self.truth = (os.path.join(self.folder.name, name) for name in (
@@ -18,10 +23,10 @@ class Jasper:
         write_rows(self.queries, data.queries)
         write_rows(self.truth, data.truth)
         lines, cpu = self.run(
-            "build", "--base", data.base_path, "--metric", data.metric, "--threads", self.threads, "--output", self.index)
+            "build", "--base", data.base_path, "--metric", data.metric, "--threads", self.threads, "--output", self.index, *form)
         self.built = dict(
             build_seconds=lines[-1]["seconds"], build_cpu_seconds=cpu, build_mb=None, peak_mb=round(lines[-1]["peak_bytes"] / 2**20),
-            settings=[BUILD_LABEL.format(width) for width in WIDTHS])
+            settings=[" ".join([BUILD_LABEL.format(width), *form]) for width in WIDTHS])
 
     def round(self, first):
         widths = ",".join(map(str, WIDTHS))

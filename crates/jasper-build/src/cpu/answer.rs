@@ -42,7 +42,7 @@ impl CpuExecutor {
             return self.with_scratch(|scratch| scratch.answer(&request, std::slice::from_mut(task)));
         }
         let shares = tasks.len().div_ceil(SHARES * self.threads());
-        let block = shares.next_multiple_of(TOGETHER).min(BLOCK);
+        let block = shares.next_multiple_of(TOGETHER).clamp(TOGETHER, BLOCK);
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
             tasks
                 .par_chunks_mut(block)

@@ -42,6 +42,7 @@ fn finds_as_much<T: Element>(metric: Metric) {
     for code in codes {
         index.quantize(code).unwrap();
         assert_eq!(index.search_batch(queries, params.distances(Distances::Exact)).unwrap(), exact);
+        assert_eq!(index.search_batch(view(&[], D), params).unwrap(), []);
         let found = index.search_batch(queries, params).unwrap();
         let share = overlap(&exact, &found);
         assert!(share > 0.97, "{metric} {code}: {share}");
