@@ -108,6 +108,26 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     (f32::kernels().dot)(a, b)
 }
 
+/// How a grid point lies to what it stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Products {
+    /// Their product.
+    pub(crate) product: f32,
+    /// The squared length of the point.
+    pub(crate) square: f32,
+}
+
+impl Products {
+    /// Farther than any.
+    pub(crate) const NOTHING: Self = Self { product: 0.0, square: 1.0 };
+
+    /// Whether the cosine is greater than that of `best`, of products that are not negative: without quotients and roots,
+    /// which take a GPU long.
+    pub(crate) fn is_nearer(self, best: Self) -> bool {
+        self.product * self.product * best.square > best.product * best.product * self.square
+    }
+}
+
 /// Copies a row as f32.
 pub(crate) fn widen<T: Element>(row: &[T], out: &mut [f32]) {
     out.iter_mut().zip(row).for_each(|(out, x)| *out = x.to_f32());

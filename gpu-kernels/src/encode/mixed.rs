@@ -8,14 +8,15 @@ use cuda_std::prelude::*;
 
 use super::MixedArgs;
 use super::pack::{Factors, levels, store};
-use super::row::Row;
+use super::row::{Products, Row};
 use crate::rows::row_of_warp;
 
 /// Codes rows.
 ///
 /// # Safety
 /// As the fields of the arguments say; a warp has shared memory for the levels of a row.
-#[kernel(max_threads = 256)]
+// Told of no number of blocks, the assembler spills to have more of them.
+#[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_mixed(args: MixedArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
     if number >= rows.chosen.len as usize {
@@ -34,16 +35,15 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
             row.put_nothing(levels);
         } else {
             let found = row.products(args.trials);
-            let (mut trial, mut best_cosine) = (args.trials[1], 0.0);
+            let (mut trial, mut best) = (args.trials[1], Products::NOTHING);
             for i in 0..found.len() {
-                let (product, square) = (found[i].product, found[i].square);
-                let cosine = product / math::sqrt_f32(square);
-                if square > 0.0 && cosine > best_cosine {
-                    (trial, best_cosine) = (args.trials[i], cosine);
-                    scale = product / square * norm;
-                    coded = product / square * product * squared_norm;
+                if found[i].is_nearer(best) {
+                    (trial, best) = (args.trials[i], found[i]);
                 }
             }
+            let multiple = best.product / best.square;
+            scale = multiple * norm;
+            coded = multiple * best.product * squared_norm;
             row.put(trial, 0.0, levels);
             missed = (squared_norm - coded).max(0.0);
         }

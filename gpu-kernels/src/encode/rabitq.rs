@@ -8,7 +8,7 @@ use cuda_std::prelude::*;
 
 use super::RabitqArgs;
 use super::pack::{Factors, levels, store};
-use super::row::{Alike, Row};
+use super::row::{Alike, Products, Row};
 use crate::rows::row_of_warp;
 use crate::sums::{Sum, for_coordinates};
 
@@ -19,7 +19,8 @@ const TOGETHER: usize = 4;
 ///
 /// # Safety
 /// As the fields of the arguments say; a warp has shared memory for the levels of a row.
-#[kernel(max_threads = 256)]
+// Told of no number of blocks, the assembler spills to have more of them.
+#[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_rabitq(args: RabitqArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
     if number >= rows.chosen.len as usize {
@@ -71,7 +72,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
 unsafe fn best_scale(args: &RabitqArgs, row: &Row<Alike>, padding: f32) -> f32 {
     // SAFETY: the caller's promise, and the whole warp.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
-    let (mut scale, mut best) = (0.0, 0.0);
+    let (mut scale, mut best) = (0.0, Products::NOTHING);
     let mut first = 0;
     while first < args.count {
         let mut scales = [0.0; TOGETHER];
@@ -80,20 +81,10 @@ unsafe fn best_scale(args: &RabitqArgs, row: &Row<Alike>, padding: f32) -> f32 {
         }
         // SAFETY: as above.
         let found = unsafe { row.products(scales) };
-        // Roots and quotients are long: every lane has those of one scale, and hears of the others.
-        let mut own = found[0];
-        for i in 1..TOGETHER {
-            if warp::lane_id() % TOGETHER as u32 == i as u32 {
-                own = found[i];
-            }
-        }
-        let cosine = own.product / math::sqrt_f32(own.square - padding);
         for i in 0..TOGETHER {
-            // SAFETY: the whole warp comes here.
-            let (cosine, _) =
-                unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, cosine, i as u32, warp::WARP_SIZE) };
-            if first + (i as u32) < args.count && cosine > best {
-                (scale, best) = (scales[i], cosine);
+            let found = Products { product: found[i].product, square: found[i].square - padding };
+            if first + (i as u32) < args.count && found.is_nearer(best) {
+                (scale, best) = (scales[i], found);
             }
         }
         first += TOGETHER as u32;

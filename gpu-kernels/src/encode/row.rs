@@ -63,6 +63,17 @@ pub(super) struct Products {
     pub(super) square: f32,
 }
 
+impl Products {
+    /// Farther than any.
+    pub(super) const NOTHING: Self = Self { product: 0.0, square: 1.0 };
+
+    /// Whether the cosine is greater than that of `best`: without quotients and roots, as on the CPU.
+    #[inline(always)]
+    pub(super) fn is_nearer(self, best: Self) -> bool {
+        self.product * self.product * best.square > best.product * best.product * self.square
+    }
+}
+
 /// The lesser one, and `b` where `a` is no number: as on the CPU.
 #[inline(always)]
 fn lesser(a: f32, b: f32) -> f32 {

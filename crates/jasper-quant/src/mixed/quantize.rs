@@ -3,7 +3,7 @@
 use jasper_core::distance::Level;
 
 use crate::parts::MixedDimension;
-use crate::space::dot;
+use crate::space::{Products, dot};
 use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
 
 /// Multiples of the steps to try: rows are not all of one shape.
@@ -67,17 +67,17 @@ pub(super) fn quantize(
     // As if the row had length 1, which is what steps are for.
     let norm = squared_norm.sqrt();
     widest(Magnitudes { values: projected, factor: norm.recip(), out: magnitudes });
-    let (mut best, mut best_cosine, mut scale, mut coded) = (STEPS[1], 0.0, 0.0, 0.0);
+    let (mut best_step, mut best) = (STEPS[1], Products::NOTHING);
     for step in STEPS {
         widest(Points { magnitudes, inverse: step.recip(), of, out: points });
-        let (product, square) = (dot(magnitudes, points), dot(points, points));
-        if square > 0.0 && product / square.sqrt() > best_cosine {
-            (best, best_cosine) = (step, product / square.sqrt());
-            scale = product / square * norm;
-            coded = product / square * product * squared_norm;
+        let found = Products { product: dot(magnitudes, points), square: dot(points, points) };
+        if found.is_nearer(best) {
+            (best_step, best) = (step, found);
         }
     }
-    widest(Levels { projected, magnitudes, inverse: best.recip(), of, out: levels });
+    let multiple = best.product / best.square;
+    let (scale, coded) = (multiple * norm, multiple * best.product * squared_norm);
+    widest(Levels { projected, magnitudes, inverse: best_step.recip(), of, out: levels });
     Reconstruction { scale, coded, missed: (squared_norm - coded).max(0.0) }
 }
 

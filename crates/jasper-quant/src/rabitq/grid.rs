@@ -9,7 +9,7 @@
 
 use jasper_core::distance::Level;
 
-use crate::space::dot;
+use crate::space::{Products, dot};
 use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
 
 /// Scales to try for codes of some bits.
@@ -127,12 +127,12 @@ pub(super) fn quantize(
     let largest = largest_level(bits);
     // Padding lies at level 0 whatever the scale: not a part of the grid point.
     let padding = 0.25 * (rotated.len() - dimension) as f32;
-    let (mut scale, mut best) = (0.0, 0.0);
+    let (mut scale, mut best) = (0.0, Products::NOTHING);
     for tried in scales.of(magnitudes) {
         widest(Points { magnitudes, scale: tried, largest, out: points });
-        let cosine = dot(magnitudes, points) / (dot(points, points) - padding).sqrt();
-        if cosine > best {
-            (scale, best) = (tried, cosine);
+        let found = Products { product: dot(magnitudes, points), square: dot(points, points) - padding };
+        if found.is_nearer(best) {
+            (scale, best) = (tried, found);
         }
     }
     widest(Points { magnitudes, scale, largest, out: points });
