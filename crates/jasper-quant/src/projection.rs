@@ -83,15 +83,14 @@ impl Work for Product<'_> {
         let blocks = rows.chunks(together * dimension).zip(out.chunks_mut(together * stride));
         for (rows, out) in blocks {
             for (i, panel) in of.panels.chunks_exact(dimension * PANEL).enumerate() {
-                let first = i * PANEL;
-                let len = PANEL.min(of.directions - first);
+                let places = (i * PANEL, PANEL.min(of.directions - i * PANEL));
                 match rows.len() / dimension {
-                    WIDE_ROWS => panel_of::<WIDE_ROWS>(panel, rows, out, stride, first, len),
-                    NARROW_ROWS => panel_of::<NARROW_ROWS>(panel, rows, out, stride, first, len),
+                    WIDE_ROWS => panel_of::<WIDE_ROWS>(level, panel, rows, out, stride, places),
+                    NARROW_ROWS => panel_of::<NARROW_ROWS>(level, panel, rows, out, stride, places),
                     _ => {
                         let rows = rows.chunks_exact(dimension).zip(out.chunks_exact_mut(stride));
                         for (row, out) in rows {
-                            panel_of::<1>(panel, row, out, stride, first, len);
+                            panel_of::<1>(level, panel, row, out, stride, places);
                         }
                     }
                 }
@@ -111,28 +110,85 @@ const NARROW_ROWS: usize = 2;
 /// Products of `ROWS` rows with the first `len` directions of a panel, to places `first` and on of each row of `out`.
 #[inline(always)]
 fn panel_of<const ROWS: usize>(
+    level: Level,
     panel: &[f32],
     rows: &[f32],
     out: &mut [f32],
     stride: usize,
-    first: usize,
-    len: usize,
+    (first, len): (usize, usize),
 ) {
-    let dimension = panel.len() / PANEL;
-    let mut sums = [[0.0_f32; PANEL]; ROWS];
-    let (coordinates, _) = panel.as_chunks::<PANEL>();
-    for (k, directions) in coordinates.iter().enumerate() {
-        for row in 0..ROWS {
-            let x = rows[row * dimension + k];
-            for direction in 0..PANEL {
-                sums[row][direction] = x.mul_add(directions[direction], sums[row][direction]);
-            }
-        }
-    }
+    let (panel, _) = panel.as_chunks::<PANEL>();
+    let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &rows[row * panel.len()..][..panel.len()]);
+    let sums = sums(level, panel, rows);
     for (row, sums) in sums.iter().enumerate() {
         out[row * stride + first..][..len].copy_from_slice(&sums[..len]);
     }
 }
+
+/// Products of rows with all directions of a panel; rows are as long as it.
+#[inline(always)]
+fn sums<const ROWS: usize>(
+    level: Level,
+    panel: &[[f32; PANEL]],
+    rows: [&[f32]; ROWS],
+) -> [[f32; PANEL]; ROWS] {
+    #[cfg(target_arch = "x86_64")]
+    match level {
+        // SAFETY: `wide` passes levels that were detected.
+        Level::Avx512 => return unsafe { sums_avx512(panel, rows) },
+        // SAFETY: as above.
+        Level::Avx2 => return unsafe { sums_avx2(panel, rows) },
+        _ => {}
+    }
+    let _ = level;
+    let mut sums = [[0.0_f32; PANEL]; ROWS];
+    for (k, directions) in panel.iter().enumerate() {
+        for (sums, row) in sums.iter_mut().zip(&rows) {
+            sums.iter_mut().zip(directions).for_each(|(sum, y)| *sum = row[k].mul_add(*y, *sum));
+        }
+    }
+    sums
+}
+
+/// Makes [`sums`] with the registers of a level: the compiler by itself leaves the sums in memory.
+macro_rules! sums {
+    ($name:ident $features:literal: $lanes:literal $zero:ident $load:ident $all:ident $fma:ident $store:ident) => {
+        /// # Safety
+        /// The processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const ROWS: usize>(
+            panel: &[[f32; PANEL]],
+            rows: [&[f32]; ROWS],
+        ) -> [[f32; PANEL]; ROWS] {
+            use std::arch::x86_64::*;
+            let mut sums = [[$zero(); PANEL / $lanes]; ROWS];
+            for (k, directions) in panel.iter().enumerate() {
+                let y: [_; PANEL / $lanes] = std::array::from_fn(|i| {
+                    // SAFETY: as many lanes at each of these places.
+                    unsafe { $load(directions.as_ptr().add(i * $lanes)) }
+                });
+                for (sums, row) in sums.iter_mut().zip(&rows) {
+                    let x = $all(row[k]);
+                    for (sum, y) in sums.iter_mut().zip(y) {
+                        *sum = $fma(x, y, *sum);
+                    }
+                }
+            }
+            let mut out = [[0.0; PANEL]; ROWS];
+            for (out, sums) in out.iter_mut().zip(sums) {
+                for (i, sum) in sums.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { $store(out.as_mut_ptr().add(i * $lanes), sum) };
+                }
+            }
+            out
+        }
+    };
+}
+sums!(sums_avx512 "avx512f": 16 _mm512_setzero_ps _mm512_loadu_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_storeu_ps);
+sums!(sums_avx2 "avx2,fma": 8 _mm256_setzero_ps _mm256_loadu_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_storeu_ps);
 
 #[cfg(test)]
 mod tests {
