@@ -77,7 +77,46 @@ pub struct PlaneShape {
     pub first_word: u32,
 }
 
+// By reference: a copy of four words stays in memory on the device.
+impl PlaneShape {
+    /// Words that it fills, at `bits` bits a dimension.
+    #[inline(always)]
+    pub(crate) const fn words(&self, bits: u32) -> u32 {
+        self.dimensions * bits / 32
+    }
+
+    /// The first chunk of four words, 16 bytes, of which it has any.
+    #[inline(always)]
+    pub(crate) const fn first_chunk(&self) -> u32 {
+        self.first_word / 4
+    }
+
+    /// Chunks of which it has any words.
+    #[inline(always)]
+    pub(crate) const fn chunks(&self, bits: u32) -> u32 {
+        if self.dimensions == 0 {
+            return 0;
+        }
+        (self.first_word + self.words(bits)).div_ceil(4) - self.first_chunk()
+    }
+
+    /// Words of a query's levels for these chunks.
+    #[inline(always)]
+    pub(crate) const fn levels_words(&self, bits: u32) -> u32 {
+        self.chunks(bits) * 4 * (8 / bits)
+    }
+}
+
 impl CodeShape {
+    /// Words of a limb of a query, in whole chunks of every plane.
+    #[inline(always)]
+    pub(crate) const fn levels_words(&self) -> u32 {
+        self.eight.levels_words(8)
+            + self.four.levels_words(4)
+            + self.two.levels_words(2)
+            + self.one.levels_words(1)
+    }
+
     /// Bytes of a row: a multiple of 16.
     pub const fn row_bytes(&self) -> u32 {
         self.words * 4

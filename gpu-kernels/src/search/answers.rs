@@ -4,6 +4,7 @@ use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
 use super::{NO_ANSWER, SearchArgs};
+use crate::graph::NO_ROW;
 use crate::neighbor::{distance, id};
 
 /// What a search has cost so far.
@@ -26,7 +27,7 @@ pub(super) unsafe fn log(args: &SearchArgs, query: u32, hop: u32, key: u64) {
     }
 }
 
-/// Writes the first `k` entries that may be answers, and the work. Whole warp.
+/// Writes the candidates, the first `k` entries behind them that may be answers, and the work. Whole warp.
 ///
 /// # Safety
 /// The arguments are what they say, `query` is one of theirs, and the frontier is settled.
@@ -34,12 +35,18 @@ pub(super) unsafe fn log(args: &SearchArgs, query: u32, hop: u32, key: u64) {
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, work: Work) {
     let lane = warp::lane_id();
     let answers = args.answers.from(query as usize * args.k as usize);
+    let candidates = args.candidates.from(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: answers of this query below k; keys are of vertices, and so below the slots.
+    // SAFETY: candidates of this query below their number, answers below k; keys are of vertices, and so below the slots.
     unsafe {
-        while first < args.beam_width && found < args.k {
+        while first < args.beam_width && (found < args.k || first < args.candidates_len) {
             let entry = frontier.entry(first + lane);
-            let is_answer = entry != NO_KEY && is_allowed(args, id(entry));
+            let is_candidate = first + lane < args.candidates_len;
+            if is_candidate {
+                let slot = if entry == NO_KEY { NO_ROW } else { id(entry) };
+                global::store(candidates.at((first + lane) as usize), slot);
+            }
+            let is_answer = !is_candidate && entry != NO_KEY && is_allowed(args, id(entry));
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_answer);
             let place = found + (lanes & lanes_below()).count_ones();
             if is_answer && place < args.k {
@@ -50,9 +57,15 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             found += lanes.count_ones();
             first += WARP;
         }
+        let rest = args.rest.from(query as usize * args.k as usize);
         let mut place = found + lane;
         while place < args.k {
-            global::store(answers.at(place as usize), NO_ANSWER);
+            let answer = if args.rest.is_nowhere() {
+                NO_ANSWER
+            } else {
+                global::load_readonly(rest.at((place - found) as usize))
+            };
+            global::store(answers.at(place as usize), answer);
             place += WARP;
         }
         if lane < 2 {

@@ -14,8 +14,8 @@ pub(super) const WAITING: u32 = 32;
 /// What of a kernel decides how much shared memory its teams have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
-    /// The query does not stay in registers.
-    pub(super) query: bool,
+    /// Bytes of the query, a multiple of 16: none if it stays in registers.
+    pub(super) query: u32,
     /// The frontier does not stay in registers.
     pub(super) list: bool,
     /// More than one warp: what they tell each other.
@@ -26,7 +26,7 @@ pub(super) struct Needs {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "kernels alone ask what lies where"))]
 pub(super) struct Layout {
-    /// `[row_bytes]`
+    /// What the scorer keeps of the query.
     pub(super) query: u32,
     /// Entries of the list, as many as the beam is wide, then [`WAITING`].
     pub(super) list: u32,
@@ -50,7 +50,7 @@ impl Layout {
         let neighbors = args.expansions * args.graph.links_stride;
         let neighbors = if neighbors < BATCH { BATCH } else { neighbors };
         let query = 0;
-        let list = query + if needs.query { args.graph.row_bytes } else { 0 };
+        let list = query + needs.query;
         let keys = list + if needs.list { (args.beam_width + WAITING) * KEY } else { 0 };
         let wanted = keys + if needs.team { neighbors * KEY } else { 0 };
         let ids = wanted + if needs.team { (args.expansions + 1) * KEY } else { 0 };

@@ -9,11 +9,16 @@
 //! 4. the others are scored, all loads of a batch in flight at once;
 //! 5. what beats the last entry goes into the frontier; until nothing is unvisited.
 //!
+//! Distances are exact, of the rows themselves, or estimates, of codes: these need a tenth of the bytes or less. What is
+//! nearest by estimates, the *candidates*, gets exact distances at the end: the same kernels do it, for which candidates
+//! are start points without a graph behind them.
+//!
 //! One warp a query and a block is fastest where there are queries enough, since nothing ever waits for a barrier;
 //! teams of more warps make one query short.
 
 #[cfg(feature = "kernels")]
 mod answers;
+mod codes;
 #[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
@@ -27,6 +32,8 @@ mod plan;
 mod registers;
 #[cfg(feature = "kernels")]
 mod score;
+#[cfg(not(target_arch = "nvptx64"))]
+mod sequence;
 pub(crate) mod shape;
 #[cfg(feature = "kernels")]
 mod solo;
@@ -40,9 +47,13 @@ mod variants;
 mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::Search;
+pub use plan::{CodeSearch, Search};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use sequence::{Rerank, search_by_estimates};
 #[cfg(all(feature = "variants", not(target_arch = "nvptx64")))]
 pub use variants::{Choice, Variant};
+
+pub use codes::CodeSearchArgs;
 
 use crate::graph::{Form, GraphArgs};
 use crate::{In, Out};
@@ -68,8 +79,13 @@ pub struct SearchArgs {
     pub query_rows: In<u32>,
     /// A bit for each slot, 32 a word: whether it may be an answer. Nowhere if all may.
     pub allowed: In<u32>,
-    /// `[queries][k]`: nearest first, then [`NO_ANSWER`].
+    /// `[queries][k]`: nearest first, then those of `rest`.
     pub answers: Out<Answer>,
+    /// `[queries][k]`: answers of a search before, that come behind those of this one. Nowhere for [`NO_ANSWER`].
+    pub rest: In<Answer>,
+    /// `[queries][candidates_len]`: the first entries of the frontier, which are no answers then, but are to be scored
+    /// again; behind them [`NO_ROW`](crate::graph::NO_ROW).
+    pub candidates: Out<u32>,
     /// `[queries][2]`: vertices expanded, and distances worked out.
     pub work: Out<u32>,
     /// `[queries][most_hops]`: keys of the vertices expanded, in order. Nowhere if nobody asks.
@@ -86,6 +102,11 @@ pub struct SearchArgs {
     pub expansions: u32,
     /// Places of the filter of seen ids: a power of two from 32 on, or none.
     pub filter_slots: u32,
+    /// From the start points of a query to those of the next: 0 if all begin at the same ones. Where each has its own,
+    /// [`NO_ROW`](crate::graph::NO_ROW) may be among them.
+    pub starts_stride: u32,
+    /// Entries that are no answers, at most the beam width.
+    pub candidates_len: u32,
     /// What is made of the sums.
     pub form: Form,
 }

@@ -16,7 +16,7 @@ use crate::neighbor::id;
 /// # Safety
 /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Needs) {
+pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Args, needs: Needs) {
     let warp = thread::thread_idx_x() / WARP;
     let query = thread::block_idx_x() * (thread::block_dim_x() / WARP) + warp;
     if query >= args.queries_len {
@@ -28,7 +28,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
     // SAFETY: the plan gave each warp the memory of its layout; whole warps come to everything.
     unsafe {
         let lane = warp::lane_id();
-        let scorer = S::new(&args, query, part(layout.query), lane, WARP);
+        let scorer = S::new(&args, &of, query, part(layout.query), lane, WARP);
         let filter = Filter::new(part(layout.filter).cast(), args.filter_slots, lane, WARP);
         let mut frontier = F::new(args.beam_width, part(layout.list).cast());
         warp::sync_warp(warp::FULL_MASK);
@@ -39,7 +39,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
         // One loop for start points and neighbours: scoring and merging are most of the code.
         loop {
             if started < args.graph.starts_len {
-                met.meet(start(&args, started + lane));
+                met.meet(start(&args, query, started + lane));
                 started += WARP;
             } else {
                 let hops = met.expand(&args, query, &mut frontier, work.hops);
@@ -55,15 +55,16 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
     }
 }
 
-/// The start point at `place`; none behind the last.
+/// The start point of a query at `place`; none behind the last.
 ///
 /// # Safety
-/// The arguments are what they say.
+/// The arguments are what they say, and `query` is one of theirs.
 #[inline(always)]
-pub(super) unsafe fn start(args: &SearchArgs, place: u32) -> u32 {
+pub(super) unsafe fn start(args: &SearchArgs, query: u32, place: u32) -> u32 {
     if place < args.graph.starts_len {
+        let at = query as usize * args.starts_stride as usize + place as usize;
         // SAFETY: one of the start points.
-        unsafe { global::load_readonly(args.graph.starts.at(place as usize)) }
+        unsafe { global::load_readonly(args.graph.starts.at(at)) }
     } else {
         NO_ROW
     }
@@ -143,10 +144,21 @@ impl Met {
         // SAFETY: what was met are ids of vertices, which all lanes see after the barrier.
         unsafe {
             warp::sync_warp(warp::FULL_MASK);
+            let batch = |first: u32| (self.ids.add(first), WARP.min(self.count - first));
             let mut first = 0;
-            while first < self.count {
-                frontier.offer(scorer.keys(self.ids.add(first), WARP.min(self.count - first)));
-                first += WARP;
+            if self.count > 0 {
+                let (ids, count) = batch(0);
+                let mut fetched = scorer.fetch(ids, count);
+                while first < self.count {
+                    let (ids, count) = batch(first);
+                    let now = fetched;
+                    first += WARP;
+                    if first < self.count {
+                        let (ids, count) = batch(first);
+                        fetched = scorer.fetch(ids, count);
+                    }
+                    frontier.offer(scorer.keys(now, ids, count));
+                }
             }
             warp::sync_warp(warp::FULL_MASK);
         }

@@ -25,14 +25,14 @@ use leader::Leader;
 /// # Safety
 /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Needs) {
+pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Args, needs: Needs) {
     let query = thread::block_idx_x();
     let layout = Layout::new(&args, needs);
     let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     // SAFETY: the plan gave the block the memory of its layout; what decides about barriers is the same in all threads.
     unsafe {
-        let scorer = S::new(&args, query, part(layout.query), thread, threads);
+        let scorer = S::new(&args, &of, query, part(layout.query), thread, threads);
         let filter = Filter::new(part(layout.filter).cast(), args.filter_slots, thread, threads);
         let ahead = Ahead {
             places: args.expansions.min(threads / WARP),
@@ -54,7 +54,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, needs: Nee
         loop {
             let is_start = started < args.graph.starts_len;
             if is_start {
-                started = ahead.meet_starts(&args, started);
+                started = ahead.meet_starts(&args, query, started);
             } else {
                 if ahead.warp == 0 {
                     leader.choose(&ahead, work.hops < args.most_hops);

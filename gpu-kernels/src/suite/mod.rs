@@ -34,8 +34,10 @@ pub use prune::{
 pub use rows::{moved_rows_keep_their_links, saved_rows_are_those_of_the_graph};
 pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
 pub use search::{
-    searches_agree_with_the_cpu, searches_begin_at_all_start_points, searches_do_not_depend_on_the_batch,
+    searches_agree_with_the_cpu, searches_begin_at_all_start_points,
+    searches_by_estimates_agree_with_the_cpu, searches_do_not_depend_on_the_batch,
     searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
+    wide_searches_by_estimates_agree_with_the_cpu,
 };
 pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
 
@@ -65,6 +67,7 @@ macro_rules! tests_of_the_suite {
             scans_end_at_their_length
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
+            searches_by_estimates_agree_with_the_cpu
             searches_do_not_depend_on_the_batch
             searches_find_nothing_where_nothing_is
             sorts_agree_with_the_twin
@@ -72,6 +75,7 @@ macro_rules! tests_of_the_suite {
             touched_vertices_agree_with_the_twin
             what_is_reached_agrees_with_the_twin
             wide_searches_agree_with_the_cpu
+            wide_searches_by_estimates_agree_with_the_cpu
         }
     };
 }

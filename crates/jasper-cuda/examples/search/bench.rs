@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use jasper_core::{BuildParams, ElementKind};
 use jasper_cuda::{Context, Stream, copy_bandwidth};
+use jasper_quant::Code;
 use serde_json::json;
 
 /// A device, measured.
@@ -33,6 +34,10 @@ pub struct Options {
     pub params: BuildParams,
     /// Elements to measure; all that a set can be held in, if none.
     pub elements: Vec<ElementKind>,
+    /// Codes that curves are searched by; vectors, if none.
+    pub codes: Option<Code>,
+    /// Entries of a frontier of estimates that get exact distances.
+    pub rerank: u32,
     /// Seconds after which nothing new is begun.
     pub budget: f64,
 }

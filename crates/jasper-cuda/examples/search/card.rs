@@ -14,9 +14,9 @@ use super::set::Set;
 
 /// A graph with the queries that are asked of it.
 pub struct Card<'a, T: Element, S: Stream = jasper_cuda::Stream> {
-    stream: &'a S,
-    graph: DeviceGraph<T, S>,
-    queries: S::Buffer<T>,
+    pub(super) stream: &'a S,
+    pub(super) graph: DeviceGraph<T, S>,
+    pub(super) queries: S::Buffer<T>,
 }
 
 /// A kernel that searches: the library's, or a variant.
@@ -24,8 +24,8 @@ pub trait SearchKernel: Kernel<Args = SearchArgs> {}
 impl<K: Kernel<Args = SearchArgs>> SearchKernel for K {}
 
 /// Room for what a batch gives.
-struct Batch<S: Stream> {
-    args: SearchArgs,
+pub(super) struct Batch<S: Stream> {
+    pub(super) args: SearchArgs,
     /// `[queries][k]`
     answers: S::Buffer<Answer>,
     /// `[queries][2]`
@@ -76,7 +76,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         Variant::of(T::KIND, self.graph.measure(), self.graph.args().row_bytes)
     }
 
-    fn batch(&self, setting: Setting, queries: usize) -> Result<Batch<S>> {
+    pub(super) fn batch(&self, setting: Setting, queries: usize) -> Result<Batch<S>> {
         let Setting { k, beam_width, launch } = setting;
         let mut answers = self.stream.allocate::<Answer>(queries * k as usize)?;
         let mut work = self.stream.allocate::<u32>(queries * 2)?;
@@ -86,6 +86,8 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
             query_rows: In::NOWHERE,
             allowed: In::NOWHERE,
             answers: answers.output(),
+            rest: In::NOWHERE,
+            candidates: Out::NOWHERE,
             work: work.output(),
             log: Out::NOWHERE,
             queries_len: queries as u32,
@@ -94,6 +96,8 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
             most_hops: u32::MAX,
             expansions: launch.expansions,
             filter_slots: launch.filter_slots,
+            starts_stride: 0,
+            candidates_len: 0,
             form: self.graph.form(),
         };
         assert!(queries * self.graph.row_len() <= self.queries.len(), "{queries} queries were not copied");
@@ -106,7 +110,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         unsafe { self.stream.launch(kernel, batch.args) }
     }
 
-    fn read(&self, batch: &Batch<S>) -> Result<Found> {
+    pub(super) fn read(&self, batch: &Batch<S>) -> Result<Found> {
         let answers = self.stream.download(&batch.answers)?;
         let keys = answers.iter().map(|&[low, high, ..]| u64::from(high) << 32 | u64::from(low)).collect();
         let work = self.stream.download(&batch.work)?;
@@ -164,21 +168,42 @@ impl<T: Element> Card<'_, T> {
         queries: usize,
     ) -> Result<Point> {
         let batch = self.batch(setting, queries)?;
-        let time = |rounds| median_time(self.stream, rounds, || Ok(()), || self.launch(kernel, &batch));
+        let taken = self.time(&mut || self.launch(kernel, &batch))?;
+        let found = self.read(&batch)?;
+        Ok(self.point(set, setting, queries, taken, &found, self.bytes(&found)))
+    }
+
+    /// The median time of some launches, as many as make a measurement.
+    pub(super) fn time(
+        &self,
+        launch: &mut dyn FnMut() -> Result<(), jasper_cuda::Error>,
+    ) -> Result<Duration> {
+        let mut time = |rounds| median_time(self.stream, rounds, || Ok(()), &mut *launch);
         let once = time(1)?;
         let rounds = ((TIMED / once.as_secs_f64()) as usize).min(ROUNDS);
-        let taken: Duration = if rounds > 1 { time(rounds)? } else { once };
-        let found = self.read(&batch)?;
+        Ok(if rounds > 1 { time(rounds)? } else { once })
+    }
+
+    /// What a batch that took so long says of a setting, of which a query asks for `bytes`.
+    pub(super) fn point(
+        &self,
+        set: &Set,
+        setting: Setting,
+        queries: usize,
+        taken: Duration,
+        found: &Found,
+        bytes: f64,
+    ) -> Point {
         let rate = queries as f64 / taken.as_secs_f64();
-        Ok(Point {
+        Point {
             setting,
             queries,
             recall: set.recall(setting.k as usize, &found.keys),
             rate,
             hops: found.hops,
             distances: found.distances,
-            bytes_per_second: self.bytes(&found) * rate,
-        })
+            bytes_per_second: bytes * rate,
+        }
     }
 }
 

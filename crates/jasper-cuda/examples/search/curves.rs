@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::bench::Bench;
 use super::card::Card;
+use super::codes::{self, Coder};
 use super::curve::{Measure, launches, measure_curve};
 use super::front::fastest_at;
 use super::peers::Peers;
@@ -26,19 +27,31 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
     let peers = Peers::read()?;
     let queries = set.queries::<T>()?;
     let card = Card::new(&bench.stream, graph, queries.view(), MANY)?;
-    let measure = |what: &str, setting: Setting, queries: usize| -> Result<Option<Point>> {
+    let code = graph.codes().map(|codes| codes.quantizer().code().to_string());
+    let mut coder = match &code {
+        Some(_) => Some(Coder::new(&bench.stream, graph, MANY, bench.options.rerank)?),
+        None => None,
+    };
+    let mut measure = |what: &str, setting: Setting, queries: usize| -> Result<Option<Point>> {
         if bench.clock.is_over() {
             return Ok(None);
         }
-        let point = card.measure(&card.kernel(setting), set, setting, queries)?;
-        let mut line = json!({"what": what, "set": set.name, "element": T::KIND.name()});
+        let point = match &mut coder {
+            Some(coder) => card.measure_by_codes(coder, set, setting, queries)?,
+            None => card.measure(&card.kernel(setting), set, setting, queries)?,
+        };
+        let mut line = json!({"what": what, "set": set.name, "element": T::KIND.name(), "codes": code});
         merge(&mut line, point.line(bench.copy));
         println!("{line}");
         Ok(Some(point))
     };
     let several = [1, 2, 4].map(|expansions| TunedLaunch { expansions, ..SOLO });
     let mut rows = Vec::new();
-    for (k, launches) in [(10, launches()), (100, several.to_vec())] {
+    let launches = match &code {
+        Some(_) => [codes::launches(), codes::launches()],
+        None => [launches(), several.to_vec()],
+    };
+    for (k, launches) in [10, 100].into_iter().zip(launches) {
         bench.clock.say(format_args!("{} {}: recall@{k}", set.name, T::KIND));
         let ask: &mut Measure<'_, anyhow::Error> = &mut |setting| measure("point", setting, QUERIES);
         let points = measure_curve(k, &launches, ask)?;

@@ -18,6 +18,7 @@
 
 mod bench;
 mod card;
+mod codes;
 mod curve;
 mod curves;
 mod front;
@@ -31,6 +32,7 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use jasper_build::{CpuExecutor, quantize};
 use jasper_core::{BuildParams, Element, ElementKind, f16};
 use jasper_graph::Graph;
 
@@ -46,6 +48,8 @@ usage: search PART.. [OPTION..] SET..
   --cache FOLDER     keep index files here, and take those that are here already
   --build cpu|cuda   where graphs are built; cpu, if not given
   --elements f16,..  measure only these; sets of f32 are measured as f16 and f32
+  --codes CODE       curves of searches by codes, such as mixed:1 or rabitq:4; queries are coded within the time
+  --rerank N         of what these find, the nearest N get exact distances; all of the frontier, if not given
   --alpha ALPHA      build graphs with this slack, and not the usual one
   --budget SECONDS   begin nothing new after so long; 600, if not given";
 
@@ -115,17 +119,14 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
     let set = Set::open(&bench.options.data, name)?;
     bench.clock.say(format_args!("{name}: its graph"));
     match set.element() {
-        ElementKind::U8 => {
-            let graph = graph_of::<u8>(bench, &set)?;
-            run_all(bench, &set, &graph, tables)
-        }
+        ElementKind::U8 => run_all(bench, &set, graph_of::<u8>(bench, &set)?, tables),
         ElementKind::F32 => {
             let graph = graph_of::<f32>(bench, &set)?;
             if bench.wants(ElementKind::F16) {
-                run_all(bench, &set, &set::converted::<f16>(&graph)?, tables)?;
+                run_all(bench, &set, set::converted::<f16>(&graph)?, tables)?;
             }
             if bench.wants(ElementKind::F32) {
-                run_all(bench, &set, &graph, tables)?;
+                run_all(bench, &set, graph, tables)?;
             }
             Ok(())
         }
@@ -141,11 +142,15 @@ fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
 fn run_all<T: Element>(
     bench: &Bench,
     set: &Set,
-    graph: &Graph<T>,
+    mut graph: Graph<T>,
     tables: &mut [(Part, Vec<String>)],
 ) -> Result<()> {
+    if let Some(code) = bench.options.codes {
+        bench.clock.say(format_args!("{}: its codes, {code}", set.name));
+        quantize(&CpuExecutor::new(0)?, &mut graph, code)?;
+    }
     for (part, rows) in tables {
-        rows.extend(part.run(bench, set, graph)?);
+        rows.extend(part.run(bench, set, &graph)?);
     }
     Ok(())
 }
@@ -165,6 +170,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         builder: Builder::Cpu,
         params: BuildParams::default(),
         elements: Vec::new(),
+        codes: None,
+        rerank: u32::MAX,
         budget: 600.0,
     };
     while let Some(argument) = arguments.next() {
@@ -185,6 +192,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
                 options.params =
                     BuildParams::builder().alpha(options.params.alpha()).build_beam_width(width).build()?;
             }
+            "--codes" => options.codes = Some(value()?.parse()?),
+            "--rerank" => options.rerank = value()?.parse().context("--rerank takes a number")?,
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
             "--elements" => options.elements = elements(&value()?)?,
             option if option.starts_with('-') => bail!("no such option: {option}\n{USAGE}"),

@@ -12,7 +12,7 @@ use gpu_kernels::prune::{
 };
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
-use gpu_kernels::{Buffer as _, In, Stream};
+use gpu_kernels::{Buffer as _, In, Out, Stream};
 use jasper_build::{CpuExecutor, Linker, Work};
 use jasper_core::{BuildParams, Element, VectorId, defaults};
 use jasper_graph::Graph;
@@ -113,6 +113,8 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             query_rows: batch.input(),
             allowed: In::NOWHERE,
             answers: answers.output(),
+            rest: In::NOWHERE,
+            candidates: Out::NOWHERE,
             work: work.output(),
             log: keys.output(),
             queries_len: ids.len() as u32,
@@ -121,6 +123,8 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             most_hops: most,
             expansions: launch.expansions,
             filter_slots: launch.filter_slots,
+            starts_stride: 0,
+            candidates_len: 0,
             form: graph.row_form(),
         };
         let kernel = Search::for_rows(

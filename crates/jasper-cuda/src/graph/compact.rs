@@ -49,7 +49,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         })
     }
 
-    /// Moves vectors, links and keys, and renames the links that remain. What is live and where searches begin follows
+    /// Moves vectors, codes, links and keys, and renames the links that remain. What is live and where searches begin follows
     /// from the host.
     ///
     /// # Errors
@@ -59,11 +59,18 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let Names { from, to, renamed, kept } = names;
         assert_eq!(renamed.len(), self.slots - kept, "the names are those of this graph");
         let mut tables = vec![
-            (self.rows.output().cast::<u32>(), padded_len::<T>(self.dimension) * size_of::<T>() / WORD),
             (self.links.output(), self.links_stride),
             (self.keys.output().cast(), size_of::<Key>() / WORD),
         ];
+        if self.has_vectors {
+            let words = padded_len::<T>(self.dimension) * size_of::<T>() / WORD;
+            tables.push((self.rows.output().cast(), words));
+        }
         tables.extend(self.squared_norms.as_mut().map(|norms| (norms.output().cast(), 1)));
+        tables.extend(self.codes.as_mut().map(|codes| {
+            let words = codes.words();
+            (codes.table.output(), words)
+        }));
         for (table, row_words) in tables {
             let rows = from.len() as u32;
             let (from, to, table) = (from.input(), to.input(), Out::cast(table));

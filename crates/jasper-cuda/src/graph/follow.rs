@@ -8,7 +8,7 @@ use jasper_core::{Element, VectorId, padded_len};
 use jasper_graph::{Changes, Graph};
 
 use super::links::Rows;
-use super::{DeviceGraph, is_whole, starts, write_rows};
+use super::{DeviceCodes, DeviceGraph, is_whole, starts, write_rows};
 
 /// What is copied at the time that it takes to ask for one copy more: a gap that is shorter is copied along.
 const GAP_BYTES: usize = 64 << 10;
@@ -24,6 +24,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Of the device. The copy is then in between; another call with the same changes, and later ones, makes it whole.
     pub(crate) fn follow(&mut self, stream: &S, host: &Graph<T>, changes: &Changes) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
+        if self.has_vectors && !host.has_vectors() {
+            self.rows = stream.allocate(0)?;
+        }
+        self.has_vectors = host.has_vectors();
         self.make_room(stream, host.slots())?;
         self.slots = host.slots();
         let sorted = |slots: &mut dyn Iterator<Item = &VectorId>| {
@@ -36,13 +40,18 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let rows = sorted(&mut changes.rows.iter());
         let width = padded_len::<T>(self.dimension);
         for rows in spans(&rows, width * size_of::<T>()) {
-            write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
-                out.copy_from_slice(host.padded_vector(slot));
-            })?;
+            if self.has_vectors {
+                write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
+                    out.copy_from_slice(host.padded_vector(slot));
+                })?;
+            }
             if let (Some(norms), Some(of_host)) = (&mut self.squared_norms, host.squared_norms()) {
                 write_rows(stream, norms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
             }
         }
+        let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
+        let code_rows = spans(&rows, code_bytes).into_iter();
+        DeviceCodes::follow(&mut self.codes, stream, host, code_rows, self.capacity)?;
         self.clear_links(stream, &rows)?;
         let marks = sorted(&mut changes.rows.iter().chain(&changes.marks));
         for slots in spans(&marks, size_of::<u64>()) {
@@ -70,7 +79,9 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     fn make_room(&mut self, stream: &S, slots: usize) -> Result<(), S::Error> {
         if slots > self.capacity {
             let capacity = slots.max(self.capacity + self.capacity / GROWTH);
-            stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
+            if self.has_vectors {
+                stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
+            }
             stream.grow(&mut self.links, capacity * self.links_stride)?;
             if let Some(norms) = &mut self.squared_norms {
                 stream.grow(norms, capacity)?;

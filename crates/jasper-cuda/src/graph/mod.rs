@@ -2,11 +2,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `codes` | codes of rows |
 //! | `follow` | what changed on the host, taken over; growth |
 //! | `links` | rows of links: written, read, saved and put back |
 //! | `compact` | vertices moved into holes |
 //! | `resident` | a graph in use, half on the host and half on a device |
 
+mod codes;
 mod compact;
 mod follow;
 mod links;
@@ -19,6 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
+use gpu_kernels::codes::{CodeArgs, QueryTerms};
 use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
 use gpu_kernels::{Buffer as _, In};
@@ -28,6 +31,7 @@ use jasper_graph::Graph;
 use rayon::prelude::*;
 
 use crate::{MemoryPlan, Place, Stream};
+pub(crate) use codes::DeviceCodes;
 pub(crate) use links::Rows;
 use links::Undo;
 pub use resident::ResidentGraph;
@@ -47,12 +51,15 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// A copy of a graph in device memory: slots are numbered as on the host, every part is one array.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
-    /// `[slots][padded dimension]`
+    /// `[slots][padded dimension]`; empty where there are only codes.
     rows: S::Buffer<T>,
+    /// Whether there are vectors, or only codes.
+    has_vectors: bool,
     /// `[slots][links_stride]`
     links: S::Buffer<u32>,
     /// `[slots]`, where the metric needs them.
     squared_norms: Option<S::Buffer<f32>>,
+    codes: Option<DeviceCodes<S>>,
     /// `[slots]`
     keys: S::Buffer<Key>,
     starts: S::Buffer<u32>,
@@ -78,14 +85,22 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes.
     pub fn plan(graph: &Graph<T>) -> MemoryPlan {
-        Self::plan_of(&BuildShape::of(graph), MemoryPlan::new("a graph on a device"))
+        let code_bytes = graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
+        let plan = MemoryPlan::new("a graph on a device");
+        let codes = (graph.slots() * code_bytes) as u64;
+        Self::plan_with(&BuildShape::of(graph), graph.has_vectors(), plan).part(Place::Device, "codes", codes)
     }
 
     /// `plan` and what a copy of a graph of this shape takes.
     pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
+        Self::plan_with(shape, true, plan)
+    }
+
+    fn plan_with(shape: &BuildShape, has_vectors: bool, plan: MemoryPlan) -> MemoryPlan {
         let of = |bytes: usize| (shape.rows * bytes) as u64;
+        let row_bytes = if has_vectors { padded_len::<T>(shape.dimension) * size_of::<T>() } else { 0 };
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
-        plan.part(Place::Device, "vectors", of(padded_len::<T>(shape.dimension) * size_of::<T>()))
+        plan.part(Place::Device, "vectors", of(row_bytes))
             .part(Place::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
             .part(Place::Device, "squared lengths", norms)
             .part(Place::Device, "keys", of(size_of::<Key>()))
@@ -100,10 +115,12 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Of the device: there is no memory for what [`Self::plan`] says.
     pub fn upload(stream: &S, graph: &Graph<T>) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
+        let rows = if graph.has_vectors() { slots } else { 0 };
         let links_stride = links_stride(graph.params());
         let live = graph.live_slots().map(VectorId::index).collect::<BitSet>();
         Ok(Self {
-            rows: table(stream, slots, padded_len::<T>(dimension), |slot, out| {
+            has_vectors: graph.has_vectors(),
+            rows: table(stream, rows, padded_len::<T>(dimension), |slot, out| {
                 out.copy_from_slice(graph.padded_vector(slot));
             })?,
             links: table(stream, slots, links_stride, |slot, out| {
@@ -116,6 +133,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
                 .squared_norms()
                 .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
                 .transpose()?,
+            codes: graph.codes().map(|codes| DeviceCodes::upload(stream, &codes, slots)).transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.first_key(slot))?,
             starts: stream.upload(&starts(graph))?,
             live: stream.upload(&words(&live, slots))?,
@@ -137,6 +155,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let tables = self.rows.len() * size_of::<T>()
             + (self.links.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
             + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
+            + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
         tables as u64
     }
@@ -144,6 +163,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Slots there are: live, hidden and free.
     pub fn slots(&self) -> usize {
         self.slots
+    }
+
+    /// Whether there are vectors, or only codes.
+    pub fn has_vectors(&self) -> bool {
+        self.has_vectors
     }
 
     /// Coordinates of a vector.
@@ -169,6 +193,17 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             links_stride: self.links_stride as u32,
             largest_squared_norm: self.largest_squared_norm,
         }
+    }
+
+    /// The codes of its rows, if the host's graph has any.
+    pub(crate) fn codes(&self) -> Option<&DeviceCodes<S>> {
+        self.codes.as_ref()
+    }
+
+    /// The codes of its rows and those of queries, for kernels that run behind the upload and before the drop; none if the
+    /// host's graph has none. Queries are coded by the quantizer of that graph.
+    pub fn code_args(&self, levels: In<u32>, terms: In<QueryTerms>) -> Option<CodeArgs> {
+        self.codes.as_ref().map(|codes| codes.args(levels, terms))
     }
 
     /// A bit for each slot: whether it is live. Nowhere if all are.

@@ -11,11 +11,12 @@ use gpu_kernels::emulated::EmulatedStream;
 use gpu_kernels::{Kernel, Stream};
 use jasper_build::{
     CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
-    insert, transaction,
+    insert, quantize, transaction,
 };
 use jasper_core::synthetic::rng;
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, f16, silent};
 use jasper_graph::Graph;
+use jasper_quant::Code;
 use rand::RngExt;
 
 use super::{DeviceGraph, ResidentGraph};
@@ -131,7 +132,13 @@ impl<T: Element> Twins<T> {
         let rows = whole::<T>(seed, rows);
         let view = MatrixView::new(&rows, DIMENSION).unwrap();
         let build = || bulk_build(&cpu, &view, None, metric, params, &mut silent).unwrap().0;
-        let (host, other) = (build(), build());
+        let (mut host, mut other) = (build(), build());
+        // An index that begins empty has none.
+        if !rows.is_empty() {
+            for graph in [&mut host, &mut other] {
+                quantize(&cpu, graph, Code::Rabitq { bits: 3 }).unwrap();
+            }
+        }
         let stream = Faulty {
             stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
             calls: Rc::new(Cell::new(None)),
@@ -214,8 +221,15 @@ impl<T: Element> Twins<T> {
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
         let norms = copy.squared_norms.as_ref().map(|norms| stream.download_range(norms, 0..slots).unwrap());
         let live = stream.download_range(&copy.live, 0..slots.div_ceil(32)).unwrap();
+        let codes = copy.codes.as_ref().map(|codes| stream.download(&codes.table).unwrap());
         for slot in expected.vertices() {
             let at = slot.index();
+            let code = expected.codes().map(|codes| codes.table().row(at));
+            let copied = codes.as_ref().map(|codes| {
+                let words = copy.codes.as_ref().unwrap().words();
+                &codes[at * words..][..words]
+            });
+            assert_eq!(copied, code, "code of {slot}");
             assert_eq!(found.neighbors(slot), expected.neighbors(slot), "links of {slot}");
             assert_eq!(&rows[at * row_len..][..row_len], expected.padded_vector(slot), "row of {slot}");
             assert_eq!(norms.as_ref().map(|norms| norms[at]), expected.squared_norms().map(|n| n.at(at)));

@@ -3,14 +3,16 @@
 use std::cell::OnceCell;
 
 use gpu_kernels::Stream as _;
+use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::search::Answer;
 use jasper_build::{Hit, Request, SearchError, SearchReport, Way};
 use jasper_core::{BitSet, Element, NO_KEY, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, RowError};
+use jasper_quant::Quantizer;
 use rayon::prelude::*;
 
-use super::lane::{Answered, Lane};
+use super::lane::{Answered, Lane, Prepared};
 use super::pass::{Beside, Pass};
 use crate::DeviceGraph;
 
@@ -24,6 +26,10 @@ pub(crate) const LANES: usize = 3;
 const PART_BYTES: usize = 32 << 10;
 /// Parts that the calling thread has done before others are awake.
 const PARTS_ALONE: usize = 8;
+/// Queries that a thread codes at once: what turns them is read once for all.
+const CODED_TOGETHER: usize = 32;
+/// Queries that the calling thread has coded before others are awake.
+const CODED_ALONE: usize = 2;
 
 /// A query, and the places for its answers.
 pub(crate) struct Task<'a, T> {
@@ -135,10 +141,13 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
         beside: &Beside<L::Stream>,
         wave: &[Task<'_, T>],
     ) -> Result<(), SearchError> {
-        let (len, row_len) = (wave.len() * pass.row_len(), pass.row_len());
-        let queries = lane.queries(len).map_err(SearchError::device)?;
-        prepare(self.request.graph(), wave, queries, row_len, self.pool)?;
-        let places = lane.places(len, wave.len(), pass.k()).map_err(SearchError::device)?;
+        let (room, row_len) = (pass.room(wave.len()), pass.row_len());
+        let prepared = lane.prepared(&room).map_err(SearchError::device)?;
+        prepare(self.request.graph(), wave, prepared.queries, row_len, self.pool)?;
+        if let Some(codes) = pass.codes() {
+            code(codes.quantizer(), prepared, row_len, self.pool);
+        }
+        let places = lane.places(&room).map_err(SearchError::device)?;
         // SAFETY: the lane's places have the sizes that it was asked for, live with it, and are left alone until the
         // launch has run; the graph is borrowed, and whoever drops it waits for the device.
         unsafe { pass.launch(lane.stream(), beside, wave.len(), places) }.map_err(SearchError::device)
@@ -153,9 +162,10 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
         let Answered { answers, work } = lane.answered().map_err(SearchError::device)?;
-        for work in work.chunks_exact(2) {
+        for (i, work) in work.chunks_exact(2).enumerate() {
             report.work.hops += u64::from(work[0]);
             report.work.distances += u64::from(work[1]);
+            report.reranked += if i < wave.len() { 0 } else { u64::from(work[1]) };
         }
         let (request, k) = (self.request, pass.k());
         let first_keys_do = request.graph().shared_keys() == 0;
@@ -209,6 +219,29 @@ fn prepare<T: Element>(
     let parts = (wave.par_chunks(together), out.par_chunks_mut(together * row_len));
     let results: Vec<_> = pool.install(|| parts.into_par_iter().map(prepare).collect());
     results.into_iter().collect()
+}
+
+/// Codes the queries of a wave.
+fn code<T: Element>(quantizer: &dyn Quantizer, prepared: Prepared<'_, T>, row_len: usize, pool: &ThreadPool) {
+    let Prepared { queries, levels, terms } = prepared;
+    let words = levels.len() / terms.len().max(1);
+    let code = |((queries, levels), terms): ((&[T], &mut [u32]), &mut [QueryTerms])| {
+        let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
+        let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();
+        let coded = quantizer.queries(&mut values);
+        for (query, (levels, terms)) in coded.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
+            bytemuck::cast_slice_mut(levels).copy_from_slice(query.levels());
+            *terms = QueryTerms::from(*query.terms());
+        }
+    };
+    if terms.len() <= CODED_ALONE {
+        return code(((queries, levels), terms));
+    }
+    let parts = queries
+        .par_chunks(CODED_TOGETHER * row_len)
+        .zip(levels.par_chunks_mut(CODED_TOGETHER * words))
+        .zip(terms.par_chunks_mut(CODED_TOGETHER));
+    pool.install(|| parts.for_each(code));
 }
 
 /// The slots that may be answers. Cost: the filter is asked of every live key.

@@ -1,11 +1,12 @@
 //! Where a wave of queries goes to the device and its answers come back.
 
 use bytemuck::Pod;
-use gpu_kernels::Buffer as _;
+use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::search::Answer;
+use gpu_kernels::{Buffer as _, Stream as _};
 
-use super::pass::Places;
-use crate::{Context, Pinned, Result, Stream};
+use super::pass::{Places, Room};
+use crate::{Buffer, Context, Pinned, Result, Stream};
 
 /// Host memory for a wave, the way from there to the device and back, and a queue for its launch.
 pub(crate) trait Lane<T> {
@@ -14,21 +15,31 @@ pub(crate) trait Lane<T> {
 
     fn stream(&self) -> &Self::Stream;
 
-    /// Memory for `len` elements of queries.
-    fn queries(&mut self, len: usize) -> Result<&mut [T], ErrorOf<T, Self>>;
+    /// Memory for queries.
+    fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, ErrorOf<T, Self>>;
 
-    /// Where a launch finds the first `len` elements of them, and room for what so many queries are answered.
-    fn places(&mut self, len: usize, queries: usize, k: usize) -> Result<Places<T>, ErrorOf<T, Self>>;
+    /// Where launches find them, and room for what they are answered.
+    fn places(&mut self, room: &Room) -> Result<Places<T>, ErrorOf<T, Self>>;
 
     /// Answers and work of what was launched last, when it has run.
     fn answered(&mut self) -> Result<Answered<'_>, ErrorOf<T, Self>>;
 }
 
-/// What a launch has written.
+/// Where queries are written.
+pub(crate) struct Prepared<'a, T> {
+    /// `[queries][padded dimension]`
+    pub(crate) queries: &'a mut [T],
+    /// `[queries][words]`
+    pub(crate) levels: &'a mut [u32],
+    /// `[queries]`
+    pub(crate) terms: &'a mut [QueryTerms],
+}
+
+/// What launches have written.
 pub(crate) struct Answered<'a> {
     /// `[queries][k]`
     pub(crate) answers: &'a [Answer],
-    /// `[queries][2]`
+    /// `[queries][2]`, and the same again of a rerank.
     pub(crate) work: &'a [u32],
 }
 
@@ -39,23 +50,34 @@ pub(crate) type ErrorOf<T, L> = <<L as Lane<T>>::Stream as gpu_kernels::Stream>:
 /// read once and an answer written once, so that nothing crosses the bus that a copy would not carry. The wait spins,
 /// which wakes up soonest: contexts are opened with the driver's own choice, and that is to spin while a process has
 /// fewer contexts than the machine has processors.
+///
+/// What one launch leaves to the next stays in device memory.
 pub(crate) struct PinnedLane<T: Pod> {
     stream: Stream,
     queries: Pinned<T>,
+    levels: Pinned<u32>,
+    terms: Pinned<QueryTerms>,
     answers: Pinned<Answer>,
     work: Pinned<u32>,
+    candidates: Buffer<u32>,
+    rest: Buffer<Answer>,
     /// Answers and numbers of work of the last launch.
     written: (usize, usize),
 }
 
 impl<T: Pod> PinnedLane<T> {
     pub(crate) fn new(context: &Context) -> Result<Self> {
+        let stream = Stream::new(context)?;
         Ok(Self {
-            stream: Stream::new(context)?,
             queries: Pinned::zeroed(context, 0)?,
+            levels: Pinned::zeroed(context, 0)?,
+            terms: Pinned::zeroed(context, 0)?,
             answers: Pinned::zeroed(context, 0)?,
             work: Pinned::zeroed(context, 0)?,
+            candidates: stream.allocate(0)?,
+            rest: stream.allocate(0)?,
             written: (0, 0),
+            stream,
         })
     }
 }
@@ -68,6 +90,14 @@ fn grow<'a, T: Pod>(context: &Context, pinned: &'a mut Pinned<T>, len: usize) ->
     Ok(pinned)
 }
 
+/// The same in device memory.
+fn room<'a, T: Pod>(stream: &Stream, buffer: &'a mut Buffer<T>, len: usize) -> Result<&'a mut Buffer<T>> {
+    if buffer.len() < len {
+        *buffer = stream.allocate(len.next_power_of_two())?;
+    }
+    Ok(buffer)
+}
+
 impl<T: Pod> Lane<T> for PinnedLane<T> {
     type Stream = Stream;
 
@@ -75,17 +105,26 @@ impl<T: Pod> Lane<T> for PinnedLane<T> {
         &self.stream
     }
 
-    fn queries(&mut self, len: usize) -> Result<&mut [T]> {
-        Ok(&mut grow(self.stream.context(), &mut self.queries, len)?[..len])
+    fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>> {
+        let context = self.stream.context();
+        Ok(Prepared {
+            queries: &mut grow(context, &mut self.queries, room.queries)?[..room.queries],
+            levels: &mut grow(context, &mut self.levels, room.levels)?[..room.levels],
+            terms: &mut grow(context, &mut self.terms, room.terms)?[..room.terms],
+        })
     }
 
-    fn places(&mut self, _: usize, queries: usize, k: usize) -> Result<Places<T>> {
-        self.written = (queries * k, queries * 2);
+    fn places(&mut self, sizes: &Room) -> Result<Places<T>> {
+        self.written = (sizes.answers, sizes.work);
         let context = self.stream.context();
         Ok(Places {
             queries: self.queries.input(),
-            answers: grow(context, &mut self.answers, self.written.0)?.output(),
-            work: grow(context, &mut self.work, self.written.1)?.output(),
+            answers: grow(context, &mut self.answers, sizes.answers)?.output(),
+            work: grow(context, &mut self.work, sizes.work)?.output(),
+            levels: self.levels.input(),
+            terms: self.terms.input(),
+            candidates: room(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
+            rest: room(&self.stream, &mut self.rest, sizes.rest)?.output(),
         })
     }
 

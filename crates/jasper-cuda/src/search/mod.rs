@@ -17,14 +17,14 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, Stream as _};
-use jasper_build::{Hit, Request, SearchError, SearchParams, SearchReport};
+use gpu_kernels::{Buffer as _, In, Out, Stream as _};
+use jasper_build::{Distances, Hit, Request, SearchError, SearchParams, SearchReport};
 use jasper_core::{Element, MatrixError, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, RowError};
 
 use crate::profile::LaunchProfile;
-use crate::{Buffer, Context, DeviceGraph, MemoryPlan, Result, Stream};
+use crate::{Buffer, Context, DeviceGraph, Error, MemoryPlan, Result, Stream};
 use batch::{Batch, Task};
 use lane::{Lane as _, PinnedLane};
 use pass::{Pass, Places, WIDEST, check_shared, usual_kernel};
@@ -128,6 +128,8 @@ impl<T: Element> SearchLanes<T> {
     /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
     /// which made the arrays. Whoever changes the graph waits for it first.
     ///
+    /// Vertices are found by exact distances, also where the index has codes, since nobody codes these queries.
+    ///
     /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
     /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
     ///
@@ -149,7 +151,11 @@ impl<T: Element> SearchLanes<T> {
         stream.check_owner(queries);
         stream.check_owner(answers);
         stream.check_owner(work);
-        let request = graph.request(params)?;
+        let by_vectors = params.distances(Distances::Exact);
+        let request = graph.request(if params.distances == Distances::Auto { by_vectors } else { params })?;
+        if request.rerank().is_some() {
+            return Err(SearchError::device(Error::Uncoded));
+        }
         if !queries.len().is_multiple_of(row_len) {
             let ragged = MatrixError::Ragged { len: queries.len(), dimension: row_len };
             return Err(RowError::from(ragged).into());
@@ -164,7 +170,15 @@ impl<T: Element> SearchLanes<T> {
         let allowed = || known.get_or_init(|| batch::allowed(&request, pool));
         let pass = Pass::first(&request, graph.copy, allowed, stream.multiprocessors(), count)?;
         let beside = pass.bring(stream).map_err(SearchError::device)?;
-        let places = Places { queries: queries.input(), answers: answers.output(), work: work.output() };
+        let places = Places {
+            queries: queries.input(),
+            answers: answers.output(),
+            work: work.output(),
+            levels: In::NOWHERE,
+            terms: In::NOWHERE,
+            candidates: Out::NOWHERE,
+            rest: Out::NOWHERE,
+        };
         graph.copy.note_unwaited();
         // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
         // given back behind the launch; the graph is whole on the device, and who changes or drops it waits for the device.

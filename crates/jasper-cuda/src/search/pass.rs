@@ -1,13 +1,16 @@
 //! One pass over the queries of a batch: the launch that every wave of it makes.
 
+use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::graph::GraphArgs;
-use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, Search, SearchArgs};
+use gpu_kernels::search::{
+    Answer, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, Search, SearchArgs, search_by_estimates,
+};
 use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
 use jasper_build::{Request, SearchError, SearchParams, Way};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 
-use crate::graph::words;
+use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error};
 
 /// The widest frontier there is.
@@ -22,6 +25,10 @@ const AHEAD: u32 = 4;
 /// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
 /// forget too much (measured: docs, search on a GPU).
 const FILTER_SLOTS: u32 = 1024;
+/// The same of searches by estimates with narrow beams, of which a multiprocessor holds more.
+const CODE_FILTER_SLOTS: u32 = 512;
+/// The widest of these.
+const CODE_FILTER_WIDTH: usize = 64;
 /// The same of a team, which has a larger share of the multiprocessor to itself.
 const TEAM_FILTER_SLOTS: u32 = 4096;
 /// Most places of the filter of seen ids.
@@ -67,6 +74,8 @@ pub(crate) struct Pass<'a, T: Element, S: Stream> {
     beam_width: u32,
     launch: TunedLaunch,
     scope: Scope<'a>,
+    /// Vertices are found by estimates, and so many of the nearest get exact distances.
+    rerank: Option<u32>,
 }
 
 /// Which vertices a pass is about.
@@ -83,15 +92,35 @@ enum Scope<'a> {
 /// What a pass reads beside the graph: one array in the memory and the order of a stream, or none.
 pub(crate) struct Beside<S: Stream>(Option<S::Buffer<u32>>);
 
-/// Where a launch reads and writes, all `[queries]...`.
+/// Where the launches of a wave read and write, all `[queries]...`.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<T> {
     /// `[queries][padded dimension]`
     pub(crate) queries: In<T>,
     /// `[queries][k]`
     pub(crate) answers: Out<Answer>,
-    /// `[queries][2]`: vertices expanded, and distances worked out.
+    /// `[queries][2]`: vertices expanded, and distances worked out; where there is a rerank, that of all queries follows.
     pub(crate) work: Out<u32>,
+    /// `[queries][words]`: levels of coded queries.
+    pub(crate) levels: In<u32>,
+    /// `[queries]`: what belongs to them.
+    pub(crate) terms: In<QueryTerms>,
+    /// `[queries][rerank]`
+    pub(crate) candidates: Out<u32>,
+    /// `[queries][k]`: answers behind the candidates.
+    pub(crate) rest: Out<Answer>,
+}
+
+/// Elements of the parts of [`Places`], for all queries of a wave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) queries: usize,
+    pub(crate) answers: usize,
+    pub(crate) work: usize,
+    pub(crate) levels: usize,
+    pub(crate) terms: usize,
+    pub(crate) candidates: usize,
+    pub(crate) rest: usize,
 }
 
 impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
@@ -104,18 +133,23 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
-        let launch = request.launch().unwrap_or_else(|| suited(queries, multiprocessors));
+        let mut launch = request.launch().unwrap_or_else(|| suited(queries, multiprocessors));
         check(launch)?;
         let Way::Beam(width) = request.way() else {
             return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
         };
+        let rerank = request.rerank().map(|rerank| rerank.min(width) as u32);
+        if rerank.is_some() && width <= CODE_FILTER_WIDTH && launch == suited(usize::MAX, multiprocessors) {
+            launch.filter_slots = CODE_FILTER_SLOTS;
+        }
         let scope = if request.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
         let k = request.k();
         // In a small graph the frontier is narrower than the answers are many.
-        Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, launch, scope })
+        Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, launch, scope, rerank })
     }
 
-    /// The nearest of the slots in `matching` to `queries` queries, by looking at all.
+    /// The nearest of the slots in `matching` to `queries` queries, by looking at all: at their codes where there is
+    /// nothing else.
     pub(crate) fn scan(
         request: &Request<'_, T>,
         graph: &'a DeviceGraph<T, S>,
@@ -124,9 +158,30 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         queries: usize,
     ) -> Self {
         let k = request.k() as u32;
+        let rerank = (!graph.has_vectors()).then_some(0);
         // No slot comes twice.
         let launch = TunedLaunch { filter_slots: 0, ..suited(queries, multiprocessors) };
-        Self { graph, k, beam_width: k, launch, scope: Scope::Scanned(matching) }
+        Self { graph, k, beam_width: k, launch, scope: Scope::Scanned(matching), rerank }
+    }
+
+    /// The codes that vertices are found by, unless it is by exact distances.
+    pub(crate) fn codes(&self) -> Option<&'a DeviceCodes<S>> {
+        self.rerank.and_then(|_| self.graph.codes())
+    }
+
+    /// What `queries` queries take.
+    pub(crate) fn room(&self, queries: usize) -> Room {
+        let rerank = self.rerank.unwrap_or(0) as usize;
+        let of = |is_wanted: bool, each: usize| if is_wanted { queries * each } else { 0 };
+        Room {
+            queries: queries * self.row_len(),
+            answers: queries * self.k(),
+            work: queries * if rerank > 0 { 4 } else { 2 },
+            levels: queries * self.codes().map_or(0, DeviceCodes::levels_words),
+            terms: of(self.rerank.is_some(), 1),
+            candidates: queries * rerank,
+            rest: of(rerank > 0, self.k()),
+        }
     }
 
     /// Answers of each query.
@@ -178,6 +233,8 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
             query_rows: In::NOWHERE,
             allowed,
             answers: places.answers,
+            rest: In::NOWHERE,
+            candidates: Out::NOWHERE,
             work: places.work,
             log: Out::NOWHERE,
             queries_len: queries as u32,
@@ -186,10 +243,25 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
             most_hops,
             expansions: self.launch.expansions,
             filter_slots: self.launch.filter_slots,
+            starts_stride: 0,
+            candidates_len: 0,
             form: self.graph.form(),
         };
         // SAFETY: the parts of the graph are as it says, sets hold slots of it, and the rest is the caller's promise.
-        unsafe { stream.launch(&kernel(self.graph, self.beam_width, self.launch), args) }
+        unsafe {
+            let Some(codes) = self.codes() else {
+                return stream.launch(&kernel(self.graph, self.beam_width, self.launch), args);
+            };
+            let rerank = Rerank {
+                len: self.rerank.unwrap_or(0),
+                candidates: places.candidates,
+                rest: places.rest,
+                work: places.work.from(2 * queries),
+            };
+            let codes = codes.args(places.levels, places.terms);
+            let args = CodeSearchArgs { search: args, codes };
+            search_by_estimates(stream, args, rerank, T::KIND, self.launch.warps)
+        }
     }
 }
 
@@ -207,12 +279,15 @@ pub(crate) fn check_shared<T: Element, S: Stream>(
 ) -> Result<(), Error> {
     let beam_width = beam_width as u32;
     let shared = |launch: TunedLaunch| {
+        let codes = graph.codes().map(|codes| codes.args(In::NOWHERE, In::NOWHERE));
         let args = SearchArgs {
             graph: graph.args(),
             queries: In::NOWHERE,
             query_rows: In::NOWHERE,
             allowed: In::NOWHERE,
             answers: Out::NOWHERE,
+            rest: In::NOWHERE,
+            candidates: Out::NOWHERE,
             work: Out::NOWHERE,
             log: Out::NOWHERE,
             queries_len: 1,
@@ -221,9 +296,15 @@ pub(crate) fn check_shared<T: Element, S: Stream>(
             most_hops: u32::MAX,
             expansions: launch.expansions,
             filter_slots: launch.filter_slots,
+            starts_stride: 0,
+            candidates_len: 0,
             form: graph.form(),
         };
-        kernel(graph, beam_width, launch).launch(&args).shared
+        let by_codes = codes.map_or(0, |codes| {
+            let kernel = CodeSearch::for_codes(&codes.shape, codes.limbs, beam_width, launch.warps);
+            kernel.launch(&CodeSearchArgs { search: args, codes }).shared
+        });
+        kernel(graph, beam_width, launch).launch(&args).shared.max(by_codes)
     };
     let needed = shared(suited(1, 1)).max(shared(suited(usize::MAX, 1)));
     if needed <= most {

@@ -1,28 +1,43 @@
 //! Batches through the emulator, against the CPU executor.
 
+use bytemuck::Zeroable;
 use cuda_std::emulator::{Buffer, Emulator, Fault};
+use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::EmulatedStream;
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_build::{
-    CpuExecutor, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build, consolidate,
+    CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
+    consolidate, quantize,
 };
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, silent};
 use jasper_graph::{Graph, TunedLaunch};
+use jasper_quant::Code;
 use rand::RngExt;
 
 use super::batch::{Batch, LANES, Task};
-use super::lane::{Answered, Lane};
-use super::pass::{Places, WIDEST, check_shared};
+use super::lane::{Answered, Lane, Prepared};
+use super::pass::{Places, Room, WIDEST, check_shared};
 use crate::DeviceGraph;
 
 /// A lane to an emulated device.
 struct EmulatedLane<'a, T> {
     stream: &'a EmulatedStream,
-    queries: Vec<T>,
-    device: Option<(Buffer<T>, Buffer<Answer>, Buffer<u32>)>,
-    host: (Vec<Answer>, Vec<u32>),
+    host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
+    device: Option<OnDevice<T>>,
+    answered: (Vec<Answer>, Vec<u32>),
+}
+
+/// What a wave has on the device.
+struct OnDevice<T> {
+    queries: Buffer<T>,
+    levels: Buffer<u32>,
+    terms: Buffer<QueryTerms>,
+    answers: Buffer<Answer>,
+    work: Buffer<u32>,
+    candidates: Buffer<u32>,
+    rest: Buffer<Answer>,
 }
 
 impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
@@ -32,27 +47,41 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
         self.stream
     }
 
-    fn queries(&mut self, len: usize) -> Result<&mut [T], Fault> {
+    fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, Fault> {
         assert!(self.device.is_none(), "a lane is asked for memory when its wave has landed");
-        self.queries.resize(len, T::default());
-        Ok(&mut self.queries)
+        let (queries, levels, terms) = &mut self.host;
+        queries.resize(room.queries, T::default());
+        levels.resize(room.levels, 0);
+        terms.resize(room.terms, QueryTerms::zeroed());
+        Ok(Prepared { queries, levels, terms })
     }
 
-    fn places(&mut self, len: usize, queries: usize, k: usize) -> Result<Places<T>, Fault> {
-        let stream = self.stream;
-        let device = (
-            stream.upload(&self.queries[..len])?,
-            stream.allocate(queries * k)?,
-            stream.allocate(queries * 2)?,
-        );
-        let (queries, answers, work) = self.device.insert(device);
-        Ok(Places { queries: queries.input(), answers: answers.output(), work: work.output() })
+    fn places(&mut self, room: &Room) -> Result<Places<T>, Fault> {
+        let (stream, (queries, levels, terms)) = (self.stream, &self.host);
+        let device = self.device.insert(OnDevice {
+            queries: stream.upload(queries)?,
+            levels: stream.upload(levels)?,
+            terms: stream.upload(terms)?,
+            answers: stream.allocate(room.answers)?,
+            work: stream.allocate(room.work)?,
+            candidates: stream.allocate(room.candidates)?,
+            rest: stream.allocate(room.rest)?,
+        });
+        Ok(Places {
+            queries: device.queries.input(),
+            levels: device.levels.input(),
+            terms: device.terms.input(),
+            answers: device.answers.output(),
+            work: device.work.output(),
+            candidates: device.candidates.output(),
+            rest: device.rest.output(),
+        })
     }
 
     fn answered(&mut self) -> Result<Answered<'_>, Fault> {
-        let (_, answers, work) = self.device.take().expect("a wave was sent");
-        self.host = (answers.read()?, work.read()?);
-        Ok(Answered { answers: &self.host.0, work: &self.host.1 })
+        let OnDevice { answers, work, .. } = self.device.take().expect("a wave was sent");
+        self.answered = (answers.read()?, work.read()?);
+        Ok(Answered { answers: &self.answered.0, work: &self.answered.1 })
     }
 }
 
@@ -80,9 +109,9 @@ impl Both {
         let lane = || {
             Ok(EmulatedLane {
                 stream: &self.stream,
-                queries: Vec::new(),
-                device: None,
                 host: Default::default(),
+                device: None,
+                answered: Default::default(),
             })
         };
         let (mut hits, mut lanes) = (params.places(queries.len())?, vec![lane()?]);
@@ -113,7 +142,7 @@ impl Both {
                 assert!(same, "{name}: query {query} is answered {hits:?}, not {expected:?}");
             }
         }
-        assert_eq!(report.scanned, cpu.scanned, "{name}");
+        assert_eq!((report.scanned, report.reranked), (cpu.scanned, cpu.reranked), "{name}");
         if !rounds {
             assert_eq!(report.work.hops, cpu.work.hops, "{name}");
             assert!(report.work.distances >= cpu.work.distances, "{name}");
@@ -285,6 +314,49 @@ fn rows_that_no_block_has_room_for_are_refused() {
     let told = check(23_000, 99).unwrap_err().to_string();
     assert!(told.starts_with("searches of rows of 92000 bytes take 1"), "{told}");
     assert!(told.contains("this device has 101376"), "{told}");
+}
+
+/// A graph with codes, asked in every way.
+fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Code, seed: u64) {
+    let both = Both::new(seed);
+    let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
+    quantize(&both.cpu, &mut graph, code).unwrap();
+    let queries = whole(9, dimension, seed + 2);
+    let even = |key| key % 2 == 0;
+    for round in 0..2 {
+        for (k, beam_width) in [(1_usize, 1_usize), (10, 10), (7, 40), (60, 130)] {
+            for distances in [
+                Distances::Auto,
+                Distances::Exact,
+                Distances::Estimated { rerank: 0 },
+                Distances::Estimated { rerank: k.div_ceil(2) },
+                Distances::Estimated { rerank: beam_width - beam_width / 4 },
+            ] {
+                let params = SearchParams::new(k).beam_width(beam_width).distances(distances);
+                both.agree(&graph, &queries, params);
+                both.agree(&graph, &queries, params.launch(ALONE));
+                both.agree(&graph, &queries, params.filter(Filter::Matching(&even)));
+            }
+        }
+        // Once more among the deleted, then without vectors.
+        if round == 0 {
+            (0..400).step_by(3).for_each(|key| graph.delete_key(key).unwrap());
+        }
+    }
+    graph.drop_vectors();
+    let params = SearchParams::new(7).beam_width(30);
+    both.agree(&graph, &queries, params);
+    both.agree(&graph, &queries, params.launch(ALONE));
+    let few: BitSet = (0..40).collect();
+    both.agree(&graph, &queries, params.filter(Filter::Keys(&few)));
+}
+
+#[test]
+fn estimates_lead_to_the_answers_of_the_processor() {
+    estimates_agree::<f32>(Metric::L2, 19, Code::Mixed { sectors: 1 }, 20);
+    estimates_agree::<u8>(Metric::L2, 40, Code::Rabitq { bits: 4 }, 21);
+    estimates_agree::<f16>(Metric::InnerProduct, 33, Code::Rabitq { bits: 7 }, 22);
+    estimates_agree::<i8>(Metric::Cosine, 70, Code::Mixed { sectors: 2 }, 23);
 }
 
 #[test]

@@ -100,12 +100,12 @@ impl Ahead {
     /// # Safety
     /// Nobody reads or writes the places meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn meet_starts(&self, args: &SearchArgs, started: u32) -> u32 {
+    pub(super) unsafe fn meet_starts(&self, args: &SearchArgs, query: u32, started: u32) -> u32 {
         // SAFETY: each warp fills its place, the leader tells which.
         unsafe {
             let filled = (args.graph.starts_len - started).div_ceil(WARP).min(self.places);
             if self.warp < filled {
-                let id = start(args, started + self.warp * WARP + warp::lane_id());
+                let id = start(args, query, started + self.warp * WARP + warp::lane_id());
                 let met = append(self.ids_of(self.warp), id, id != NO_ROW);
                 if warp::lane_id() == 0 {
                     self.met(self.warp).store(met);
@@ -188,7 +188,8 @@ impl Ahead {
             let mut from = part * rows;
             let to = warp::warp_shuffle_idx(warp::FULL_MASK, met, place, WARP).0.min(from + rows);
             while from < to {
-                let key = scorer.keys(self.ids_of(place).add(from), WARP.min(to - from));
+                let (ids, count) = (self.ids_of(place).add(from), WARP.min(to - from));
+                let key = scorer.keys(scorer.fetch(ids, count), ids, count);
                 append(self.keys_of(place).add(from), key, key != NO_KEY);
                 from += WARP;
             }

@@ -88,9 +88,10 @@ macro_rules! variant {
         /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: SearchArgs) {
-            let needs = Needs { query: !<$scorer>::KEEPS_QUERY, list: false, team: $team };
+            let query = if <$scorer>::KEEPS_QUERY { 0 } else { args.graph.row_bytes };
+            let needs = Needs { query, list: false, team: $team };
             // SAFETY: the caller's promise.
-            unsafe { $who::search::<$frontier, $scorer>(args, needs) }
+            unsafe { $who::search::<$frontier, $scorer>(args, (), needs) }
         }
     };
 }

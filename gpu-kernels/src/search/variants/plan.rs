@@ -109,7 +109,8 @@ impl Kernel for Variant {
         let (width, most) = (args.beam_width, Self::MOST_ENTRIES);
         assert!((1..=most).contains(&width), "beam_width ({width}) must be 1 to {most}");
         let (queries, warps) = self.teams();
-        let needs = Needs { query: !self.keeps_query(), list: false, team: warps > 1 };
+        let query = if self.keeps_query() { 0 } else { args.graph.row_bytes };
+        let needs = Needs { query, list: false, team: warps > 1 };
         let shared = queries * Layout::new(args, needs).end;
         Launch::linear(args.queries_len.div_ceil(queries), queries * warps * WARP).with_shared(shared)
     }

@@ -2,12 +2,12 @@
 
 use jasper_core::{BitSet, Element, VectorId};
 use jasper_graph::Graph;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
 use super::graphs::{self, OnDevice};
-use crate::graph::Form;
-use crate::search::{Answer, Search, SearchArgs};
+use crate::graph::{Form, NO_ROW};
+use crate::search::{Answer, NO_ANSWER, SearchArgs};
 use crate::{Buffer, In, Out, Stream};
 
 /// No bound on expansions.
@@ -29,6 +29,12 @@ pub(super) struct Ask {
     pub(super) most_hops: u32,
     pub(super) expansions: u32,
     pub(super) filter_slots: u32,
+    /// The first entries, which are no answers.
+    pub(super) candidates_len: u32,
+    /// Answers behind those that are found, are given.
+    pub(super) has_rest: bool,
+    /// Start points of each query, with gaps between; those of the graph, if there are none.
+    pub(super) starts: Option<Vec<Vec<Option<VectorId>>>>,
 }
 
 /// What a kernel tells of all queries.
@@ -39,20 +45,37 @@ pub(super) struct Told {
     pub(super) work: Vec<[u32; 2]>,
     /// `[queries][most_hops]`, if it was asked for.
     pub(super) log: Option<Vec<u64>>,
+    /// `[queries][candidates_len]`
+    pub(super) candidates: Vec<u32>,
+}
+
+/// An answer of a search before, at `place` of all: nothing that a search finds by itself.
+pub(super) fn earlier(place: usize) -> Answer {
+    [place as u32, 7, 1.5_f32.to_bits(), u32::MAX - 2]
 }
 
 impl Ask {
-    /// Anything that `kernel` takes, of a graph of `slots`.
-    pub(super) fn random(rng: &mut impl Rng, kernel: Search, form: Form, slots: usize) -> Self {
-        let width = 1..=kernel.most_entries().min(70);
+    /// Anything that a kernel takes whose beam has at most so many entries, of a graph of `slots`.
+    pub(super) fn random(rng: &mut impl Rng, most_entries: u32, form: Form, slots: usize) -> Self {
+        let width = 1..=most_entries.min(70);
         // Where rounding decides what is near, everything is to be found.
         let beam_width = if form == Form::Half { *width.end() } else { rng.random_range(width) };
         let mut slot = || VectorId::from_index(rng.random_range(0..slots));
-        let queries = (0..3).map(|_| slot()).collect();
+        let queries: Vec<_> = (0..3).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
         // A bound that some searches come to, and one that none does.
         let most_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
+        let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
+        let starts = (rng.random_range(0..4) == 0).then(|| {
+            let len = rng.random_range(1..40);
+            let mut of_query = || {
+                let mut all: Vec<_> = (0..slots.max(len)).map(|i| (i < slots).then_some(i)).collect();
+                all.shuffle(rng);
+                all[..len].iter().map(|slot| slot.map(VectorId::from_index)).collect()
+            };
+            queries.iter().map(|_| of_query()).collect()
+        });
         Self {
             form,
             queries,
@@ -63,11 +86,32 @@ impl Ask {
             most_hops: if form == Form::Half { TO_THE_END } else { most_hops },
             expansions: *[1, 1, 2, 3, 4].choose(rng).expect("there are some"),
             filter_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
+            candidates_len,
+            has_rest: rng.random(),
+            starts,
         }
     }
 
-    /// What `kernel` answers, on the device of `stream`.
-    pub(super) fn launch<T: Element>(&self, stream: &impl Stream, kernel: Search, graph: &Graph<T>) -> Told {
+    /// Where the search of query `i` begins.
+    pub(super) fn starts_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<VectorId> {
+        match &self.starts {
+            Some(starts) => starts[i].iter().flatten().copied().collect(),
+            None => graph.start_points().to_vec(),
+        }
+    }
+
+    /// The answer behind the `place`th that is found for query `i`.
+    pub(super) fn rest(&self, i: usize, place: usize) -> Answer {
+        if self.has_rest { earlier(i * self.k as usize + place) } else { NO_ANSWER }
+    }
+
+    /// What the kernel answers that `launch` launches, on the device of `stream`.
+    pub(super) fn launch<T: Element, S: Stream>(
+        &self,
+        stream: &S,
+        graph: &Graph<T>,
+        launch: impl FnOnce(SearchArgs) -> Result<(), S::Error>,
+    ) -> Told {
         let on_device = OnDevice::upload(stream, graph);
         let len = self.queries.len();
         let queries = stream.upload(&graphs::rows(graph, self.queries.iter().copied())).unwrap();
@@ -85,13 +129,25 @@ impl Ask {
             stream.fill(&mut log, u8::MAX).unwrap();
             log
         });
-        let graph = on_device.args();
+        let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
+        let rest: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
+        let rest = self.has_rest.then(|| stream.upload(&rest).unwrap());
+        let starts = self.starts.as_ref().map(|starts| {
+            let starts = starts.iter().flatten().map(|start| start.map_or(NO_ROW, VectorId::get));
+            stream.upload(&starts.collect::<Vec<_>>()).unwrap()
+        });
+        let mut graph = on_device.args();
+        if let Some(starts) = &starts {
+            (graph.starts, graph.starts_len) = (starts.input(), (starts.len() / len) as u32);
+        }
         let args = SearchArgs {
             graph,
             queries: if names.is_some() { graph.rows } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(In::NOWHERE, |names| names.input()),
             allowed: allowed.as_ref().map_or(In::NOWHERE, |allowed| allowed.input()),
             answers: answers.output(),
+            rest: rest.as_ref().map_or(In::NOWHERE, |rest| rest.input()),
+            candidates: candidates.output(),
             work: work.output().cast(),
             log: log.as_mut().map_or(Out::NOWHERE, |log| log.output()),
             queries_len: len as u32,
@@ -100,14 +156,17 @@ impl Ask {
             most_hops: self.most_hops,
             expansions: self.expansions,
             filter_slots: self.filter_slots,
+            starts_stride: if starts.is_some() { graph.starts_len } else { 0 },
+            candidates_len: self.candidates_len,
             form: self.form,
         };
-        // SAFETY: the buffers have just been made in these shapes, and live until the downloads have waited.
-        unsafe { stream.launch(&kernel, args).unwrap() };
+        // The buffers have just been made in these shapes, and live until the downloads have waited.
+        launch(args).unwrap();
         Told {
             answers: stream.download(&answers).unwrap(),
             work: stream.download(&work).unwrap(),
             log: log.map(|log| stream.download(&log).unwrap()),
+            candidates: stream.download(&candidates).unwrap(),
         }
     }
 }

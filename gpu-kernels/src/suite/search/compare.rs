@@ -2,14 +2,14 @@
 
 use jasper_build::{CpuExecutor, Hit, SearchParams};
 use jasper_core::{Element, MatrixView, Neighbor, VectorId};
-use jasper_graph::{Graph, Scorer};
+use jasper_graph::Graph;
 
-use super::ask::{Ask, TO_THE_END};
+use super::ask::{Ask, TO_THE_END, Told};
 use super::definition::{Found, search};
 use super::graphs;
 use crate::Stream;
-use crate::graph::Form;
-use crate::search::{Answer, NO_ANSWER, Search};
+use crate::graph::{Form, NO_ROW};
+use crate::search::{Answer, Search};
 
 /// How far a distance between vectors of unit length may be from that of the CPU: some roundings of a sum near 1.
 const UNIT_TOLERANCE: f32 = 2e-6;
@@ -22,22 +22,61 @@ pub(super) fn agrees<T: Element>(
     graph: &Graph<T>,
     ask: &Ask,
 ) {
-    let told = ask.launch(stream, kernel, graph);
+    // SAFETY: the arguments are of buffers that live until this has run.
+    let told = ask.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
     for (i, &query) in ask.queries.iter().enumerate() {
         let context = || format!("{kernel:?}, {} slots, {query:?} of {ask:?}", graph.slots());
         let scorer = match ask.form {
             Form::Augmented => graph.row_scorer(query),
             _ => graph.scorer(graph.padded_vector(query)),
         };
-        // What a team expands together, it has scored ahead of its turn.
-        let expansions = if kernel.warps() > 1 { 1 } else { ask.expansions };
-        let expected = search(graph, &scorer, ask, expansions);
+        let of =
+            Asked { ask, i, warps: kernel.warps(), score: &|id| scorer.score_one(id), context: &context };
+        let expected = of.agrees(&told, graph);
+        let is_plain = ask.starts.is_none() && ask.candidates_len == 0;
+        if ask.form != Form::Augmented && (of.expansions(), ask.most_hops) == (1, TO_THE_END) && is_plain {
+            is_of_the_cpu(cpu, graph, query, &expected, ask, &context);
+        }
+    }
+}
+
+/// One query of what a kernel was asked.
+pub(super) struct Asked<'a> {
+    pub(super) ask: &'a Ask,
+    /// Which query it is.
+    pub(super) i: usize,
+    /// Warps that took it.
+    pub(super) warps: u32,
+    /// The distances that it is asked by.
+    pub(super) score: &'a dyn Fn(VectorId) -> f32,
+    pub(super) context: &'a dyn Fn() -> String,
+}
+
+impl Asked<'_> {
+    /// What a team expands together, it has scored ahead of its turn.
+    fn expansions(&self) -> u32 {
+        if self.warps > 1 { 1 } else { self.ask.expansions }
+    }
+
+    /// Compares what was told with the definition, which it gives.
+    pub(super) fn agrees<T: Element>(&self, told: &Told, graph: &Graph<T>) -> Found {
+        let &Self { ask, i, score, context, .. } = self;
+        let expected = search(graph, score, ask.starts_of(graph, i), ask, self.expansions());
+        let candidates_len = ask.candidates_len as usize;
+        let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
+        let mut slots: Vec<u32> = candidates.iter().map(|near| near.id().get()).collect();
+        slots.resize(candidates_len, NO_ROW);
+        if ask.form != Form::Half {
+            assert_eq!(told.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
+        }
         let is_allowed =
             |near: &&Neighbor| ask.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.id().index()));
-        let nearest: Vec<Neighbor> =
-            expected.nearest.iter().filter(is_allowed).take(ask.k as usize).copied().collect();
-        let answers = &told.answers[i * ask.k as usize..][..ask.k as usize];
-        are_near(answers, &nearest, &scorer, ask.form, &context);
+        let k = ask.k as usize;
+        let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
+        let (found, rest) = told.answers[i * k..][..k].split_at(nearest.len());
+        are_near(found, &nearest, score, ask.form, context);
+        let behind: Vec<Answer> = (0..rest.len()).map(|place| ask.rest(i, place)).collect();
+        assert_eq!(rest, behind, "behind {found:?}, {}", context());
         let [hops, distances] = told.work[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
         if let Some(log) = &told.log {
@@ -48,23 +87,19 @@ pub(super) fn agrees<T: Element>(
         // The filter forgets; without one, everything is scored as often as it is met.
         let least = if ask.filter_slots == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
-        if ask.form != Form::Augmented && (expansions, ask.most_hops) == (1, TO_THE_END) {
-            is_of_the_cpu(cpu, graph, query, &expected, ask, &context);
-        }
+        expected
     }
 }
 
-/// Whether the answers are `nearest`, and behind them nothing. Between vectors of unit length, distances may differ by a
+/// Whether what was found is `nearest`. Between vectors of unit length, distances may differ by a
 /// little, and vertices that are as far from the query may stand for each other.
-fn are_near<T: Element>(
-    answers: &[Answer],
+fn are_near(
+    found: &[Answer],
     nearest: &[Neighbor],
-    scorer: &Scorer<'_, T>,
+    score: &dyn Fn(VectorId) -> f32,
     form: Form,
     context: &dyn Fn() -> String,
 ) {
-    let (found, rest) = answers.split_at(nearest.len());
-    assert!(rest.iter().all(|answer| *answer == NO_ANSWER), "{rest:?} behind {found:?}, {}", context());
     let mut slots = Vec::new();
     for (answer, near) in found.iter().zip(nearest) {
         let [low, high, distance, slot] = *answer;
@@ -72,7 +107,7 @@ fn are_near<T: Element>(
         assert_eq!(u64::from(high) << 32 | u64::from(low), graphs::key(slot), "{answer:?}, {}", context());
         if form == Form::Half {
             let is_near = |other: f32| (distance - other).abs() <= UNIT_TOLERANCE;
-            let is_both = is_near(near.distance()) && is_near(scorer.score_one(slot));
+            let is_both = is_near(near.distance()) && is_near(score(slot));
             assert!(is_both, "{answer:?} for {near:?}, {}", context());
         } else {
             let is_same = (distance, slot) == (near.distance(), near.id());

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use jasper_core::{Element, Neighbor};
-use jasper_graph::{Graph, Scorer};
+use jasper_core::{Element, Neighbor, VectorId};
+use jasper_graph::Graph;
 
 use super::ask::Ask;
 
@@ -19,21 +19,21 @@ pub(super) struct Found {
     pub(super) met: u32,
 }
 
-/// Each step expands the nearest of the nearest `beam_width` of all vertices met that are not expanded yet, as many as
-/// `expansions`.
+/// Begins at `next`. Each step expands the nearest of the nearest `beam_width` of all vertices met that are not
+/// expanded yet, as many as `expansions`.
 pub(super) fn search<T: Element>(
     graph: &Graph<T>,
-    scorer: &Scorer<'_, T>,
+    score: &dyn Fn(VectorId) -> f32,
+    mut next: Vec<VectorId>,
     ask: &Ask,
     expansions: u32,
 ) -> Found {
     let mut known: BTreeMap<Neighbor, bool> = BTreeMap::new();
-    let mut next = graph.start_points().to_vec();
     let (mut expanded, mut met) = (Vec::new(), 0);
     loop {
         met += next.len() as u32;
         for id in next.drain(..) {
-            known.entry(Neighbor::new(scorer.score_one(id), id)).or_default();
+            known.entry(Neighbor::new(score(id), id)).or_default();
         }
         let nearest = known.iter().take(ask.beam_width as usize);
         let unvisited = nearest.clone().filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);

@@ -4,6 +4,7 @@
 //! must give the same answers, with distances to the bit. Vectors of unit length are the exception.
 
 mod ask;
+mod codes;
 mod compare;
 mod definition;
 mod graphs;
@@ -18,6 +19,7 @@ use crate::distances::Measure;
 use crate::graph::Form;
 use crate::search::{MAX_BEAM_WIDTH, Search};
 use ask::{Ask, TO_THE_END};
+pub use codes::{searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu};
 use compare::agrees;
 
 /// What a kernel can be asked for.
@@ -73,7 +75,7 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         let most = if form == Form::Half { kernel.most_entries().min(60) } else { 60 };
         let slots = rng.random_range(1..=most as usize);
         let graph = graph::<T>(&mut rng, kernel, form, slots);
-        let ask = Ask::random(&mut rng, kernel, form, graph.slots());
+        let ask = Ask::random(&mut rng, kernel.most_entries(), form, graph.slots());
         agrees(stream, cpu, kernel, &graph, &ask);
     }
     let cpu = CpuExecutor::new(1).unwrap();
@@ -93,9 +95,10 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
         let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
         let graph = graph::<u8>(&mut rng, kernel, Form::Plain, beam_width as usize + 50);
-        let random = Ask::random(&mut rng, kernel, Form::Plain, graph.slots());
+        let random = Ask::random(&mut rng, kernel.most_entries(), Form::Plain, graph.slots());
         let queries = random.queries[..1].to_vec();
-        let ask = Ask { beam_width, k: beam_width, most_hops: TO_THE_END, queries, ..random };
+        let ask =
+            Ask { beam_width, k: beam_width, most_hops: TO_THE_END, queries, candidates_len: 0, ..random };
         agrees(stream, &cpu, kernel, &graph, &ask);
     }
 }
@@ -111,7 +114,11 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
         let kernel = Search::for_rows(ElementKind::I8, Measure::SquaredL2, 16, 8, warps);
         let graph = graph::<i8>(&mut rng, kernel, Form::Plain, 12);
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| VectorId::from_index(i % 12));
-        let ask = Ask { queries: queries.collect(), ..Ask::random(&mut rng, kernel, Form::Plain, 12) };
+        let ask = Ask {
+            queries: queries.collect(),
+            starts: None,
+            ..Ask::random(&mut rng, kernel.most_entries(), Form::Plain, 12)
+        };
         agrees(stream, &cpu, kernel, &graph, &ask);
         for query in &ask.queries[..12] {
             agrees(stream, &cpu, kernel, &graph, &Ask { queries: vec![*query], ..ask.clone() });
@@ -130,8 +137,8 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
         let kernel = Search::for_rows(ElementKind::F16, Measure::Dot, 16, 100, warps);
         let mut graph = graph::<f16>(&mut rng, kernel, Form::Negated, 130);
         graph.set_start_points(graph.vertices().collect());
-        let ask = Ask::random(&mut rng, kernel, Form::Negated, 130);
-        agrees(stream, &cpu, kernel, &graph, &Ask { most_hops, expansions: 2, ..ask });
+        let ask = Ask::random(&mut rng, kernel.most_entries(), Form::Negated, 130);
+        agrees(stream, &cpu, kernel, &graph, &Ask { most_hops, expansions: 2, starts: None, ..ask });
     }
 }
 
@@ -146,7 +153,7 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     for (beam_width, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
         let kernel = Search::for_rows(ElementKind::F32, Measure::SquaredL2, 16, beam_width, warps);
         let mut graph = graph::<f32>(&mut rng, kernel, Form::Plain, 9);
-        let ask = Ask::random(&mut rng, kernel, Form::Plain, 9);
+        let ask = Ask { starts: None, ..Ask::random(&mut rng, kernel.most_entries(), Form::Plain, 9) };
         agrees(stream, &cpu, kernel, &graph, &Ask { queries: Vec::new(), ..ask.clone() });
         agrees(stream, &cpu, kernel, &graph, &Ask { allowed: Some(BitSet::new()), ..ask.clone() });
         for slot in graph.vertices().collect::<Vec<_>>() {

@@ -3,13 +3,12 @@
 
 use cuda_std::prelude::*;
 
-use super::SearchArgs;
-use super::layout::Needs;
-use super::registers::Registers;
-use super::score::Exact;
-use super::shape::{Shape, shape};
-use super::wide::Wide;
-use super::{solo, team};
+use super::super::layout::Needs;
+use super::super::registers::Registers;
+use super::super::score::Exact;
+use super::super::shape::{Shape, shape};
+use super::super::wide::Wide;
+use super::super::{SearchArgs, solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::tile::Chunked;
 
@@ -29,7 +28,7 @@ macro_rules! entries {
 
         /// The function behind an entry.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn body(entry: &str) -> unsafe fn(SearchArgs) {
+        pub(in crate::search) fn body(entry: &str) -> unsafe fn(SearchArgs) {
             match entry {
                 $(
                     stringify!($one) => $one,
@@ -66,9 +65,10 @@ macro_rules! entry {
                 { SHAPE.steps },
                 { SHAPE.rows },
             >;
-            let needs = Needs { query: !Scorer::KEEPS_QUERY, list: $list, team: $threads > 32 };
+            let query = if Scorer::KEEPS_QUERY { 0 } else { args.graph.row_bytes };
+            let needs = Needs { query, list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.
-            unsafe { $who::search::<$frontier, Scorer>(args, needs) }
+            unsafe { $who::search::<$frontier, Scorer>(args, (), needs) }
         }
     };
 }

@@ -1,4 +1,4 @@
-//! Distances of one query to rows named by id, as many rows at once as loads fit in flight.
+//! Exact distances: of one query to rows named by id, as many rows at once as loads fit in flight.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -6,37 +6,25 @@
 
 use cuda_std::prelude::*;
 
-use super::SearchArgs;
-use super::frontier::{NO_KEY, WARP};
+use super::super::SearchArgs;
+use super::super::frontier::{NO_KEY, WARP};
+use super::{Scorer, query_row};
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::Form;
 use crate::neighbor::key;
 use crate::tile::{Read, Tile};
 
-/// How neighbours are scored: what a search knows of its query.
-pub(super) trait Scorer: Sized {
-    /// Ids that are scored together at no more cost than one.
-    const TOGETHER: u32;
-
-    /// Reads query `number`. `memory` has room for a row. The threads of its team come, and a barrier of theirs must
-    /// follow.
-    ///
-    /// # Safety
-    /// The arguments are what they say, and the query is one of them; `thread` of `threads` is this one.
-    unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
-
-    /// The keys of up to 32 rows: `ids` holds `count` of them. Each lane has the key of one, [`NO_KEY`] if there are
-    /// fewer.
-    ///
-    /// # Safety
-    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and nobody writes them meanwhile.
-    unsafe fn keys(&self, ids: Shared<u32>, count: u32) -> u64;
-}
-
 /// Exact distances, from the rows themselves.
-pub(super) struct Exact<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
-where
+pub(in crate::search) struct Exact<
+    E,
+    T,
+    R,
+    const WIDTH: u32,
+    const UNITS: u32,
+    const STEPS: usize,
+    const ROWS: usize,
+> where
     E: Coordinates,
     T: Term,
     R: Read<E>,
@@ -60,20 +48,24 @@ where
     T: Term,
     R: Read<E>,
 {
+    type Args = ();
+    type Fetched = ();
+
     const TOGETHER: u32 = WARP / WIDTH;
 
     #[inline(always)]
-    unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
+    unsafe fn new(
+        args: &SearchArgs,
+        (): &(),
+        number: u32,
+        memory: Shared<u8>,
+        thread: u32,
+        threads: u32,
+    ) -> Self {
         let tile = Tile::new(args.graph.row_bytes);
-        let row = if args.query_rows.is_nowhere() {
-            number
-        } else {
-            // SAFETY: the query is one of them.
-            unsafe { global::load_readonly(args.query_rows.at(number as usize)) }
-        };
-        let query = args.queries.from(row as usize * tile.row_bytes());
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
+            let query = args.queries.from(query_row(args, number) * tile.row_bytes());
             let own = tile.kept(query);
             if !Self::KEEPS_QUERY {
                 let mut at = thread * 16;
@@ -100,8 +92,12 @@ where
         }
     }
 
+    /// Nothing: what is in flight later fills the registers.
     #[inline(always)]
-    unsafe fn keys(&self, ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
+
+    #[inline(always)]
+    unsafe fn keys(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
         let lane = warp::lane_id();
         let (tile, own) = (lane / WIDTH, lane % WIDTH);
         let row_bytes = self.tile.row_bytes();
@@ -140,7 +136,7 @@ where
     R: Read<E>,
 {
     /// Whether the query stays in registers: rows are one round of few steps.
-    pub(super) const KEEPS_QUERY: bool = Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::KEEPS;
+    pub(in crate::search) const KEEPS_QUERY: bool = Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::KEEPS;
 
     /// This lane's unit of the query in a step.
     ///

@@ -1,0 +1,104 @@
+//! Searches by estimates: queries that are on the device are coded there, then searched for, then reranked.
+
+use anyhow::Result;
+use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
+use gpu_kernels::search::{Answer, CodeSearchArgs, Rerank, search_by_estimates};
+use gpu_kernels::{Buffer as _, Stream};
+use jasper_core::Element;
+use jasper_graph::{Graph, TunedLaunch};
+
+use super::card::{Batch, Card, Found};
+use super::point::{Point, SOLO, Setting};
+use super::set::Set;
+
+/// The launches that are tried: narrow beams leave room for more searches with the smaller filter.
+pub fn launches() -> Vec<TunedLaunch> {
+    [256, 512, 1024].map(|filter_slots| TunedLaunch { filter_slots, ..SOLO }).to_vec()
+}
+
+/// What codes queries, and where they go.
+pub struct Coder<S: Stream> {
+    quantizer: DeviceQuantizer<S>,
+    codes: QueryCodes<S>,
+    /// Entries of the frontier that get exact distances; all, if it has no more.
+    rerank: u32,
+    /// Bytes of a code.
+    code_bytes: u32,
+}
+
+/// What the first launch leaves to the second.
+struct Between<S: Stream> {
+    candidates: S::Buffer<u32>,
+    rest: S::Buffer<Answer>,
+    work: S::Buffer<u32>,
+    len: u32,
+}
+
+impl<S: Stream> Coder<S> {
+    /// For up to `count` queries of `graph`, which has codes.
+    pub fn new<T: Element>(stream: &S, graph: &Graph<T>, count: usize, rerank: u32) -> Result<Self> {
+        let codes = graph.codes().expect("the graph was coded");
+        let quantizer = DeviceQuantizer::new(stream, &**codes.quantizer())?;
+        let code_bytes = quantizer.shape().row_bytes();
+        Ok(Self { codes: quantizer.query_codes(stream, count)?, quantizer, rerank, code_bytes })
+    }
+}
+
+impl<T: Element, S: Stream> Card<'_, T, S> {
+    fn between(&self, coder: &Coder<S>, setting: Setting, queries: usize) -> Result<Between<S>> {
+        let len = coder.rerank.min(setting.beam_width);
+        Ok(Between {
+            candidates: self.stream.allocate(queries * len as usize)?,
+            rest: self.stream.allocate(queries * setting.k as usize)?,
+            work: self.stream.allocate(queries * 2)?,
+            len,
+        })
+    }
+
+    fn launch_by_codes(
+        &self,
+        coder: &mut Coder<S>,
+        batch: &Batch<S>,
+        between: &mut Between<S>,
+    ) -> Result<(), S::Error> {
+        let queries = batch.args.queries_len as usize;
+        coder.quantizer.code_queries(self.stream, &self.queries, queries, &mut coder.codes)?;
+        let (levels, terms) = (coder.codes.levels.input(), coder.codes.terms.input());
+        let codes = self.graph.code_args(levels, terms).expect("the graph was coded");
+        let rerank = Rerank {
+            len: between.len,
+            candidates: between.candidates.output(),
+            rest: between.rest.output(),
+            work: between.work.output(),
+        };
+        let args = CodeSearchArgs { search: batch.args, codes };
+        // SAFETY: graph, codes and queries are those of `Card::new` and `Coder::new`, of one graph; what is written has
+        // room for as many queries, and nobody else uses it.
+        unsafe { search_by_estimates(self.stream, args, rerank, T::KIND, 1) }
+    }
+
+    /// Bytes of codes, edges and rows that a query asks for.
+    fn bytes_by_codes(&self, coder: &Coder<S>, setting: Setting, found: &Found) -> f64 {
+        let graph = self.graph.args();
+        found.distances * f64::from(coder.code_bytes)
+            + found.hops * f64::from(graph.links_stride * size_of::<u32>() as u32)
+            + f64::from(coder.rerank.min(setting.beam_width)) * f64::from(graph.row_bytes)
+    }
+}
+
+impl<T: Element> Card<'_, T> {
+    /// Times the first `queries` queries of `set`, coded, found by estimates and reranked.
+    pub fn measure_by_codes(
+        &self,
+        coder: &mut Coder<jasper_cuda::Stream>,
+        set: &Set,
+        setting: Setting,
+        queries: usize,
+    ) -> Result<Point> {
+        let (batch, mut between) = (self.batch(setting, queries)?, self.between(coder, setting, queries)?);
+        let taken = self.time(&mut || self.launch_by_codes(coder, &batch, &mut between))?;
+        let found = self.read(&batch)?;
+        let bytes = self.bytes_by_codes(coder, setting, &found);
+        Ok(self.point(set, setting, queries, taken, &found, bytes))
+    }
+}

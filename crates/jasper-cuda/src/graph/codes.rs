@@ -1,0 +1,104 @@
+//! The codes of a graph's rows, in step with them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use gpu_kernels::codes::{CodeArgs, CodeShape, QueryTerms};
+use gpu_kernels::{Buffer as _, In, Stream};
+use jasper_core::{Element, VectorId};
+use jasper_graph::{Codes, Graph};
+use jasper_quant::Quantizer;
+
+use super::{table, write_rows};
+
+/// A copy of the codes of a graph in device memory.
+#[derive(Debug)]
+pub(crate) struct DeviceCodes<S: Stream> {
+    /// `[slots][words]`
+    pub(super) table: S::Buffer<u32>,
+    quantizer: Arc<dyn Quantizer>,
+    shape: CodeShape,
+    limbs: u32,
+}
+
+impl<S: Stream> DeviceCodes<S> {
+    /// Copies the codes of `slots` rows, on the threads of the pool that this is called in.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub(super) fn upload(stream: &S, codes: &Codes<'_>, slots: usize) -> Result<Self, S::Error> {
+        let quantizer = Arc::clone(codes.quantizer());
+        let layout = quantizer.layout();
+        let any = quantizer.query(&vec![0.0; quantizer.dimension()]);
+        Ok(Self {
+            table: table(stream, slots, layout.words(), |slot, out| copy(codes, slot, out))?,
+            shape: CodeShape::from(&**layout),
+            limbs: any.terms().limbs,
+            quantizer,
+        })
+    }
+
+    /// What codes queries.
+    pub(crate) fn quantizer(&self) -> &dyn Quantizer {
+        &*self.quantizer
+    }
+
+    /// Words of the levels of a query.
+    pub(crate) fn levels_words(&self) -> usize {
+        (self.limbs * self.shape.dimensions / 4) as usize
+    }
+
+    /// Bytes of device memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.table.len() * size_of::<u32>()
+    }
+
+    /// Words of a row.
+    pub(super) fn words(&self) -> usize {
+        self.shape.words as usize
+    }
+
+    /// Its parts, for kernels that compare rows with queries coded so.
+    pub(crate) fn args(&self, levels: In<u32>, terms: In<QueryTerms>) -> CodeArgs {
+        CodeArgs { rows: self.table.input(), levels, terms, limbs: self.limbs, shape: self.shape }
+    }
+
+    /// Makes `copy` the copy of what codes `host` has now, in a table for `capacity` rows, of which it was a copy before
+    /// `rows` got others; codes of another quantizer are all copied.
+    ///
+    /// # Errors
+    /// Of the device. Another call with the same rows, and later ones, makes it whole.
+    pub(super) fn follow<T: Element>(
+        copy_of: &mut Option<Self>,
+        stream: &S,
+        host: &Graph<T>,
+        rows: impl Iterator<Item = Range<usize>>,
+        capacity: usize,
+    ) -> Result<(), S::Error> {
+        let Some(codes) = host.codes() else {
+            *copy_of = None;
+            return Ok(());
+        };
+        match copy_of {
+            Some(copied) if Arc::ptr_eq(&copied.quantizer, codes.quantizer()) => {
+                let words = copied.words();
+                stream.grow(&mut copied.table, capacity * words)?;
+                for rows in rows {
+                    write_rows(stream, &mut copied.table, rows, words, |slot, out| copy(&codes, slot, out))?;
+                }
+            }
+            _ => {
+                let mut copied = Self::upload(stream, &codes, host.slots())?;
+                let words = copied.words();
+                stream.grow(&mut copied.table, capacity * words)?;
+                *copy_of = Some(copied);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The code of a slot, to `out`.
+fn copy(codes: &Codes<'_>, slot: VectorId, out: &mut [u32]) {
+    out.copy_from_slice(codes.table().row(slot.index()));
+}

@@ -1,0 +1,4 @@
+//! The kernels of the family, by what they score.
+
+pub(super) mod codes;
+pub(super) mod exact;

@@ -1,0 +1,103 @@
+//! Searches by estimates.
+
+use std::borrow::Cow;
+
+use super::super::CodeSearchArgs;
+use super::super::codes::{narrow_query_bytes, spread_query_bytes};
+use super::Kind;
+use crate::codes::{CodeShape, PlaneShape};
+use crate::{Kernel, Launch};
+
+/// How lanes read code rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Reading {
+    /// A lane a row of so many bytes: 32 or 64.
+    Narrow(u32),
+    /// So many lanes a row of any length: 4 or 8.
+    Spread(u32),
+}
+
+impl Reading {
+    const ALL: [Self; 4] = [Self::Narrow(32), Self::Narrow(64), Self::Spread(4), Self::Spread(8)];
+    /// Rows up to so many bytes are read by four lanes: one or two loads each.
+    const FOUR_LANES_BYTES: u32 = 160;
+
+    /// Whether it can read rows of this shape for queries of so many limbs. A lane adds up all planes of its row by shift
+    /// alone.
+    fn takes(self, shape: &CodeShape, limbs: u32) -> bool {
+        let Self::Narrow(bytes) = self else { return true };
+        let is_plain = |plane: PlaneShape| plane.shift == 0;
+        let planes_are_plain = [shape.four, shape.two, shape.one].into_iter().all(is_plain);
+        shape.row_bytes() == bytes && limbs == 1 && shape.eight.dimensions == 0 && planes_are_plain
+    }
+}
+
+/// One kernel of the family. Arguments: [`CodeSearchArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodeSearch {
+    reading: Reading,
+    kind: Kind,
+}
+
+impl CodeSearch {
+    /// The kernel for code rows of this shape, queries of so many limbs, and beams of `beam_width`. `warps` is how many
+    /// take a query: those of the largest team that is not larger, 1 or 8.
+    ///
+    /// # Panics
+    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::super::MAX_BEAM_WIDTH).
+    pub fn for_codes(shape: &CodeShape, limbs: u32, beam_width: u32, warps: u32) -> Self {
+        let narrow = Reading::ALL[..2].iter().find(|reading| reading.takes(shape, limbs));
+        let lanes = if shape.row_bytes() <= Reading::FOUR_LANES_BYTES { 4 } else { 8 };
+        let reading = narrow.copied().unwrap_or(Reading::Spread(lanes));
+        Self { reading, kind: Kind::for_beam(beam_width, warps) }
+    }
+
+    /// Every kernel of the family.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Reading::ALL.into_iter().flat_map(|reading| Kind::all().map(move |kind| Self { reading, kind }))
+    }
+
+    /// Whether it searches codes of this shape, for queries of so many limbs.
+    pub fn takes(&self, shape: &CodeShape, limbs: u32) -> bool {
+        self.reading.takes(shape, limbs)
+    }
+
+    /// The widest beam it takes.
+    pub const fn most_entries(self) -> u32 {
+        self.kind.most_entries()
+    }
+
+    /// Warps that take a query.
+    pub const fn warps(self) -> u32 {
+        self.kind.warps
+    }
+}
+
+impl Kernel for CodeSearch {
+    type Args = CodeSearchArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        let reading = match self.reading {
+            Reading::Narrow(bytes) => format!("b{bytes}"),
+            Reading::Spread(lanes) => format!("w{lanes}"),
+        };
+        format!("search_codes_{reading}{}", self.kind.name()).into()
+    }
+
+    /// # Panics
+    /// If an argument is outside of its bounds, or this kernel is not for codes of this shape.
+    fn launch(&self, args: &CodeSearchArgs) -> Launch {
+        let codes = &args.codes;
+        assert!(self.takes(&codes.shape, codes.limbs), "{} for {:?}", self.entry(), codes.shape);
+        let query = match self.reading {
+            Reading::Narrow(_) => narrow_query_bytes(codes),
+            Reading::Spread(_) => spread_query_bytes(codes),
+        };
+        self.kind.launch(&args.search, query)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(CodeSearchArgs) {
+        super::super::entries::codes::body(&self.entry())
+    }
+}

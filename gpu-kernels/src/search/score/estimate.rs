@@ -1,0 +1,81 @@
+//! What a sum over a code and a query stands for: the steps of `jasper_quant::query`, in their order, so that every
+//! processor gives the same bits.
+
+use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
+use cuda_std::prelude::*;
+
+use crate::In;
+use crate::codes::QueryTerms;
+
+/// Factors of rows that also say what the first lost to f16.
+const WITH_LOW: u32 = 4;
+/// What the fourth factor is in units of the first.
+const LOW: f32 = 1.0 / 2048.0;
+
+/// The factors of one row.
+#[derive(Clone, Copy)]
+pub(super) struct Factors {
+    add: f32,
+    rescale: f32,
+}
+
+impl Factors {
+    /// From the last two words of a row, of which the factors are the last `halves` halves.
+    #[inline(always)]
+    pub(super) fn of(last: [u32; 2], halves: u32) -> Self {
+        let (pair, low) =
+            if halves == WITH_LOW { (last[0], half2_to_f32(last[1]).1) } else { (last[1], 0.0) };
+        let (add, rescale) = half2_to_f32(pair);
+        Self { add: add + low * LOW, rescale }
+    }
+}
+
+/// The numbers of a query.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    add: f32,
+    add_unit: f32,
+    scale: [f32; 2],
+    offset: [f32; 2],
+}
+
+impl Terms {
+    /// Those in row `row`.
+    ///
+    /// # Safety
+    /// The row is one of them, and nobody writes it meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn read(terms: In<QueryTerms>, row: usize) -> Self {
+        let terms = terms.from(row).cast::<[f32; 2]>();
+        // SAFETY: the row's numbers, two at a time.
+        let pair = |i| unsafe { global::load_readonly(terms.at(i)) };
+        let [add, add_unit] = pair(0);
+        Self { add, add_unit, scale: pair(2), offset: pair(3) }
+    }
+
+    /// What the sum of a limb adds to the product.
+    #[inline(always)]
+    pub(super) fn product(&self, limb: u32, sum: i32) -> f32 {
+        let (scale, offset) =
+            if limb == 0 { (self.scale[0], self.offset[0]) } else { (self.scale[1], self.offset[1]) };
+        scale * (sum as f32 + offset)
+    }
+
+    /// The estimate of a row.
+    #[inline(always)]
+    pub(super) fn estimate(&self, factors: Factors, product: f32) -> f32 {
+        (factors.add * self.add_unit + self.add) + factors.rescale * product
+    }
+}
+
+/// `sum` and the products of four levels of a query with what `mask` leaves of a word.
+#[inline(always)]
+pub(super) fn add(sum: i32, word: u32, mask: u32, levels: u32) -> i32 {
+    dp4a_u32_i32(word & mask, levels, sum)
+}
+
+/// The lowest `bits` bits of every byte.
+#[inline(always)]
+pub(super) const fn mask(bits: u32) -> u32 {
+    0x0101_0101 * ((1 << bits) - 1)
+}

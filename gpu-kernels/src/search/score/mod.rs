@@ -1,0 +1,71 @@
+//! How neighbours are scored: what a search knows of its query.
+//!
+//! | module | from what |
+//! | --- | --- |
+//! | `exact` | the rows themselves |
+//! | `estimate` | codes: what a sum over one stands for |
+//! | `narrow` | codes of one or two sectors, a lane each |
+//! | `spread` | codes of any length, several lanes each |
+
+mod estimate;
+mod exact;
+mod narrow;
+mod spread;
+
+use cuda_std::prelude::*;
+
+use super::SearchArgs;
+pub(super) use exact::Exact;
+pub(super) use narrow::Narrow;
+pub(super) use spread::Spread;
+
+/// Scores rows that ids name.
+pub(super) trait Scorer: Sized {
+    /// What it reads beside the graph and its queries.
+    type Args: Copy;
+    /// Rows on their way from memory.
+    type Fetched: Copy;
+
+    /// Ids that are scored together at no more cost than one.
+    const TOGETHER: u32;
+
+    /// Reads query `number`. `memory` has room for what the plan says. The threads of its team come, and a barrier of
+    /// theirs must follow.
+    ///
+    /// # Safety
+    /// The arguments are what they say, and the query is one of them; `thread` of `threads` is this one.
+    unsafe fn new(
+        args: &SearchArgs,
+        of: &Self::Args,
+        number: u32,
+        memory: Shared<u8>,
+        thread: u32,
+        threads: u32,
+    ) -> Self;
+
+    /// Asks for the first rows of which [`Self::keys`] of the same ids makes use, and does not wait for them.
+    ///
+    /// # Safety
+    /// As for [`Self::keys`].
+    unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
+
+    /// The keys of up to 32 rows: `ids` holds `count` of them. Each lane has the key of one,
+    /// [`NO_KEY`](super::frontier::NO_KEY) if there are fewer.
+    ///
+    /// # Safety
+    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and nobody writes them meanwhile.
+    unsafe fn keys(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
+}
+
+/// The row of query `number` in the arrays of queries.
+///
+/// # Safety
+/// The arguments are what they say, and the query is one of them.
+#[inline(always)]
+unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
+    if args.query_rows.is_nowhere() {
+        return number as usize;
+    }
+    // SAFETY: the query is one of them.
+    unsafe { global::load_readonly(args.query_rows.at(number as usize)) as usize }
+}

@@ -1,0 +1,136 @@
+//! Estimates from codes of one or two sectors: each lane reads a whole row, all loads of 32 rows in flight at once, and
+//! those of the next 32 while these are scored.
+//!
+//! Levels of the query are broadcast from shared memory. The planes of such a code have no weights of their own, so that
+//! sums are kept by shift alone, whatever plane they come from.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::super::SearchArgs;
+use super::super::frontier::{NO_KEY, WARP};
+use super::estimate::{Factors, Terms, add, mask};
+use super::{Scorer, query_row};
+use crate::In;
+use crate::codes::CodeArgs;
+use crate::neighbor::key;
+
+/// Estimates from rows of `CHUNKS` times 16 bytes.
+pub(in crate::search) struct Narrow<const CHUNKS: usize> {
+    rows: In<u32>,
+    /// The levels, placed so that those of the planes of 2 and 1 bits begin at a multiple of 16.
+    query: Shared<u32>,
+    terms: Terms,
+    /// The first words behind the planes of 4, 2 and 1 bits.
+    ends: [u32; 3],
+    halves: u32,
+}
+
+impl<const CHUNKS: usize> Scorer for Narrow<CHUNKS> {
+    type Args = CodeArgs;
+    type Fetched = [[u32; 4]; CHUNKS];
+
+    const TOGETHER: u32 = WARP;
+
+    #[inline(always)]
+    unsafe fn new(
+        args: &SearchArgs,
+        of: &CodeArgs,
+        number: u32,
+        memory: Shared<u8>,
+        thread: u32,
+        threads: u32,
+    ) -> Self {
+        let shape = &of.shape;
+        let four = shape.four.dimensions / 8;
+        let two = four + shape.two.dimensions / 16;
+        let one = two + shape.one.dimensions / 32;
+        let words = shape.dimensions / 4;
+        // A word of 4 bits a dimension takes two words of levels.
+        let query = memory.cast().add(2 * (four % 2));
+        // SAFETY: reads within the query; the plan has room for it and two words.
+        unsafe {
+            let row = query_row(args, number);
+            let levels = of.levels.from(row * words as usize);
+            let mut at = thread;
+            while at < words {
+                query.add(at).store(global::load_readonly(levels.at(at as usize)));
+                at += threads;
+            }
+            let terms = Terms::read(of.terms, row);
+            Self { rows: of.rows, query, terms, ends: [four, two, one], halves: shape.halves }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched {
+        // SAFETY: ids name rows, which are as long as they say.
+        unsafe {
+            let id = ids.add(warp::lane_id().min(count - 1)).load();
+            let row = self.rows.from(id as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
+            let mut chunks = [[0; 4]; CHUNKS];
+            for c in 0..CHUNKS {
+                chunks[c] = global::load_readonly(row.at(c));
+            }
+            chunks
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn keys(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64 {
+        let lane = warp::lane_id();
+        // SAFETY: the caller's promise.
+        let (sum, id) = unsafe { (self.sum(fetched), ids.add(lane.min(count - 1)).load()) };
+        let last = fetched[CHUNKS - 1];
+        let factors = Factors::of([last[2], last[3]], self.halves);
+        let product = 0.0 + self.terms.product(0, sum);
+        if lane < count { key(self.terms.estimate(factors, product), id) } else { NO_KEY }
+    }
+}
+
+impl<const CHUNKS: usize> Narrow<CHUNKS> {
+    /// The product of the levels of the query with those of a row.
+    ///
+    /// # Safety
+    /// A barrier has passed since the query was read.
+    #[inline(always)]
+    unsafe fn sum(&self, row: [[u32; 4]; CHUNKS]) -> i32 {
+        let mut sums = [0; 8];
+        let mut query = self.query;
+        // The last word of a row holds factors.
+        for w in 0..4 * CHUNKS - 1 {
+            let (word, at) = (row[w / 4][w % 4], w as u32);
+            // SAFETY: words of planes have levels. What decides is the same in all lanes.
+            unsafe {
+                if at < self.ends[0] {
+                    let levels: [u32; 2] = query.cast().load();
+                    for j in 0..2 {
+                        sums[4 * j] = add(sums[4 * j], word, mask(4) << (4 * j), levels[j]);
+                    }
+                    query = query.add(2);
+                } else if at < self.ends[1] {
+                    let levels: [u32; 4] = query.cast().load();
+                    for j in 0..4 {
+                        sums[2 * j] = add(sums[2 * j], word, mask(2) << (2 * j), levels[j]);
+                    }
+                    query = query.add(4);
+                } else if at < self.ends[2] {
+                    let levels: [[u32; 4]; 2] = [query.cast().load(), query.add(4).cast().load()];
+                    for j in 0..8 {
+                        sums[j] = add(sums[j], word, mask(1) << j, levels[j / 4][j % 4]);
+                    }
+                    query = query.add(8);
+                }
+            }
+        }
+        let mut sum = 0;
+        for shift in 0..8 {
+            // Exact: a multiple of that power of two.
+            sum += sums[shift] >> shift;
+        }
+        sum
+    }
+}

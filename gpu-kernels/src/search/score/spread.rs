@@ -1,0 +1,227 @@
+//! Estimates from codes of any shape: a tile of lanes reads a row, 16 bytes a lane, two rows in flight.
+//!
+//! The levels of the query lie in shared memory in the order in which rows want them: of each plane by slots, and of a
+//! slot by the row's chunks, so that neighbouring lanes read neighbouring places. A chunk on the border of two planes is
+//! read for both; levels that a plane does not have are zero.
+//!
+//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+
+#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
+
+use cuda_std::prelude::*;
+
+use super::super::SearchArgs;
+use super::super::frontier::{NO_KEY, WARP};
+use super::estimate::{Factors, Terms, add, mask};
+use super::{Scorer, query_row};
+use crate::In;
+use crate::codes::{CodeArgs, CodeShape, PlaneShape};
+use crate::neighbor::key;
+
+/// Rows that a tile has in flight.
+const ROWS: usize = 2;
+/// Words of a chunk.
+const CHUNK: u32 = 4;
+
+/// Estimates by tiles of `WIDTH` lanes.
+pub(in crate::search) struct Spread<const WIDTH: u32> {
+    rows: In<u32>,
+    query: Shared<u32>,
+    terms: Terms,
+    limbs: u32,
+    shape: CodeShape,
+}
+
+impl<const WIDTH: u32> Scorer for Spread<WIDTH> {
+    type Args = CodeArgs;
+    type Fetched = ();
+
+    const TOGETHER: u32 = WARP / WIDTH;
+
+    #[inline(always)]
+    unsafe fn new(
+        args: &SearchArgs,
+        of: &CodeArgs,
+        number: u32,
+        memory: Shared<u8>,
+        thread: u32,
+        threads: u32,
+    ) -> Self {
+        let CodeArgs { rows, levels, terms, limbs, ref shape } = *of;
+        let query = memory.cast();
+        // SAFETY: reads within the query; the plan has room for the levels of all planes.
+        unsafe {
+            let row = query_row(args, number);
+            let words = (shape.dimensions / 4) as usize;
+            for limb in 0..limbs {
+                let levels = levels.from((row * limbs as usize + limb as usize) * words);
+                let to = query.add(limb * shape.levels_words());
+                place(&shape.eight, 8, levels, to, thread, threads);
+                let to = to.add(shape.eight.levels_words(8));
+                place(&shape.four, 4, levels, to, thread, threads);
+                let to = to.add(shape.four.levels_words(4));
+                place(&shape.two, 2, levels, to, thread, threads);
+                let to = to.add(shape.two.levels_words(2));
+                place(&shape.one, 1, levels, to, thread, threads);
+            }
+            Self { rows, query, terms: Terms::read(terms, row), limbs, shape: *shape }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
+
+    #[inline(always)]
+    unsafe fn keys(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
+        let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
+        // Round `g` scores ids g * TOGETHER to (g + 1) * TOGETHER; lane `g` of a tile keeps what its tile found.
+        let place = own * Self::TOGETHER + tile;
+        // SAFETY: ids name rows; every lane comes to every sum.
+        unsafe {
+            let id = ids.add(place.min(count - 1)).load();
+            let last = self.rows.from((id as usize + 1) * self.shape.words as usize - 2);
+            let last: [u32; 2] = global::load_readonly(last.cast().at(0));
+            let mut product = 0.0;
+            for limb in 0..self.limbs {
+                product += self.terms.product(limb, self.sum(limb, ids, count));
+            }
+            let factors = Factors::of(last, self.shape.halves);
+            if place < count { key(self.terms.estimate(factors, product), id) } else { NO_KEY }
+        }
+    }
+}
+
+impl<const WIDTH: u32> Spread<WIDTH> {
+    /// The product of the levels of a limb with those of the row of this lane.
+    ///
+    /// # Safety
+    /// As for [`Scorer::keys`]; a barrier has passed since the query was read.
+    #[inline(always)]
+    unsafe fn sum(&self, limb: u32, ids: Shared<u32>, count: u32) -> i32 {
+        let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
+        let (mut sum, mut first) = (0, 0);
+        while first * Self::TOGETHER < count {
+            // SAFETY: ids name rows; levels of the limb; every lane comes to every sum.
+            unsafe {
+                let mut rows = [self.rows; ROWS];
+                for r in 0..ROWS {
+                    let place = (first + r as u32) * Self::TOGETHER + tile;
+                    let id = ids.add(place.min(count - 1)).load();
+                    rows[r] = self.rows.from(id as usize * self.shape.words as usize);
+                }
+                let CodeShape { eight, four, two, one, .. } = &self.shape;
+                let mut sums = [0; ROWS];
+                let levels = self.query.add(limb * self.shape.levels_words());
+                add_plane::<WIDTH, 8>(&mut sums, eight, levels, rows);
+                let levels = levels.add(eight.levels_words(8));
+                add_plane::<WIDTH, 4>(&mut sums, four, levels, rows);
+                let levels = levels.add(four.levels_words(4));
+                add_plane::<WIDTH, 2>(&mut sums, two, levels, rows);
+                let levels = levels.add(two.levels_words(2));
+                add_plane::<WIDTH, 1>(&mut sums, one, levels, rows);
+                for r in 0..ROWS {
+                    let all = warp::warp_sum(warp::FULL_MASK, sums[r], WIDTH);
+                    if own == first + r as u32 {
+                        sum = all;
+                    }
+                }
+            }
+            first += ROWS as u32;
+        }
+        sum
+    }
+}
+
+/// Writes the levels of a plane of `bits` to `to`, in the order of the module.
+///
+/// # Safety
+/// `levels` are those of a query, and there is room for those of the plane.
+#[inline(always)]
+unsafe fn place(plane: &PlaneShape, bits: u32, levels: In<u32>, to: Shared<u32>, thread: u32, threads: u32) {
+    let slots = 8 / bits;
+    let levels = levels.from(plane.first_dimension as usize / 4);
+    let chunks = plane.chunks(bits);
+    let mut at = thread;
+    while at < plane.levels_words(bits) {
+        let (slot, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
+        // The word of the plane; those before the first are behind the last too.
+        let word = (plane.first_chunk() * CHUNK + inside).wrapping_sub(plane.first_word);
+        // SAFETY: levels of a word of the plane.
+        unsafe {
+            let four = if word < plane.words(bits) {
+                global::load_readonly(levels.at((word * slots + slot) as usize))
+            } else {
+                0
+            };
+            to.add(at).store(four);
+        }
+        at += threads;
+    }
+}
+
+/// Adds the products of a plane of `BITS` with its levels to `totals`: this lane's share of some rows.
+///
+/// # Safety
+/// The rows are of the shape that the plane is of, and nobody writes them meanwhile; the levels are placed, and waited
+/// for.
+#[inline(always)]
+unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
+    totals: &mut [i32; ROWS],
+    plane: &PlaneShape,
+    levels: Shared<u32>,
+    rows: [In<u32>; ROWS],
+) {
+    let slots = 8 / BITS as usize;
+    let chunks = plane.chunks(BITS);
+    let mut sums = [[0; 8]; ROWS];
+    let mut chunk = warp::lane_id() % WIDTH;
+    while chunk < chunks {
+        // SAFETY: chunks of the plane, and their levels.
+        unsafe {
+            let at = ((plane.first_chunk() + chunk) * CHUNK) as usize;
+            let mut read = [[0_u32; 4]; ROWS];
+            for r in 0..ROWS {
+                read[r] = global::load_readonly(rows[r].from(at).cast().at(0));
+            }
+            let wanted = |j: u32| levels.add((j * chunks + chunk) * CHUNK).cast().load();
+            add_slot::<BITS, 0>(&mut sums, &read, wanted(0));
+            if slots > 1 {
+                add_slot::<BITS, 1>(&mut sums, &read, wanted(1));
+            }
+            if slots > 2 {
+                add_slot::<BITS, 2>(&mut sums, &read, wanted(2));
+                add_slot::<BITS, 3>(&mut sums, &read, wanted(3));
+            }
+            if slots > 4 {
+                add_slot::<BITS, 4>(&mut sums, &read, wanted(4));
+                add_slot::<BITS, 5>(&mut sums, &read, wanted(5));
+                add_slot::<BITS, 6>(&mut sums, &read, wanted(6));
+                add_slot::<BITS, 7>(&mut sums, &read, wanted(7));
+            }
+        }
+        chunk += WIDTH;
+    }
+    for r in 0..ROWS {
+        for j in 0..slots {
+            // Exact: a multiple of that power of two.
+            totals[r] += (sums[r][j] >> (BITS * j as u32)) << plane.shift;
+        }
+    }
+}
+
+/// Adds the products of slot `SLOT` of the words read with its levels. One call a slot: a loop over slots would be too
+/// long to be unrolled.
+#[inline(always)]
+fn add_slot<const BITS: u32, const SLOT: usize>(
+    sums: &mut [[i32; 8]; ROWS],
+    read: &[[u32; 4]; ROWS],
+    wanted: [u32; 4],
+) {
+    // Shifts of what is never called would not compile.
+    let mask = mask(BITS).wrapping_shl(BITS * SLOT as u32);
+    for r in 0..ROWS {
+        for w in 0..4 {
+            sums[r][SLOT] = add(sums[r][SLOT], read[r][w], mask, wanted[w]);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Searches by estimates with exact distances at their end: two launches, of which the second scores what the first found
+//! as if it were start points, and expands nothing.
+
+use jasper_core::ElementKind;
+
+use super::{Answer, CodeSearch, CodeSearchArgs, Search, SearchArgs};
+use crate::distances::Measure;
+use crate::graph::GraphArgs;
+use crate::{Out, Stream};
+
+/// What the first launch leaves to the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Rerank {
+    /// The first entries of the frontier that get exact distances, at most the beam width; 0 for one launch alone, whose
+    /// answers have estimates.
+    pub len: u32,
+    /// `[queries][len]`: which they are.
+    pub candidates: Out<u32>,
+    /// `[queries][k]`: answers behind these, by estimates.
+    pub rest: Out<Answer>,
+    /// `[queries][2]`: no vertices expanded, and exact distances worked out.
+    pub work: Out<u32>,
+}
+
+/// Queues a search by estimates of a graph of such elements, by teams of up to `warps`. Answers are the candidates that
+/// may be answers, by exact distances, then what else the frontier held, by estimates.
+///
+/// # Errors
+/// Of the device.
+///
+/// # Safety
+/// As [`Stream::launch`]; of [`Rerank`] nothing is touched where there is no second launch, and of rows, queries and
+/// squared norms neither.
+pub unsafe fn search_by_estimates<S: Stream>(
+    stream: &S,
+    args: CodeSearchArgs,
+    rerank: Rerank,
+    element: ElementKind,
+    warps: u32,
+) -> Result<(), S::Error> {
+    let CodeSearchArgs { search, codes } = args;
+    let kernel = CodeSearch::for_codes(&codes.shape, codes.limbs, search.beam_width, warps);
+    if rerank.len == 0 {
+        // SAFETY: the caller's promise.
+        return unsafe { stream.launch(&kernel, args) };
+    }
+    let first = SearchArgs {
+        answers: rerank.rest,
+        candidates: rerank.candidates,
+        candidates_len: rerank.len,
+        ..search
+    };
+    // Where all may be answers, no more than these are wanted.
+    let beam_width = if search.allowed.is_nowhere() { search.k } else { search.k.max(rerank.len) };
+    let second = SearchArgs {
+        graph: GraphArgs { starts: rerank.candidates.input(), starts_len: rerank.len, ..search.graph },
+        rest: rerank.rest.input(),
+        work: rerank.work,
+        log: Out::NOWHERE,
+        beam_width,
+        most_hops: 0,
+        filter_slots: 0,
+        starts_stride: rerank.len,
+        ..search
+    };
+    let exact =
+        Search::for_rows(element, Measure::of(search.form), search.graph.row_bytes, beam_width, warps);
+    // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
+    unsafe {
+        stream.launch(&kernel, CodeSearchArgs { search: first, codes })?;
+        stream.launch(&exact, second)
+    }
+}

@@ -1,0 +1,141 @@
+//! Beam search by estimates against its definition, by the estimates of the CPU: products are integers and the rest has
+//! one order, so that distances are the same to the bit.
+
+use std::sync::Arc;
+
+use jasper_build::CpuExecutor;
+use jasper_core::{MatrixView, Metric, VectorId, synthetic};
+use jasper_graph::Graph;
+use jasper_quant::{Code, Codes, Quantizer};
+use rand::{Rng, RngExt};
+
+use super::ask::{Ask, TO_THE_END};
+use super::compare::Asked;
+use super::graphs;
+use crate::codes::{CodeArgs, CodeShape, QueryTerms};
+use crate::graph::Form;
+use crate::search::{CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH};
+use crate::{Buffer, Stream};
+
+/// One of each way in which bits lie: every plane alone, all sums of planes, one limb and two.
+const CODES: [Code; 11] = [
+    Code::Mixed { sectors: 1 },
+    Code::Mixed { sectors: 2 },
+    Code::Mixed { sectors: 4 },
+    Code::Rabitq { bits: 1 },
+    Code::Rabitq { bits: 2 },
+    Code::Rabitq { bits: 3 },
+    Code::Rabitq { bits: 4 },
+    Code::Rabitq { bits: 5 },
+    Code::Rabitq { bits: 6 },
+    Code::Rabitq { bits: 7 },
+    Code::Rabitq { bits: 8 },
+];
+
+/// A graph of random edges, and the codes of its rows.
+struct Coded {
+    graph: Graph<f32>,
+    quantizer: Arc<dyn Quantizer>,
+    codes: Codes,
+    name: String,
+}
+
+impl Coded {
+    fn random(rng: &mut impl Rng, cpu: &CpuExecutor, code: Code, slots: usize) -> Self {
+        let metric = [Metric::L2, Metric::InnerProduct, Metric::Cosine][rng.random_range(0..3)];
+        let dimension = rng.random_range(1..160);
+        let graph: Graph<f32> = graphs::random(rng, metric, dimension, slots);
+        let rows: Vec<f32> = graph.vertices().flat_map(|slot| graph.vector(slot)).copied().collect();
+        let rows = MatrixView::new(&rows, dimension).unwrap();
+        let quantizer = code.train(metric, rows, cpu.pool()).unwrap();
+        let codes = Codes::of(&*quantizer, rows, cpu.pool());
+        let name = format!("{code} {metric} {dimension}");
+        Self { graph, quantizer, codes, name }
+    }
+
+    fn shape(&self) -> CodeShape {
+        CodeShape::from(&**self.quantizer.layout())
+    }
+
+    /// The limbs of queries.
+    fn limbs(&self) -> u32 {
+        self.quantizer.query(self.graph.vector(VectorId::new(0))).terms().limbs
+    }
+
+    /// Asks `kernel`, on the device of `stream`, and compares.
+    fn agrees(&self, stream: &impl Stream, kernel: CodeSearch, ask: &Ask) {
+        let Self { graph, quantizer, codes, name } = self;
+        let rows = stream.upload(codes.words()).unwrap();
+        // Named rows are rows of the graph.
+        let coded: Vec<_> = if ask.names_rows { graph.vertices().collect() } else { ask.queries.clone() };
+        let coded = coded.into_iter().map(|slot| quantizer.query(graph.vector(slot)));
+        let (mut levels, mut terms) = (Vec::new(), Vec::new());
+        for query in coded {
+            levels.extend_from_slice(query.levels());
+            terms.push(QueryTerms::from(*query.terms()));
+        }
+        let limbs = self.limbs();
+        let levels: Vec<u32> = bytemuck::pod_collect_to_vec(&levels);
+        let (levels, terms) = (stream.upload(&levels).unwrap(), stream.upload(&terms).unwrap());
+        let codes = CodeArgs {
+            rows: rows.input(),
+            levels: levels.input(),
+            terms: terms.input(),
+            limbs,
+            shape: self.shape(),
+        };
+        // SAFETY: the arguments are of buffers that live until this has run.
+        let told = ask.launch(stream, graph, |search| unsafe {
+            stream.launch(&kernel, CodeSearchArgs { search, codes })
+        });
+        for (i, &query) in ask.queries.iter().enumerate() {
+            let context = || format!("{kernel:?}, {name}, {} slots, {query:?} of {ask:?}", graph.slots());
+            let coded = quantizer.query(graph.vector(query));
+            let score = |id: VectorId| {
+                let mut estimate = [0.0];
+                coded.estimate(&self.codes, &[id], &mut estimate);
+                estimate[0]
+            };
+            Asked { ask, i, warps: kernel.warps(), score: &score, context: &context }.agrees(&told, graph);
+        }
+    }
+}
+
+/// Every kernel that reads codes, by every way to code that it takes, over random graphs.
+///
+/// # Panics
+/// If an answer is not that of the definition with the estimates of the CPU, or the stream fails.
+pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let cpu = CpuExecutor::new(1).unwrap();
+    for code in CODES {
+        let slots = rng.random_range(2..60);
+        let coded = Coded::random(&mut rng, &cpu, code, slots);
+        let (shape, limbs) = (coded.shape(), coded.limbs());
+        for kernel in CodeSearch::all().filter(|kernel| kernel.takes(&shape, limbs)) {
+            let ask = Ask::random(&mut rng, kernel.most_entries(), Form::Plain, slots);
+            coded.agrees(stream, kernel, &ask);
+        }
+    }
+}
+
+/// Beams of hundreds of entries, up to the widest.
+///
+/// # Panics
+/// As [`searches_by_estimates_agree_with_the_cpu`].
+pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let cpu = CpuExecutor::new(1).unwrap();
+    for (code, beam_width, warps) in [
+        (Code::Mixed { sectors: 1 }, 200, 1),
+        (Code::Mixed { sectors: 2 }, 300, 8),
+        (Code::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 1),
+    ] {
+        let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
+        let kernel = CodeSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);
+        let random = Ask::random(&mut rng, kernel.most_entries(), Form::Plain, coded.graph.slots());
+        let queries = random.queries[..1].to_vec();
+        let ask = Ask { beam_width, k: 10, most_hops: TO_THE_END, queries, starts: None, ..random };
+        coded.agrees(stream, kernel, &ask);
+    }
+}
