@@ -1,7 +1,7 @@
 //! Codes of rows, and of queries, from turned residuals: as on the CPU, to the bit.
 //!
 //! `jasper_quant` has the definition. A warp has a row and a lane every 32nd coordinate of it; sums are those of
-//! [`sums`](crate::sums), and each scale of the search is a pass over the row, of which several are made at once. The
+//! `sums`, and each scale of the search is a pass over the row, of which several are made at once. The
 //! levels then go to shared memory, where four neighbouring ones are a word of which each plane takes its bits.
 //!
 //! | module | holds |

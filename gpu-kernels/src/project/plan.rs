@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{DEPTH, ProjectArgs, THREADS, TILE};
+use super::{DEPTH, PANEL, ProjectArgs, THREADS, TILE};
 use crate::{Kernel, Launch};
+
+const _: () = assert!(PANEL as usize == jasper_quant::parts::PANEL);
 
 /// Products of rows with directions. Arguments: [`ProjectArgs`].
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Residuals of rows: what codes are made of, and turned by the fast rotation.
 //!
 //! `jasper_quant` has the definition, and these kernels its bits: a warp a row, a lane every 32nd coordinate of it, so
-//! that sums are those of the CPU ([`sums`](crate::sums)), and of a Hadamard matrix all steps but five stay within a
+//! that sums are those of the CPU (`sums`), and of a Hadamard matrix all steps but five stay within a
 //! lane.
 //!
 //! | module | holds |
