@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn outliers_saturate_and_zeros_stay() {
-        let layout = Layout::mixed([7, 0, 0], 1, 2);
+        let layout = Layout::mixed([0, 7, 0, 0], 1, 2);
         let units = Units::of(&[Factors { add: 2.0, rescale: 0.0, error: 0.0 }]);
         let mut row = vec![0; layout.words()];
         units.store(Factors { add: 1e30, rescale: 0.0, error: 5.0 }, &layout, &mut row);

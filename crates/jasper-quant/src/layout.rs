@@ -88,12 +88,12 @@ impl Layout {
         Self { planes, dimensions, words, halves }
     }
 
-    /// Planes of 4, 2 and 1 bits that fill `plane_words` words each, over dimensions one after the other, in rows of
+    /// Planes of 8, 4, 2 and 1 bits that fill `plane_words` words each, over dimensions one after the other, in rows of
     /// `sectors` sectors with `halves` factors.
-    pub(crate) fn mixed(plane_words: [usize; 3], sectors: usize, halves: usize) -> Self {
+    pub(crate) fn mixed(plane_words: [usize; 4], sectors: usize, halves: usize) -> Self {
         let mut planes = Vec::new();
         let (mut first_dimension, mut first_word) = (0, 0);
-        for (width, words) in [4, 2, 1].into_iter().zip(plane_words) {
+        for (width, words) in [8, 4, 2, 1].into_iter().zip(plane_words) {
             let dimensions = words * (32 / width as usize);
             planes.push(Plane { width, shift: 0, first_dimension, dimensions, first_word });
             first_dimension += dimensions;
@@ -202,8 +202,8 @@ mod tests {
     fn levels_survive_packing() {
         let mut random = rng(1);
         let uniform = (1..=8).map(|bits| Layout::uniform(96, bits, 4));
-        let mixed = [[3, 3, 1], [5, 6, 4], [0, 7, 0], [7, 0, 0], [0, 0, 15]]
-            .map(|words: [usize; 3]| Layout::mixed(words, words.iter().sum::<usize>().div_ceil(8), 2));
+        let mixed = [[0, 3, 3, 1], [2, 5, 6, 4], [0, 0, 7, 0], [0, 7, 0, 0], [6, 0, 0, 1], [0, 0, 0, 15]]
+            .map(|words: [usize; 4]| Layout::mixed(words, words.iter().sum::<usize>().div_ceil(8), 2));
         for layout in uniform.chain(mixed) {
             let levels: Vec<u8> = (0..layout.dimensions())
                 .map(|i| random.random_range(0..1_u16 << layout.bits_of(i)) as u8)
@@ -220,7 +220,7 @@ mod tests {
         let bytes = |dimensions, bits| Layout::uniform(dimensions, bits, 4).bytes();
         assert_eq!([1, 2, 4, 8].map(|bits| bytes(128, bits)), [32, 48, 80, 144]);
         assert_eq!([1, 2, 3, 7].map(|bits| bytes(960, bits)), [128, 256, 368, 848]);
-        assert_eq!(Layout::mixed([3, 3, 1], 1, 2).bytes(), 32);
-        assert_eq!(Layout::mixed([3, 3, 1], 1, 2).dimensions(), 24 + 48 + 32);
+        assert_eq!(Layout::mixed([0, 3, 3, 1], 1, 2).bytes(), 32);
+        assert_eq!(Layout::mixed([0, 3, 3, 1], 1, 2).dimensions(), 24 + 48 + 32);
     }
 }

@@ -35,7 +35,7 @@
 //! | [`code`](Code) | which code, as users name it |
 //! | [`quantizer`](Quantizer) | what every code offers; [`open`] reads any of them from bytes |
 //! | [`rabitq`] | RaBitQ with 1 to 8 bits |
-//! | [`mixed`] | principal components with 4, 2, 1 or no bits |
+//! | [`mixed`] | principal components with 8, 4, 2, 1 or no bits |
 //! | [`parts`] | a quantizer as data, for kernels |
 //! | [`rotation`](Rotation) | fast Hadamard, and Haar from a QR decomposition |
 //! | `projection` | rows times a matrix |

@@ -3,7 +3,7 @@
 //! ```text
 //! all:     u32 kind (1 RaBitQ, 2 mixed) | u32 version (1) | u32 metric | u32 dimension d | f32 centre[d]
 //! RaBitQ:  u32 bits | f32 bound_sigmas | rotation | f32 units[3]
-//! mixed:   u32 sectors | u32 words of 4, 2, 1 bits | f32 fit[4] | f32 steps[coded]
+//! mixed:   u32 sectors | u32 words of 8, 4, 2, 1 bits | f32 fit[4] | f32 steps[coded]
 //!          | f32 directions[min(coded, d)][d] | f32 units[3]
 //! rotation: u32 0, u64 signs[4][D / 64], D = d rounded up to 64; or u32 1, f32 matrix[d][d]
 //! ```

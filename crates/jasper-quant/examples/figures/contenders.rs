@@ -49,8 +49,8 @@ pub fn all(
     }
     for sectors in [1, 2, 3, 4] {
         let quantizer = Mixed::train(base, None, &MixedParams { metric, sectors, seed: 1 }, pool)?;
-        let [four, two, one] = quantizer.coded_dimensions();
-        add(mixed, format!("{four} / {two} / {one} dimensions"), coded(quantizer, base, pool));
+        let [eight, four, two, one] = quantizer.coded_dimensions();
+        add(mixed, format!("{eight} / {four} / {two} / {one} dimensions"), coded(quantizer, base, pool));
     }
     for (family, bits) in [(bytes, 8), (halves, 4)] {
         for row_bytes in [8, 16, 32, 64, 128] {

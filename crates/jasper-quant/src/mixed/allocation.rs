@@ -9,23 +9,25 @@ pub(super) struct Width {
 }
 
 /// From the widest, in the order of the planes of [`crate::Layout::mixed`].
-pub(super) const WIDTHS: [Width; 3] = [
+pub(super) const WIDTHS: [Width; 4] = [
+    Width { bits: 8, distortion: 0.000_087_7, step: 0.0308 },
     Width { bits: 4, distortion: 0.011_54, step: 0.3352 },
     Width { bits: 2, distortion: 0.118_8, step: 0.9957 },
     Width { bits: 1, distortion: 0.363_4, step: 1.5958 },
 ];
 
-/// The fewest words of 4, 2 and 1 bits, at most `words` of them, that leave the least variance: all are tried, `words`³
-/// / 6 of them.
+/// The fewest words of 8, 4, 2 and 1 bits, at most `words` of them and `most_eight` of 8 bits, that leave the least
+/// variance: all are tried, `words`³ / 6 of them for each number of words of 8 bits. These come in pairs, so that the
+/// dimensions of every plane are a multiple of 8.
 ///
 /// `variances` fall. A word of wide bits holds fewer dimensions; what gets no bits is left whole.
-pub(super) fn allocate(variances: &[f64], words: usize) -> [usize; 3] {
+pub(super) fn allocate(variances: &[f64], words: usize, most_eight: usize) -> [usize; 4] {
     let mut sums = vec![0.0];
     for variance in variances {
         sums.push(sums[sums.len() - 1] + variance);
     }
     let until = |dimension: usize| sums[dimension.min(variances.len())];
-    let left = |plane_words: [usize; 3]| {
+    let left = |plane_words: [usize; 4]| {
         let (mut dimension, mut left) = (0, 0.0);
         for (width, words) in WIDTHS.iter().zip(plane_words) {
             let end = dimension + words * (32 / width.bits as usize);
@@ -35,7 +37,12 @@ pub(super) fn allocate(variances: &[f64], words: usize) -> [usize; 3] {
         left + until(variances.len()) - until(dimension)
     };
     let all = (1..=words).flat_map(|total| {
-        (0..=total).flat_map(move |four| (0..=total - four).map(move |two| [four, two, total - four - two]))
+        let eights = (0..=total.min(most_eight)).step_by(2);
+        let fours = eights.flat_map(move |eight| (0..=total - eight).map(move |four| [eight, four]));
+        fours.flat_map(move |[eight, four]| {
+            let rest = total - eight - four;
+            (0..=rest).map(move |two| [eight, four, two, rest - two])
+        })
     });
     // Of equal ones the first.
     all.min_by(|a, b| left(*a).total_cmp(&left(*b))).unwrap_or_default()
@@ -72,12 +79,15 @@ mod tests {
     #[test]
     fn flat_spectra_get_one_bit_and_steep_ones_more() {
         // All alike: the widest reach leaves least.
-        assert_eq!(allocate(&[1.0; 1000], 7), [0, 0, 7]);
+        assert_eq!(allocate(&[1.0; 1000], 7, 7), [0, 0, 0, 7]);
         // Fewer dimensions than room: as many bits as there are, and no words that hold nothing.
-        assert_eq!(allocate(&[1.0; 56], 7), [7, 0, 0]);
-        assert_eq!(allocate(&[1.0; 56], 15), [7, 0, 0]);
+        assert_eq!(allocate(&[1.0; 56], 7, 7), [0, 7, 0, 0]);
+        assert_eq!(allocate(&[1.0; 56], 15, 0), [0, 7, 0, 0]);
+        assert_eq!(allocate(&[1.0; 56], 15, 15), [14, 0, 0, 0]);
         let steep: Vec<f64> = (0..128).map(|i| 0.93_f64.powi(i)).collect();
-        let [four, two, one] = allocate(&steep, 7);
+        let [_, four, two, one] = allocate(&steep, 7, 0);
         assert!(four > 0 && two > 0 && four + two + one == 7, "{four} {two} {one}");
+        let [eight, four, ..] = allocate(&steep, 23, 23);
+        assert!(eight > 0 && eight % 2 == 0 && four > 0, "{eight} {four}");
     }
 }

@@ -1,7 +1,7 @@
 //! Mixed codes: principal components, with more bits on those of more variance, in whole sectors of memory.
 //!
-//! A row's residual is turned to the principal components of the data; the leading ones get 4 bits, the next 2, the
-//! next 1, the others none, as many of each as leave the least error in the bytes there are. Those of equal bits are
+//! A row's residual is turned to the principal components of the data; the leading ones get 8 bits, the next 4, 2 and
+//! 1, the others none, as many of each as leave the least error in the bytes there are. Those of equal bits are
 //! turned among themselves at random, which shortens tails. Steps follow the length of the residual and the data. One
 //! number, the multiple of the code nearest to the residual, scales it back.
 //!
@@ -62,7 +62,7 @@ pub struct Mixed {
     directions: Projection,
     steps: Steps,
     sectors: u32,
-    plane_words: [usize; 3],
+    plane_words: [usize; 4],
     fitted: Fitted,
 }
 
@@ -72,7 +72,7 @@ impl Mixed {
         directions: Projection,
         steps: Vec<f32>,
         sectors: u32,
-        plane_words: [usize; 3],
+        plane_words: [usize; 4],
     ) -> Self {
         let layout = Layout::mixed(plane_words, sectors as usize, HALVES);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
@@ -86,9 +86,9 @@ impl Mixed {
         self.sectors
     }
 
-    /// Dimensions that got 4, 2 and 1 bits.
-    pub fn coded_dimensions(&self) -> [usize; 3] {
-        [0, 1, 2].map(|i| self.plane_words[i] * (32 / WIDTHS[i].bits as usize))
+    /// Dimensions that got 8, 4, 2 and 1 bits.
+    pub fn coded_dimensions(&self) -> [usize; 4] {
+        [0, 1, 2, 3].map(|i| self.plane_words[i] * (32 / WIDTHS[i].bits as usize))
     }
 
     /// Coordinates of the point that levels stand for, for a row of length 1.
@@ -105,7 +105,7 @@ impl Mixed {
             return Err(DecodeError::Field { field: "sectors", value: sectors.into(), expected });
         }
         let room = sectors as usize * SECTOR_WORDS - HALVES / 2;
-        let words = [reader.u32()?, reader.u32()?, reader.u32()?];
+        let words = [reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?];
         let total: u64 = words.iter().map(|words| u64::from(*words)).sum();
         if total == 0 || total > room as u64 {
             let expected = "at least one word, and no more than the sectors hold beside the factors";

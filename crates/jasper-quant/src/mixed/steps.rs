@@ -73,7 +73,7 @@ mod tests {
             .collect();
         let directions = Projection::new(&[1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3);
         let steps = best_steps(&rows, &directions, &[4, 4, 4], &[1e-4, 1e-4]);
-        let gaussian = 0.01 * WIDTHS[0].step;
+        let gaussian = 0.01 * WIDTHS[1].step;
         assert!((0.85..1.2).contains(&(steps[0] / gaussian)), "{steps:?}");
         assert!(steps[1] / gaussian > 1.4, "{steps:?}");
         assert_eq!(steps[2], 0.0);

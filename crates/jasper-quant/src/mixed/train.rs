@@ -16,6 +16,9 @@ use crate::{Layout, Rotation, RotationKind, TrainError, error};
 const SAMPLE_ROWS: usize = 20_000;
 /// Rows held out of the sample as queries of the fit, where no queries are given: three numbers need no more.
 const FIT_QUERIES: usize = 200;
+/// Fewest sectors of a code that may give some components 8 bits. On a device a lane reads a whole row of one or two
+/// sectors, by a kernel without such a plane.
+const LEAST_SECTORS_OF_EIGHT: u32 = 3;
 /// Fewest rows to learn from.
 const LEAST_ROWS: usize = 2;
 
@@ -65,7 +68,8 @@ impl Mixed {
     fn learn(space: Space, sample: &[f32], queries: &[f32], params: &MixedParams) -> Self {
         let words = params.sectors as usize * SECTOR_WORDS - HALVES / 2;
         let directions = pca::components(sample, space.dimension(), words * 32, params.seed);
-        let plane_words = allocate(&falling(variances(sample, &directions)), words);
+        let most_eight = if params.sectors < LEAST_SECTORS_OF_EIGHT { 0 } else { words };
+        let plane_words = allocate(&falling(variances(sample, &directions)), words, most_eight);
         let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
         let directions = turned(&layout, &directions, params.seed);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
@@ -144,7 +148,7 @@ mod tests {
     /// Turning keeps directions orthonormal, and the variance that each width holds; also where dimensions run out.
     #[test]
     fn turning_moves_variance_within_a_width_only() {
-        for (dimension, plane_words) in [(60, [2, 1, 0]), (40, [2, 1, 1])] {
+        for (dimension, plane_words) in [(60, [0, 2, 1, 0]), (40, [0, 2, 1, 1]), (40, [2, 2, 0, 1])] {
             let rows: Vec<f32> = Clusters::new(dimension, 1).rows(500, 0);
             let layout = Layout::mixed(plane_words, 1, HALVES);
             let before = pca::components(&rows, dimension, layout.dimensions(), 1);

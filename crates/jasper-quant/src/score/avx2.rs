@@ -107,7 +107,7 @@ unsafe fn group_sums<const WIDTH: usize>(bits: __m256i, mask: __m256i, group: *c
     }
 }
 
-/// Adds the sums by lane of a plane of 8 bits, which has whole groups only.
+/// Adds the sums by lane of a plane of 8 bits, which has no shift.
 ///
 /// # Safety
 /// As [`Simd::products`], for one plane.
@@ -118,14 +118,27 @@ unsafe fn add_bytes(
     groups: *const Group,
     rows: [*const u32; ROWS],
 ) {
-    // SAFETY: 16 bytes at a time, of row and query alike, up to the end of the last whole group.
+    const WORDS: usize = size_of::<__m128i>() / size_of::<u32>();
+    // SAFETY: 16 bytes at a time, of row and query alike, up to the end of the last whole group; of the words behind it
+    // those that the row has.
     unsafe {
         let levels = groups.cast::<__m128i>();
-        for at in 0..of_plane.whole * (size_of::<Group>() / size_of::<__m128i>()) {
+        let whole = of_plane.whole * (size_of::<Group>() / size_of::<__m128i>());
+        for at in 0..whole {
             let y = _mm256_cvtepi8_epi16(_mm_load_si128(levels.add(at)));
             for (total, row) in totals.iter_mut().zip(rows) {
                 let words = row.add(of_plane.plane.first_word).cast::<__m128i>();
                 let u = _mm256_cvtepu8_epi16(_mm_loadu_si128(words.add(at)));
+                *total = _mm256_add_epi32(*total, _mm256_madd_epi16(u, y));
+            }
+        }
+        let lanes = _mm_loadu_si128([0, 1, 2, 3].as_ptr().cast());
+        for (i, first) in (0..of_plane.rest).step_by(WORDS).enumerate() {
+            let there = _mm_cmpgt_epi32(_mm_set1_epi32((of_plane.rest - first) as i32), lanes);
+            let y = _mm256_cvtepi8_epi16(_mm_load_si128(levels.add(whole + i)));
+            for (total, row) in totals.iter_mut().zip(rows) {
+                let words = row.add(of_plane.plane.first_word).cast::<__m128i>();
+                let u = _mm256_cvtepu8_epi16(_mm_maskload_epi32(words.add(whole + i).cast(), there));
                 *total = _mm256_add_epi32(*total, _mm256_madd_epi16(u, y));
             }
         }

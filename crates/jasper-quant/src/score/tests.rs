@@ -14,9 +14,12 @@ fn layouts() -> Vec<Layout> {
     let mut layouts: Vec<Layout> = uniform.collect();
     for sectors in 1..=2 {
         let room = sectors * 8 - 1;
-        for four in 0..=room {
-            for two in 0..=room - four {
-                layouts.push(Layout::mixed([four, two, room - four - two], sectors, 2));
+        for eight in (0..=room).step_by(2) {
+            for four in 0..=room - eight {
+                for two in 0..=room - eight - four {
+                    let one = room - eight - four - two;
+                    layouts.push(Layout::mixed([eight, four, two, one], sectors, 2));
+                }
             }
         }
     }
