@@ -62,9 +62,8 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Arg
 #[inline(always)]
 pub(super) unsafe fn start(args: &SearchArgs, query: u32, place: u32) -> u32 {
     if place < args.graph.starts_len {
-        let at = query as usize * args.starts_stride as usize + place as usize;
-        // SAFETY: one of the start points.
-        unsafe { global::load_readonly(args.graph.starts.at(at)) }
+        // SAFETY: one of the start points, of which the plan saw that there are no more than fit.
+        unsafe { global::load_readonly(args.graph.starts.at((query * args.starts_stride + place) as usize)) }
     } else {
         NO_ROW
     }

@@ -103,6 +103,12 @@ impl Kind {
         assert!((1..=width).contains(&args.k), "k ({}) must be 1 to beam_width ({width})", args.k);
         let candidates = args.candidates_len;
         assert!(candidates <= width, "candidates_len ({candidates}) must be at most beam_width ({width})");
+        let starts = args.starts_stride;
+        assert!(
+            args.queries_len.checked_mul(starts).is_some(),
+            "{} queries of starts_stride ({starts}) must be below 2^32",
+            args.queries_len
+        );
         let slots = args.filter_slots;
         assert!(
             slots == 0 || slots >= WARP && slots.is_power_of_two(),
