@@ -37,7 +37,8 @@ pub enum Distances {
     Exact,
     /// Estimates, from the codes of the index. Of what is nearest at the end, the first `rerank` get exact distances and
     /// are ordered by them, as far as the frontier has so many and the index has vectors; with 0 the answers' distances
-    /// are estimates. More costs a vector each, and gives recall.
+    /// are estimates. More costs a vector each, and gives recall. Where fewer than k are reranked, those come first, and
+    /// behind them the others by their estimates.
     Estimated {
         /// How many get exact distances.
         rerank: usize,

@@ -14,6 +14,11 @@ pub struct By {
 }
 
 impl By {
+    /// Whether exact distances are asked for.
+    pub fn is_exact(self) -> bool {
+        self.exact
+    }
+
     /// The same, as the library takes it.
     pub fn distances(self) -> Distances {
         match (self.exact, self.rerank) {

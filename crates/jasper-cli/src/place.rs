@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use jasper::{Device, Element, SharedIndex};
 
+use crate::distances::By;
 use crate::files::open_index;
 use crate::machine;
 use crate::screen::Screen;
@@ -26,15 +27,15 @@ impl Place {
         Ok(self.device.find()?)
     }
 
-    /// Opens an index file to be searched many times: on a processor with sketches, which they earn, unless there are
-    /// codes.
-    pub fn open<T: Element>(&self, path: &Path, screen: Screen) -> Result<SharedIndex<T>> {
+    /// Opens an index file to be searched many times: on a processor with sketches, which they earn, unless
+    /// estimates find the way.
+    pub fn open<T: Element>(&self, path: &Path, by: By, screen: Screen) -> Result<SharedIndex<T>> {
         let index = open_index(path, self.threads, screen)?.to_device(self.device)?;
         if index.device() != Device::Cpu {
             return Ok(index);
         }
         let mut index = index.into_index()?;
-        if index.graph().codes().is_none() {
+        if by.is_exact() || index.graph().codes().is_none() {
             index.sketch()?;
         }
         Ok(SharedIndex::new(index))

@@ -52,6 +52,14 @@ fn a_build_codes_what_it_built_as_a_trial_finds() {
     let text = sandbox.jasper(&["quantize", "coded.jasper", "--code", "auto"]).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("\ntrial    bytes a query asks for at recall@10 of "), "{text}");
+    let error = sandbox.fails(1, &[&build[..], &["--quantize", "none", "--keep-vectors", "none"]].concat());
+    assert!(error.contains("without codes nothing would be left"), "{error}");
+    sandbox.vectors::<f32>("few.fbin", 20, 0);
+    let few =
+        ["build", "--base", "few.fbin", "--metric", "l2", "--output", "few.jasper", "--quantize", "auto"];
+    let error = sandbox.fails(1, &few);
+    assert!(error.contains("built and saved without codes"), "{error}");
+    assert_eq!(sandbox.one(&["info", "few.jasper"])["points"], 20);
     let keep_none = ["--quantize", "mixed:1", "--keep-vectors", "none"];
     let report = sandbox.one(&[&build[..], &keep_none].concat());
     assert_eq!([&report["code_bytes"], &report["vector_bytes"]], [400 * 32, 0]);

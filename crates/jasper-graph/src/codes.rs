@@ -29,7 +29,7 @@ pub struct CodeBlock<'a, T> {
     rows: &'a [T],
     /// Elements from row to row.
     width: usize,
-    coder: Coder<'a>,
+    quantizer: &'a dyn Quantizer,
     codes: &'a mut [u32],
 }
 
@@ -65,9 +65,10 @@ impl<'a> Coder<'a> {
 
 impl<T: Element> CodeBlock<'_, T> {
     /// Codes the rows.
-    pub fn fill(mut self) {
-        let codes = self.codes.chunks_exact_mut(self.coder.quantizer.layout().words());
-        self.rows.chunks_exact(self.width).zip(codes).for_each(|(row, code)| self.coder.code(row, code));
+    pub fn fill(self) {
+        let mut coder = Coder::new(self.quantizer);
+        let codes = self.codes.chunks_exact_mut(self.quantizer.layout().words());
+        self.rows.chunks_exact(self.width).zip(codes).for_each(|(row, code)| coder.code(row, code));
     }
 }
 
@@ -93,7 +94,7 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// Estimated distances of one vector to rows of a graph, from their codes alone; made by [`Codes::scorer`].
+/// Estimated distances of one vector to rows of a graph, from their codes alone; made by [`Codes::scorers`].
 #[derive(Debug)]
 pub struct CodeScorer<'a> {
     table: &'a Segments<u32>,
@@ -137,11 +138,7 @@ impl<T: Element> Graph<T> {
             rows.chunks(BLOCK_ROWS * width).zip(codes.chunks_mut(BLOCK_ROWS * words))
         });
         let quantizer = &*codes.quantizer;
-        write(
-            blocks
-                .map(|(rows, codes)| CodeBlock { rows, width, coder: Coder::new(quantizer), codes })
-                .collect(),
-        );
+        write(blocks.map(|(rows, codes)| CodeBlock { rows, width, quantizer, codes }).collect());
         self.space.codes = Some(codes);
         self.tuned.clear();
         Ok(())
@@ -161,11 +158,13 @@ impl<T: Element> Graph<T> {
         assert!(self.space.codes.is_some(), "what has no codes needs its vectors");
         self.space.sketches = None;
         self.space.vectors = Segments::new(self.space.vectors.width());
+        self.space.has_vectors = false;
+        self.tuned.clear();
     }
 
     /// Whether there are vectors, or only codes.
     pub fn has_vectors(&self) -> bool {
-        self.space.vectors.len() == self.slots()
+        self.space.has_vectors
     }
 
     /// Refuses where there are only codes.

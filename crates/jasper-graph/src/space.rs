@@ -18,6 +18,8 @@ pub(crate) struct Space<T> {
     pub(crate) metric: Metric,
     pub(crate) dimension: usize,
     pub(crate) vectors: Segments<T>,
+    /// Whether rows are there, or only their codes.
+    pub(crate) has_vectors: bool,
     /// Squared length of every row; present where [`needs_norms`] says so.
     pub(crate) squared_norms: Option<Segments<f32>>,
     /// M^2 of the augmented form for inner products: no row is longer.
@@ -100,7 +102,7 @@ impl<T: Element> Space<T> {
     /// element is long enough to be worth it. Where none are chosen there are none to look for.
     pub(crate) fn sketch(&mut self, chosen: Option<&[VectorId]>) -> io::Result<()> {
         self.sketches = None;
-        if self.vectors.is_empty() || T::KIND != ElementKind::F32 || chosen.is_some_and(<[_]>::is_empty) {
+        if !self.has_vectors || T::KIND != ElementKind::F32 || chosen.is_some_and(<[_]>::is_empty) {
             return Ok(());
         }
         let mut sketches = match chosen {

@@ -58,8 +58,26 @@ impl Code {
 }
 
 impl Code {
+    /// Whether there is such a code.
+    ///
+    /// # Errors
+    /// [`TrainError::Bits`], [`TrainError::Sectors`].
+    pub fn check(self) -> Result<(), TrainError> {
+        match self {
+            Self::Rabitq { bits } if !(1..=8).contains(&bits) => Err(TrainError::Bits(bits)),
+            Self::Mixed { sectors } if !(1..=MAX_SECTORS).contains(&sectors) => {
+                Err(TrainError::Sectors(sectors))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Bytes of the code of a row of `dimension` coordinates, its factors included.
+    ///
+    /// # Panics
+    /// If there is [no such code](Self::check).
     pub fn bytes(self, dimension: usize) -> usize {
+        self.check().expect("there is such a code");
         match self {
             Self::Rabitq { bits } => Rabitq::layout_of(dimension, bits).bytes(),
             Self::Mixed { sectors } => sectors as usize * SECTOR_BYTES,

@@ -214,6 +214,7 @@ impl<'a> IndexBuilder<'a> {
         dimension: usize,
     ) -> Result<MemoryPlan, BuildError> {
         let shape = BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? };
+        self.code.map_or(Ok(()), Code::check).map_err(QuantizeError::from)?;
         let plan = site::plan::<T>(&shape, self.device)?;
         Ok(match self.code {
             Some(code) => plan.part(Place::Host, "codes", (rows * code.bytes(dimension)) as u64),

@@ -35,10 +35,6 @@ pub enum DeviceError {
         #[source]
         error: jasper_cuda::Error,
     },
-    /// A device searches and changes vectors, and there are only codes.
-    #[cfg(feature = "cuda")]
-    #[error("device cuda:{0} cannot be used: {error}", error = jasper_graph::RowError::NoVectors)]
-    NoVectors(usize),
     /// Device memory was to be searched by an index that is on no CUDA device.
     #[error("the index is on the cpu, which cannot reach device memory; take it to a CUDA device")]
     OnProcessor,

@@ -52,8 +52,6 @@ impl<T: Element> Home<T> {
         #[cfg(feature = "cuda")]
         match device {
             Device::Cpu => {}
-            Device::Auto if !graph.has_vectors() => {}
-            Device::Cuda(ordinal) if !graph.has_vectors() => return Err(DeviceError::NoVectors(ordinal)),
             Device::Cuda(ordinal) => {
                 let copy = OnCuda::copy(&graph, executor, ordinal);
                 return copy

@@ -86,8 +86,6 @@ fn copy<T: Element>(
     };
     match device {
         Device::Cpu => Ok(None),
-        Device::Auto if !index.graph.has_vectors() => Ok(None),
-        Device::Cuda(ordinal) if !index.graph.has_vectors() => Err(DeviceError::NoVectors(ordinal)),
         Device::Auto => {
             let devices = unless_absent(0, jasper_cuda::Device::list())?.unwrap_or_default();
             let copies =

@@ -13,13 +13,15 @@
 //! Rows of the index are held out, as [`crate::tune`] does, and searched for with every code in turn, at the least beam
 //! width whose recall is that of the default search by exact distances. The code that asks for the fewest bytes a query
 //! is kept: edges of what is expanded, codes of what is met, vectors of what is reranked, in whole sectors of memory. On a
-//! GPU bytes are what searches wait for; on a processor they are where rows are long. Nothing is timed, so that the same
-//! index gets the same code on any machine.
+//! GPU bytes are what searches wait for; on a processor they are where rows are long. Nothing is timed, so that the
+//! same index gets the same code whatever else a machine does.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use jasper_build::{Distances, QuantizeError, SearchReport};
 use jasper_core::{Element, Progress, ProgressFn, Stage, padded_len};
+use jasper_graph::Graph;
 use jasper_quant::{Code, SECTOR_BYTES};
 
 use crate::Index;
@@ -50,7 +52,7 @@ pub struct CodeTried {
     pub reached: Option<(usize, f64)>,
 }
 
-/// There was no trial; the index is as it was.
+/// No code was found. The index is as it was, but has no codes any more where some were tried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
@@ -101,11 +103,15 @@ impl<T: Element> Index<T> {
     /// [`TrialError`]; the index is as it was, but has no codes any more where some were tried.
     pub fn quantize_by_trial(&mut self, progress: &mut ProgressFn<'_>) -> Result<CodeTrial, TrialError> {
         self.graph.require_vectors().map_err(QuantizeError::from)?;
+        let quantizer = |graph: &Graph<T>| graph.codes().map(|codes| codes.quantizer().clone());
+        let before = quantizer(&self.graph);
         self.graph.begin();
         let tried = self.try_codes(progress);
         // Rows that were held out lead on again.
         self.graph.rollback();
-        self.graph.forget_codes();
+        if !before.zip(quantizer(&self.graph)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now)) {
+            self.graph.forget_codes();
+        }
         let (recall, exact_bytes_per_query, tried) = tried?;
         let reached = tried.iter().filter_map(|tried| Some((tried.code, tried.reached?.1)));
         let (chosen, _) =
@@ -144,6 +150,7 @@ impl<T: Element> Index<T> {
             let per_query = self.bytes(&last.get(), sectors(bytes), row) / held_out.len() as f64;
             tried.push(CodeTried { code, bytes, reached: width.map(|width| (width, per_query)) });
         }
+        step(1 + CODES.len(), progress)?;
         Ok((recall, exact_bytes, tried))
     }
 

@@ -93,7 +93,8 @@ impl Scratch {
         for (prepared, task) in prepared.iter_mut().zip(&*tasks) {
             graph.prepare(task.row, task.vector, prepared)?;
         }
-        let codes = request.rerank().and_then(|_| graph.codes());
+        let is_estimated = request.way() != Way::Scan || !graph.has_vectors();
+        let codes = request.rerank().filter(|_| is_estimated).and_then(|_| graph.codes());
         let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|query| &**query)));
         let mut report = SearchReport::default();
         for (first, tasks) in (0..).step_by(TOGETHER).zip(tasks.chunks_mut(TOGETHER)) {

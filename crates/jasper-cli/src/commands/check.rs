@@ -85,7 +85,8 @@ impl Args {
     fn check<T: Element>(&self, screen: Screen) -> Result<GraphReport> {
         let index = open_index::<T>(&self.index, 0, screen)?;
         let CheckReport { structure, unreachable, .. } = index.check();
-        let codes = index.check_codes()?;
+        // Where nothing can be learnt anew, there is nothing to compare codes with.
+        let codes = index.check_codes().unwrap_or(None);
         Ok(GraphReport {
             codes: codes.map(|CodeReport { error, error_anew, .. }| CodesReport { error, error_anew }),
             vertices: structure.vertices,

@@ -78,7 +78,7 @@ impl Args {
     }
 
     fn eval<T: Element>(self, screen: Screen) -> Result<()> {
-        let index = self.place.open::<T>(&self.index, screen)?;
+        let index = self.place.open::<T>(&self.index, self.by, screen)?;
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let truth = read_truth(&self.truth, queries.len(), self.k)?;

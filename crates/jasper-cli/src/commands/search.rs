@@ -101,7 +101,7 @@ impl Args {
             self.allow.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
         let is_allowed = |key| allowed.as_ref().is_none_or(|keys| keys.contains(&key));
 
-        let index = self.place.open::<T>(&self.index, screen)?;
+        let index = self.place.open::<T>(&self.index, self.by, screen)?;
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let params = match self.recall {

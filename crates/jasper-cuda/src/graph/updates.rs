@@ -221,7 +221,10 @@ impl<T: Element> Twins<T> {
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
         let norms = copy.squared_norms.as_ref().map(|norms| stream.download_range(norms, 0..slots).unwrap());
         let live = stream.download_range(&copy.live, 0..slots.div_ceil(32)).unwrap();
-        let codes = copy.codes.as_ref().map(|codes| stream.download(&codes.table).unwrap());
+        let codes = copy
+            .codes
+            .as_ref()
+            .map(|codes| stream.download_range(&codes.table, 0..slots * codes.words()).unwrap());
         for slot in expected.vertices() {
             let at = slot.index();
             let code = expected.codes().map(|codes| codes.table().row(at));

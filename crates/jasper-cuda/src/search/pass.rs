@@ -139,7 +139,11 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
             return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
         };
         let rerank = request.rerank().map(|rerank| rerank.min(width) as u32);
-        if rerank.is_some() && width <= CODE_FILTER_WIDTH && launch == suited(usize::MAX, multiprocessors) {
+        if rerank.is_some()
+            && width <= CODE_FILTER_WIDTH
+            && request.launch().is_none()
+            && launch == suited(usize::MAX, multiprocessors)
+        {
             launch.filter_slots = CODE_FILTER_SLOTS;
         }
         let scope = if request.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };

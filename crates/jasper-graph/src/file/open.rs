@@ -171,6 +171,7 @@ impl<T: Element> Columns<T> {
                 metric: info.metric,
                 dimension: info.dimension,
                 vectors: self.vectors,
+                has_vectors: info.has_vectors,
                 squared_norms: self.squared_norms,
                 largest_squared_norm: info.largest_squared_norm,
                 sketches: None,

@@ -153,8 +153,9 @@ impl Part<'_> {
         };
         match self.target {
             Some(target) => {
-                for (i, block) in target.chunks_mut(BLOCK).enumerate() {
-                    look(block, (i * BLOCK) as u64)?;
+                let block_bytes = self.rule.whole_items(BLOCK);
+                for (i, block) in target.chunks_mut(block_bytes).enumerate() {
+                    look(block, (i * block_bytes) as u64)?;
                 }
             }
             None => {

@@ -28,7 +28,8 @@ pub(super) enum Rule {
     Below(u32),
     /// u16, this at most.
     AtMost(u16),
-    /// Rows of so many u32, of which those from a place on are two f16 each, neither NaN nor infinite.
+    /// Rows of so many u32, of which those from a place on are two f16 each, neither NaN nor infinite; but for the low half
+    /// behind the first, which bounds an error, and may be no bound at all.
     FiniteFactors {
         /// u32 of a row.
         words: usize,
@@ -56,9 +57,20 @@ impl Rule {
             Self::FiniteF16 => all(bytes, |bits: u16| bits & 0x7C00 != 0x7C00),
             Self::Below(bound) => all(bytes, |id: u32| id < bound),
             Self::AtMost(bound) => all(bytes, |degree: u16| degree <= bound),
-            Self::FiniteFactors { words, first } => bytes
-                .chunks_exact(words * size_of::<u32>())
-                .all(|row| Self::FiniteF16.allows(&row[first * size_of::<u32>()..])),
+            Self::FiniteFactors { words, first } => bytes.chunks_exact(words * size_of::<u32>()).all(|row| {
+                let factors = row[first * size_of::<u32>()..].chunks_exact(size_of::<u16>());
+                factors.enumerate().all(|(i, half)| i == 2 || Self::FiniteF16.allows(half))
+            }),
+        }
+    }
+
+    /// The most bytes up to `bytes` that are whole items.
+    pub(super) fn whole_items(self, bytes: usize) -> usize {
+        match self {
+            Self::FiniteFactors { words, .. } => {
+                (bytes / (words * size_of::<u32>())).max(1) * words * size_of::<u32>()
+            }
+            _ => bytes,
         }
     }
 
@@ -103,6 +115,10 @@ mod tests {
         let rows = [0x7C00_u32, 0x7C00, 0x7BFF, 0xFC00, 0, 0x3C00_3C00];
         assert!(allows(Rule::FiniteFactors { words: 3, first: 2 }, &rows));
         assert!(!allows(Rule::FiniteFactors { words: 3, first: 0 }, &rows));
+        assert!(allows(Rule::FiniteFactors { words: 2, first: 0 }, &[0x3C00_u32, 0x3C00_7C00]));
+        assert!(!allows(Rule::FiniteFactors { words: 2, first: 0 }, &[0x3C00_u32, 0x7C00_3C00]));
+        assert_eq!(Rule::FiniteFactors { words: 3, first: 2 }.whole_items(100), 96);
+        assert_eq!(Rule::Any.whole_items(100), 100);
         assert!(allows::<u32>(Rule::Below(0), &[]));
     }
 }

@@ -68,6 +68,7 @@ impl<T: Element> Graph<T> {
                 metric,
                 dimension,
                 vectors: Segments::new(padded_len::<T>(dimension)),
+                has_vectors: true,
                 squared_norms: needs_norms(metric, T::EXACT).then(|| Segments::new(1)),
                 largest_squared_norm: 0.0,
                 sketches: None,

@@ -234,6 +234,36 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     }
 }
 
+/// Rows of 48 bytes, more of them than a reader looks at together, and one far out, whose error has no bound.
+#[test]
+fn what_is_saved_with_codes_of_any_length_is_opened() {
+    let mut rows = Clusters::new(D, 5).rows::<f32>(7000, 0);
+    let mut index = Index::builder(Metric::L2)
+        .max_degree(4)
+        .build_beam_width(8)
+        .quantize(Code::Rabitq { bits: 4 })
+        .build(&view(&rows, D))
+        .unwrap();
+    rows[..D].fill(1e15);
+    rows[1] = 0.0;
+    index.insert(&view(&rows[..D], D), &[90_000]).unwrap();
+    assert_eq!(index.stats().code_bytes, 7001 * 48);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("coded.jasper");
+    index.save(&path).unwrap();
+    let opened = Index::<f32>::open(&path).unwrap();
+    assert!(bytes_of(&opened) == bytes_of(&index));
+}
+
+#[test]
+fn a_trial_that_cannot_begin_leaves_codes() {
+    let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
+    let mut index = index(Metric::L2, &rows);
+    index.quantize(Code::Rabitq { bits: 4 }).unwrap();
+    assert!(index.quantize_by_trial(&mut silent).is_err(), "one row is no sample");
+    assert_eq!(index.stats().code, Some(Code::Rabitq { bits: 4 }));
+}
+
 #[test]
 fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     let rows = Clusters::new(D, 5).rows::<f32>(2000, 0);
@@ -260,6 +290,7 @@ fn a_build_makes_codes_and_plans_for_them() {
     let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
     let with = builder.quantize(Code::Rabitq { bits: 4 });
     let index = with.build(&view(&rows, D)).unwrap();
+    assert!(builder.quantize(Code::Rabitq { bits: 64 }).estimate_memory::<f32>(10, D).is_err());
     let plan = with.estimate_memory::<f32>(1000, D).unwrap();
     let codes = plan.parts().iter().find(|part| part.name == "codes").unwrap();
     assert_eq!(codes.bytes, index.stats().code_bytes as u64);

@@ -61,9 +61,9 @@ macro_rules! entry {
 }
 
 entries! {
-    Narrow 2 narrow_query_bytes: search_codes_b32_r1 28, search_codes_b32_r2 24, search_codes_b32_r4 20,
+    Narrow 2 narrow_query_bytes: search_codes_b32_r1 24, search_codes_b32_r2 24, search_codes_b32_r4 20,
         search_codes_b32_wide 20, search_codes_b32_r4_t8, search_codes_b32_wide_t8;
-    Narrow 4 narrow_query_bytes: search_codes_b64_r1 20, search_codes_b64_r2 20, search_codes_b64_r4 20,
+    Narrow 4 narrow_query_bytes: search_codes_b64_r1 20, search_codes_b64_r2 20, search_codes_b64_r4 16,
         search_codes_b64_wide 20, search_codes_b64_r4_t8, search_codes_b64_wide_t8;
     Spread 4 spread_query_bytes: search_codes_w4_r1 12, search_codes_w4_r2 12, search_codes_w4_r4 12,
         search_codes_w4_wide 12, search_codes_w4_r4_t8, search_codes_w4_wide_t8;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jasper::{Checkpoints, Device, Element, Key, Place, Progress, Stage};
+use jasper::{Checkpoints, Device, Element, Index, Key, Place, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
@@ -108,14 +108,19 @@ impl Args {
     }
 
     fn build<T: Element>(self, rows: &VectorFile, keys: Option<&[Key]>, screen: Screen) -> Result<()> {
+        ensure!(
+            self.quantize != Choice::None || self.keep_vectors == Keep::Host,
+            "--keep-vectors none: without codes nothing would be left; name some with --quantize"
+        );
         let mut builder = self.graph.builder().threads(self.threads).device(self.device);
         if let Some(keys) = keys {
             builder = builder.keys(keys);
         }
-        if let Choice::Code(code) = self.quantize {
-            builder = builder.quantize(code);
-        }
-        let estimate = builder.check_memory::<T>(rows.len(), rows.dimension())?;
+        let planned = match self.quantize {
+            Choice::Code(code) => builder.quantize(code),
+            Choice::Auto | Choice::None => builder,
+        };
+        let estimate = planned.check_memory::<T>(rows.len(), rows.dimension())?;
         if self.plan {
             return screen.report(&Plan::of(&estimate));
         }
@@ -147,15 +152,12 @@ impl Args {
         let begun = Instant::now();
         let built = builder.build_with::<T>(rows, &mut progress);
         let (mut index, report) = built.map_err(|error| stopped(error.into()))?;
-        // Codes that are named are made by the build.
-        let trial =
-            if self.quantize == Choice::Auto { self.quantize.apply(&mut index, screen)? } else { None };
-        self.keep_vectors.apply(&mut index)?;
-        let coded = (self.quantize != Choice::None).then(|| Coded::of(&index, trial));
+        let coded = self.code(&mut index, screen);
         let seconds = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         let saved = index.save_with(&self.output, &mut progress).map_err(|error| stopped(error.into()))?;
         let save_seconds = begun.elapsed().as_secs_f64();
+        let coded = coded.context("the index was built and saved without codes")?;
         if self.checkpoint.is_some() {
             let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
             removed.with_context(|| format!("{}: is of no more use, and stays", checkpoint.display()))?;
@@ -192,6 +194,18 @@ impl Args {
             peak_bytes: machine::peak_bytes(),
             output: self.output,
         })
+    }
+}
+
+impl Args {
+    /// Codes what was built, if that is asked for.
+    fn code<T: Element>(&self, index: &mut Index<T>, screen: Screen) -> Result<Option<Coded>> {
+        if self.quantize == Choice::None {
+            return Ok(None);
+        }
+        let trial = self.quantize.apply(index, screen)?;
+        self.keep_vectors.apply(index)?;
+        Ok(Some(Coded::of(index, trial)))
     }
 }
 
