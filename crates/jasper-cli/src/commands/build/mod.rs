@@ -89,6 +89,9 @@ struct Report {
     vectors_per_second: f64,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     coded: Option<Coded>,
+    /// Why there are no codes, though some were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_coded: Option<String>,
     save_seconds: f64,
     /// Bytes of the index file.
     bytes: u64,
@@ -157,7 +160,11 @@ impl Args {
         let begun = Instant::now();
         let saved = index.save_with(&self.output, &mut progress).map_err(|error| stopped(error.into()))?;
         let save_seconds = begun.elapsed().as_secs_f64();
-        let coded = coded.context("the index was built and saved without codes")?;
+        // The index is worth more than its codes: it is saved either way.
+        let (coded, not_coded) = match coded {
+            Ok(coded) => (coded, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         if self.checkpoint.is_some() {
             let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
             removed.with_context(|| format!("{}: is of no more use, and stays", checkpoint.display()))?;
@@ -187,6 +194,7 @@ impl Args {
             seconds,
             vectors_per_second: report.keys as f64 / seconds,
             coded,
+            not_coded,
             save_seconds,
             bytes: saved.bytes,
             estimated_bytes: estimate.total(Place::Host),
@@ -235,6 +243,9 @@ impl fmt::Display for Report {
             "graph    {mean_degree:.1} edges a vertex, {} of the rows identical to others",
             human::count(*identical)
         )?;
+        if let Some(why) = &self.not_coded {
+            writeln!(f, "codes    none: {why}")?;
+        }
         if let Some(coded) = &self.coded {
             writeln!(f, "{coded}")?;
         }
