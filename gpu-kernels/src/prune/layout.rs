@@ -62,8 +62,20 @@ pub(super) const fn join_capacity(group: u32) -> u32 {
 /// there may be candidates after those are gone that the old row has already.
 #[inline(always)]
 pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 {
-    (max_candidates + 2 * max_degree).next_power_of_two()
+    let most = (max_candidates + 2 * max_degree).next_power_of_two();
+    if most < FEW_CAPACITY { FEW_CAPACITY } else { most }
 }
+
+/// Candidates that are few: there is a bit for each.
+pub(super) const FEW: u32 = 128;
+/// Words of such bits.
+pub(super) const FEW_WORDS: u32 = FEW / 32;
+/// Candidates that take as much memory as few of them with what [`super::few::Few`] has.
+const FEW_CAPACITY: u32 = {
+    let bits = (2 * FEW + 2) * FEW_WORDS * size_of::<u32>() as u32;
+    let (places, waiting) = (FEW * size_of::<u16>() as u32, FEW * size_of::<u64>() as u32);
+    FEW + (bits + places + waiting).div_ceil(size_of::<u64>() as u32)
+};
 
 /// Heirs that there is room for: those that count and those of one more row, and what a bitonic sort takes.
 #[inline(always)]

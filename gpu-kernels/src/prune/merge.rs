@@ -2,6 +2,7 @@
 
 use cuda_std::prelude::*;
 
+use super::few::Few;
 use super::keep::{Memory, keep, warp_number, warps};
 use super::layout::merge_capacity;
 use super::score::score;
@@ -62,13 +63,18 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
         let waiting = settle(prune, degree, old, &memory);
+        let count = kept.min(prune.max_candidates);
+        let few = Few::of(prune, &memory, edges + degree, old, &waiting);
         sort_padded(memory.keys, edges + degree);
         let take = |place: u32, key: u64| {
             if thread::thread_idx_x() == 0 {
                 global::store(ids.at(place as usize), neighbor::id(key));
             }
         };
-        kept = keep(&space, prune, &memory, kept.min(prune.max_candidates), &waiting, take).all;
+        kept = match few {
+            Some(few) => few.keep(&space, prune, count, take),
+            None => keep(&space, prune, &memory, count, &waiting, take).all,
+        };
         for_my_places(stride, |place| {
             if place >= kept {
                 global::store(ids.at(place as usize), NO_ROW);

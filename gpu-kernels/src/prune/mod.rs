@@ -16,6 +16,7 @@
 //! | `sort` | keys sorted there, and made distinct |
 //! | `left` | the candidates that a warp has left |
 //! | `keep` | the turns of both rounds |
+//! | `few` | the same for few candidates, all pairs compared at once |
 //! | `identify` | new vertices whose row is in the graph already |
 //! | `join` | candidates from the batch itself |
 //! | `link` | candidates of a new vertex to its links |
@@ -31,6 +32,8 @@
 mod bypass;
 #[cfg(feature = "kernels")]
 mod entries;
+#[cfg(feature = "kernels")]
+mod few;
 #[cfg(feature = "kernels")]
 mod identify;
 #[cfg(feature = "kernels")]

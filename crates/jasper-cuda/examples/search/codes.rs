@@ -11,9 +11,13 @@ use super::card::{Batch, Card, Found};
 use super::point::{Point, SOLO, Setting};
 use super::set::Set;
 
-/// The launches that are tried: narrow beams leave room for more searches with the smaller filter.
+/// The launches that are tried: narrow beams leave room for more searches with a smaller filter, and several expansions
+/// fill the rounds of 32 estimates.
 pub fn launches() -> Vec<TunedLaunch> {
-    [256, 512, 1024].map(|filter_slots| TunedLaunch { filter_slots, ..SOLO }).to_vec()
+    let of = |expansions| {
+        [512, 1024, 2048].map(|filter_slots| TunedLaunch { expansions, filter_slots, ..SOLO })
+    };
+    [1, 2, 4].into_iter().flat_map(of).collect()
 }
 
 /// What codes queries, and where they go.

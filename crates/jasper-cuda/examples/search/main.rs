@@ -51,6 +51,8 @@ usage: search PART.. [OPTION..] SET..
   --codes CODE       curves of searches by codes, such as mixed:1 or rabitq:4; queries are coded within the time
   --rerank N         of what these find, the nearest N get exact distances; all of the frontier, if not given
   --alpha ALPHA      build graphs with this slack, and not the usual one
+  --build-beam WIDTH and with this beam width
+  --batch-share S    and with batches of up to this share of what is linked
   --budget SECONDS   begin nothing new after so long; 600, if not given";
 
 /// Parts of the program.
@@ -174,6 +176,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         rerank: u32::MAX,
         budget: 600.0,
     };
+    let mut params = BuildParams::builder();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
@@ -183,14 +186,12 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
                 let name = value()?;
                 options.builder = Builder::of(&name).with_context(|| format!("no such builder: {name}"))?;
             }
-            "--alpha" => {
-                let alpha = value()?.parse().context("--alpha takes a number")?;
-                options.params = BuildParams::builder().alpha(alpha).build()?;
-            }
+            "--alpha" => params = params.alpha(value()?.parse().context("--alpha takes a number")?),
             "--build-beam" => {
-                let width = value()?.parse().context("--build-beam takes a number")?;
-                options.params =
-                    BuildParams::builder().alpha(options.params.alpha()).build_beam_width(width).build()?;
+                params = params.build_beam_width(value()?.parse().context("--build-beam takes a number")?);
+            }
+            "--batch-share" => {
+                params = params.max_batch_share(value()?.parse().context("--batch-share takes a share")?);
             }
             "--codes" => options.codes = Some(value()?.parse()?),
             "--rerank" => options.rerank = value()?.parse().context("--rerank takes a number")?,
@@ -203,6 +204,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             },
         }
     }
+    options.params = params.build()?;
     Ok(Asked { parts, sets, options })
 }
 

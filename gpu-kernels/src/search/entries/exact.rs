@@ -104,6 +104,8 @@ entries! {
         search_f32_l2_b384_wide 20, search_f32_l2_b384_r4_t8, search_f32_l2_b384_wide_t8;
     F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16,
         search_f32_l2_b512_wide 20, search_f32_l2_b512_r4_t8, search_f32_l2_b512_wide_t8;
+    F32 SquaredL2 800: search_f32_l2_b800_r1 16, search_f32_l2_b800_r2 16, search_f32_l2_b800_r4 16,
+        search_f32_l2_b800_wide 20, search_f32_l2_b800_r4_t8, search_f32_l2_b800_wide_t8;
     F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16,
         search_f32_l2_b3840_wide 16, search_f32_l2_b3840_r4_t8, search_f32_l2_b3840_wide_t8;
     F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16,

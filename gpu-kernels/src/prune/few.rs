@@ -1,0 +1,309 @@
+//! The rounds of a prune of few candidates: who leads towards whom is worked out before any is kept.
+//!
+//! A full row and some new edges take as many turns as a row has links, each of which would wait for rows and for the
+//! block, though an earlier prune has compared nearly all of them. Here all pairs that were never compared are worked out
+//! at once, whatever of them the turns will ask for, and the turns go by bits: 24,000 instructions a target were measured
+//! before, most of them in turns.
+
+use cuda_std::prelude::*;
+
+use super::keep::{Memory, warp_number, warps};
+use super::layout::{FEW, FEW_WORDS as WORDS};
+use super::left::Waiting;
+use super::sort::for_my_places;
+use super::space::Space;
+use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs};
+use crate::neighbor;
+
+/// Rows of which all pairs come from near: a block's candidates fit the first cache. Of longer ones the turns leave most
+/// unread.
+const SHORT: u32 = 1024;
+
+/// What a block has in the memory that few candidates leave free.
+#[derive(Clone, Copy)]
+pub(super) struct Few {
+    keys: Shared<u64>,
+    /// `[FEW][2][WORDS]`: whom a candidate leads towards with `alpha`, and whom with the slack of the first round.
+    led: Shared<u32>,
+    /// `[WORDS]`: those that no earlier prune kept. Behind these, those that wait for the second round.
+    others: Shared<u32>,
+    /// `[FEW]`: places of candidates: the others, then what is settled.
+    places: Shared<u16>,
+    /// `[waiting_len]`: keys of those that wait, at most [`FEW`].
+    waiting: Shared<u64>,
+    waiting_len: u32,
+    /// How many there are of what was counted last.
+    count: Shared<u32>,
+}
+
+impl Few {
+    /// For `count` keys that are not sorted yet, if these are few of short rows: then remembers those of the `old` row that
+    /// wait, which will stand elsewhere. Whole block; a barrier must follow.
+    ///
+    /// # Safety
+    /// The old row was [settled](super::settled::settle), since which no barrier need have passed.
+    #[inline(always)]
+    pub(super) unsafe fn of(
+        args: &PruneArgs,
+        memory: &Memory,
+        count: u32,
+        old: Shared<u64>,
+        waiting: &Waiting,
+    ) -> Option<Self> {
+        if count > FEW || args.graph.row_bytes > SHORT {
+            return None;
+        }
+        let led = memory.keys.add(FEW).cast::<u32>();
+        let others = led.add(2 * FEW * WORDS);
+        let places = others.add(2 * WORDS).cast::<u16>();
+        let keys = places.add(FEW).cast::<u64>();
+        for_my_places(waiting.end, |place| {
+            if place >= waiting.begin {
+                // SAFETY: this thread marked the key. There is room behind all keys.
+                unsafe { keys.add(place - waiting.begin).store(old.add(place).load()) };
+            }
+        });
+        let waiting_len = waiting.end - waiting.begin;
+        Some(Self { keys: memory.keys, led, others, places, waiting: keys, waiting_len, count: memory.fresh })
+    }
+
+    /// As [`super::keep::keep`], of at most [`FEW`] keys.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn keep<S: Space>(
+        &self,
+        space: &S,
+        args: &PruneArgs,
+        count: u32,
+        take: impl Fn(u32, u64),
+    ) -> u32 {
+        // SAFETY: the whole block comes here; a barrier is between what is written and read.
+        unsafe {
+            self.clear(count);
+            thread::sync_threads();
+            if warp_number() == 0 {
+                self.list(count);
+            }
+            self.find_waiting(count);
+            thread::sync_threads();
+            self.compare(space, args.alpha, count);
+            thread::sync_threads();
+            if warp_number() == 0 {
+                let kept = self.turns(args, count, take);
+                if warp::lane_id() == 0 {
+                    self.count.store(kept);
+                }
+            }
+            thread::sync_threads();
+            self.count.load()
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn clear(&self, count: u32) {
+        // SAFETY: bits of candidates, at multiples of 16.
+        unsafe {
+            for_my_places(2 * count, |half| self.led.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
+            for_my_places(2, |half| self.others.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
+        }
+    }
+
+    /// Lists the places, others first. One warp.
+    #[inline(always)]
+    unsafe fn list(&self, count: u32) {
+        let below = (1 << warp::lane_id()) - 1;
+        let (mut others, mut settled, mut first) = (0, count, 0);
+        while first < count {
+            let place = first + warp::lane_id();
+            // SAFETY: places below the count; the whole warp votes.
+            unsafe {
+                let there = place < count;
+                let is_other = there && self.keys.add(place).load() & neighbor::UNVISITED != 0;
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_other);
+                let rest = warp::warp_vote_ballot(warp::FULL_MASK, there && !is_other);
+                settled -= rest.count_ones();
+                let to = if is_other {
+                    others + (lanes & below).count_ones()
+                } else {
+                    settled + (rest & below).count_ones()
+                };
+                if there {
+                    self.places.add(to).store(place as u16);
+                }
+                others += lanes.count_ones();
+                if warp::lane_id() == 0 {
+                    self.others.add(first / 32).store(lanes);
+                }
+            }
+            first += warp::WARP_SIZE;
+        }
+        if warp::lane_id() == 0 {
+            // SAFETY: nobody reads it before the next barrier.
+            unsafe { self.count.store(others) };
+        }
+    }
+
+    /// Finds those that wait among the sorted keys, by halving.
+    #[inline(always)]
+    unsafe fn find_waiting(&self, count: u32) {
+        for_my_places(self.waiting_len, |index| {
+            // SAFETY: one of them; steps stay below the count.
+            unsafe {
+                let key = self.waiting.add(index).load();
+                let (mut place, mut step) = (0, FEW / 2);
+                while step > 0 {
+                    let next = place + step;
+                    if next < count && self.keys.add(next).load() <= key {
+                        place = next;
+                    }
+                    step /= 2;
+                }
+                // Beyond the candidates that count there are none.
+                if self.keys.add(place).load() == key {
+                    self.others.add(WORDS + place / 32).atomic_or(1 << (place % 32));
+                }
+            }
+        });
+    }
+
+    /// Compares the others with each other and with all that is settled.
+    #[inline(always)]
+    unsafe fn compare<S: Space>(&self, space: &S, alpha: f32, count: u32) {
+        // SAFETY: places of keys, which name vertices; whole warps come to every distance.
+        unsafe {
+            let others = self.count.load();
+            let mut one = warp_number();
+            while one < others {
+                let a = u32::from(self.places.add(one).load());
+                let key_a = self.keys.add(a).load();
+                let near = space.near(neighbor::id(key_a));
+                let mut first = one + 1;
+                while first < count {
+                    let index = first + S::place();
+                    let there = S::place() < S::TOGETHER && index < count;
+                    let b = if there { u32::from(self.places.add(index).load()) } else { a };
+                    let key_b = self.keys.add(b).load();
+                    let between = space.distance(&near, neighbor::id(key_b));
+                    if there {
+                        self.note(a, (b, key_b), between, alpha);
+                        self.note(b, (a, key_a), between, alpha);
+                    }
+                    first += S::TOGETHER;
+                }
+                one += warps();
+            }
+        }
+    }
+
+    /// Notes whether `from` leads towards `to`.
+    #[inline(always)]
+    unsafe fn note(&self, from: u32, (to, key): (u32, u64), between: f32, alpha: f32) {
+        let (distance, bit) = (neighbor::distance(key), 1 << (to % 32));
+        let word = self.led.add(2 * from * WORDS + to / 32);
+        // SAFETY: the bits of a candidate.
+        unsafe {
+            if alpha * between <= distance {
+                word.atomic_or(bit);
+            }
+            if FIRST_ALPHA * between <= distance {
+                word.add(WORDS).atomic_or(bit);
+            }
+        }
+    }
+
+    /// The turns of both rounds; one warp, all of whose lanes do the same. Gives how many were kept.
+    #[inline(always)]
+    unsafe fn turns(&self, args: &PruneArgs, count: u32, take: impl Fn(u32, u64)) -> u32 {
+        // SAFETY: bits of candidates, behind a barrier.
+        unsafe {
+            let set = |words: Shared<u32>| Set(words.cast().load());
+            let (others, mut waits) = (set(self.others), set(self.others.add(WORDS)));
+            let (mut left, mut second) = (Set::first(count), false);
+            let (mut kept, mut scored) = (0, 0);
+            loop {
+                let open = if second { left } else { left.without(waits) };
+                let Some(next) = open.least() else {
+                    if second || args.alpha <= FIRST_ALPHA {
+                        break;
+                    }
+                    second = true;
+                    continue;
+                };
+                take(kept, self.keys.add(next).load());
+                kept += 1;
+                if kept == args.max_degree {
+                    break;
+                }
+                left = left.without(Set::only(next));
+                // What is counted is what would be compared in this turn.
+                scored += if others.has(next) { left } else { left.and(others) }.len();
+                let led = self.led.add(2 * next * WORDS);
+                left = left.without(set(led));
+                waits = waits.or(set(led.add(WORDS)));
+            }
+            if warp::lane_id() == 0 && scored > 0 {
+                atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+            }
+            kept
+        }
+    }
+}
+
+/// Some of the candidates, a bit for each.
+#[derive(Clone, Copy)]
+struct Set([u64; 2]);
+
+impl Set {
+    /// The first `count`.
+    #[inline(always)]
+    fn first(count: u32) -> Self {
+        let low = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
+        Self([low(count), low(count.saturating_sub(64))])
+    }
+
+    #[inline(always)]
+    fn only(place: u32) -> Self {
+        let bit = 1 << (place % 64);
+        if place < 64 { Self([bit, 0]) } else { Self([0, bit]) }
+    }
+
+    /// The least place.
+    #[inline(always)]
+    fn least(self) -> Option<u32> {
+        let [low, high] = self.0;
+        if low != 0 {
+            Some(low.trailing_zeros())
+        } else if high != 0 {
+            Some(64 + high.trailing_zeros())
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    fn len(self) -> u32 {
+        self.0[0].count_ones() + self.0[1].count_ones()
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self([self.0[0] & other.0[0], self.0[1] & other.0[1]])
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
+    #[inline(always)]
+    fn without(self, other: Self) -> Self {
+        Self([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
+    }
+
+    #[inline(always)]
+    fn has(self, place: u32) -> bool {
+        self.and(Self::only(place)).0 != [0; 2]
+    }
+}
