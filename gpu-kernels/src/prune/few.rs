@@ -10,6 +10,7 @@ use cuda_std::prelude::*;
 use super::keep::{Memory, warp_number, warps};
 use super::layout::{FEW, FEW_WORDS as WORDS};
 use super::left::Waiting;
+use super::set::Set;
 use super::sort::for_my_places;
 use super::space::Space;
 use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs};
@@ -67,7 +68,7 @@ impl Few {
         Some(Self { keys: memory.keys, led, others, places, waiting: keys, waiting_len, count: memory.fresh })
     }
 
-    /// As [`super::keep::keep`], of at most [`FEW`] keys.
+    /// As [`super::keep::keep`], but for `take`, which each thread calls for some.
     ///
     /// # Safety
     /// As there.
@@ -91,13 +92,23 @@ impl Few {
             self.compare(space, args.alpha, count);
             thread::sync_threads();
             if warp_number() == 0 {
-                let kept = self.turns(args, count, take);
-                if warp::lane_id() == 0 {
-                    self.count.store(kept);
-                }
+                self.turns(args, count);
             }
             thread::sync_threads();
-            self.count.load()
+            let (first, second) = (Set::load(self.others), Set::load(self.others.add(WORDS)));
+            for_my_places(count, |place| {
+                let number = if first.has(place) {
+                    first.before(place)
+                } else if second.has(place) {
+                    first.len() + second.before(place)
+                } else {
+                    args.max_degree
+                };
+                if number < args.max_degree {
+                    take(number, self.keys.add(place).load());
+                }
+            });
+            (first.len() + second.len()).min(args.max_degree)
         }
     }
 
@@ -213,97 +224,73 @@ impl Few {
         }
     }
 
-    /// The turns of both rounds; one warp, all of whose lanes do the same. Gives how many were kept.
+    /// The turns of both rounds: leaves what each keeps in the place of the others and of those that wait, and more than
+    /// `max_degree` if it gets to them. One warp, all of whose lanes do the same.
     #[inline(always)]
-    unsafe fn turns(&self, args: &PruneArgs, count: u32, take: impl Fn(u32, u64)) -> u32 {
+    unsafe fn turns(&self, args: &PruneArgs, count: u32) {
         // SAFETY: bits of candidates, behind a barrier.
         unsafe {
-            let set = |words: Shared<u32>| Set(words.cast().load());
-            let (others, mut waits) = (set(self.others), set(self.others.add(WORDS)));
-            let (mut left, mut second) = (Set::first(count), false);
-            let (mut kept, mut scored) = (0, 0);
-            loop {
+            let (others, mut waits) = (Set::load(self.others), Set::load(self.others.add(WORDS)));
+            let leading = self.leading(count).or(others);
+            let (mut left, mut kept) = (Set::first(count), Set::NONE);
+            let (mut first, mut room, mut scored) = (Set::NONE, args.max_degree, 0);
+            let mut second = false;
+            while room > 0 {
                 let open = if second { left } else { left.without(waits) };
-                let Some(next) = open.least() else {
+                let next = open.and(leading).least();
+                // Those in front of it lead towards nobody: nothing changes while they are kept.
+                let run = open.and(Set::first(next.unwrap_or(FEW))).without(leading);
+                scored += run.len().min(room - 1) * left.and(others).len();
+                room = room.saturating_sub(run.len());
+                (kept, left) = (kept.or(run), left.without(run));
+                let Some(next) = next else {
                     if second || args.alpha <= FIRST_ALPHA {
                         break;
                     }
-                    second = true;
+                    (first, kept, second) = (kept, Set::NONE, true);
                     continue;
                 };
-                take(kept, self.keys.add(next).load());
-                kept += 1;
-                if kept == args.max_degree {
-                    break;
+                if room > 0 {
+                    let one = Set::only(next);
+                    (kept, left) = (kept.or(one), left.without(one));
+                    room -= 1;
                 }
-                left = left.without(Set::only(next));
-                // What is counted is what would be compared in this turn.
-                scored += if others.has(next) { left } else { left.and(others) }.len();
-                let led = self.led.add(2 * next * WORDS);
-                left = left.without(set(led));
-                waits = waits.or(set(led.add(WORDS)));
+                if room > 0 {
+                    scored += if others.has(next) { left } else { left.and(others) }.len();
+                    let led = self.led.add(2 * next * WORDS);
+                    left = left.without(Set::load(led));
+                    waits = waits.or(Set::load(led.add(WORDS)));
+                }
             }
-            if warp::lane_id() == 0 && scored > 0 {
-                atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+            if !second {
+                (first, kept) = (kept, Set::NONE);
             }
-            kept
-        }
-    }
-}
-
-/// Some of the candidates, a bit for each.
-#[derive(Clone, Copy)]
-struct Set([u64; 2]);
-
-impl Set {
-    /// The first `count`.
-    #[inline(always)]
-    fn first(count: u32) -> Self {
-        let low = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
-        Self([low(count), low(count.saturating_sub(64))])
-    }
-
-    #[inline(always)]
-    fn only(place: u32) -> Self {
-        let bit = 1 << (place % 64);
-        if place < 64 { Self([bit, 0]) } else { Self([0, bit]) }
-    }
-
-    /// The least place.
-    #[inline(always)]
-    fn least(self) -> Option<u32> {
-        let [low, high] = self.0;
-        if low != 0 {
-            Some(low.trailing_zeros())
-        } else if high != 0 {
-            Some(64 + high.trailing_zeros())
-        } else {
-            None
+            warp::sync_warp(warp::FULL_MASK);
+            if warp::lane_id() == 0 {
+                first.store(self.others);
+                kept.store(self.others.add(WORDS));
+                if scored > 0 {
+                    atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+                }
+            }
         }
     }
 
+    /// Those that lead towards any. One warp.
     #[inline(always)]
-    fn len(self) -> u32 {
-        self.0[0].count_ones() + self.0[1].count_ones()
-    }
-
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        Self([self.0[0] & other.0[0], self.0[1] & other.0[1]])
-    }
-
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
-    }
-
-    #[inline(always)]
-    fn without(self, other: Self) -> Self {
-        Self([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
-    }
-
-    #[inline(always)]
-    fn has(self, place: u32) -> bool {
-        self.and(Self::only(place)).0 != [0; 2]
+    unsafe fn leading(&self, count: u32) -> Set {
+        let (mut leading, mut first) = (Set::NONE, 0);
+        while first < count {
+            let place = first + warp::lane_id();
+            // SAFETY: bits of candidates; the whole warp votes.
+            unsafe {
+                let led = self.led.add(2 * place.min(count - 1) * WORDS);
+                let any = Set::load(led).or(Set::load(led.add(WORDS))).len() > 0;
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, any && place < count);
+                leading = leading.or(Set::word(first / 32, lanes));
+            }
+            first += warp::WARP_SIZE;
+        }
+        leading
     }
 }

@@ -66,14 +66,17 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
         let count = kept.min(prune.max_candidates);
         let few = Few::of(prune, &memory, edges + degree, old, &waiting);
         sort_padded(memory.keys, edges + degree);
-        let take = |place: u32, key: u64| {
-            if thread::thread_idx_x() == 0 {
-                global::store(ids.at(place as usize), neighbor::id(key));
-            }
-        };
+        let take = |place: u32, key: u64| global::store(ids.at(place as usize), neighbor::id(key));
         kept = match few {
             Some(few) => few.keep(&space, prune, count, take),
-            None => keep(&space, prune, &memory, count, &waiting, take).all,
+            None => {
+                let take = |place, key| {
+                    if thread::thread_idx_x() == 0 {
+                        take(place, key);
+                    }
+                };
+                keep(&space, prune, &memory, count, &waiting, take).all
+            }
         };
         for_my_places(stride, |place| {
             if place >= kept {

@@ -17,6 +17,7 @@
 //! | `left` | the candidates that a warp has left |
 //! | `keep` | the turns of both rounds |
 //! | `few` | the same for few candidates, all pairs compared at once |
+//! | `set` | sets of them |
 //! | `identify` | new vertices whose row is in the graph already |
 //! | `join` | candidates from the batch itself |
 //! | `link` | candidates of a new vertex to its links |
@@ -53,6 +54,8 @@ mod plan;
 mod rows;
 #[cfg(feature = "kernels")]
 mod score;
+#[cfg(feature = "kernels")]
+mod set;
 #[cfg(feature = "kernels")]
 mod settled;
 #[cfg(feature = "kernels")]

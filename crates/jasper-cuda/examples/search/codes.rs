@@ -14,9 +14,8 @@ use super::set::Set;
 /// The launches that are tried: narrow beams leave room for more searches with a smaller filter, and several expansions
 /// fill the rounds of 32 estimates.
 pub fn launches() -> Vec<TunedLaunch> {
-    let of = |expansions| {
-        [512, 1024, 2048].map(|filter_slots| TunedLaunch { expansions, filter_slots, ..SOLO })
-    };
+    let of =
+        |expansions| [512, 1024, 2048].map(|filter_slots| TunedLaunch { expansions, filter_slots, ..SOLO });
     [1, 2, 4].into_iter().flat_map(of).collect()
 }
 

@@ -11,14 +11,17 @@ use crate::{Kernel, Launch};
 /// How lanes read code rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Reading {
-    /// A lane a row of so many bytes: 32 or 64.
+    /// A lane a row of so many bytes: 32, 64 or, as 4 bits of 128 dimensions take with their factors, 80.
     Narrow(u32),
     /// So many lanes a row of any length: 4 or 8.
     Spread(u32),
 }
 
 impl Reading {
-    const ALL: [Self; 4] = [Self::Narrow(32), Self::Narrow(64), Self::Spread(4), Self::Spread(8)];
+    const ALL: [Self; 5] =
+        [Self::Narrow(32), Self::Narrow(64), Self::Narrow(80), Self::Spread(4), Self::Spread(8)];
+    /// How many of them take rows of one length.
+    const NARROW: usize = 3;
     /// Rows up to so many bytes are read by four lanes: one or two loads each.
     const FOUR_LANES_BYTES: u32 = 160;
 
@@ -46,7 +49,7 @@ impl CodeSearch {
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::super::MAX_BEAM_WIDTH).
     pub fn for_codes(shape: &CodeShape, limbs: u32, beam_width: u32, warps: u32) -> Self {
-        let narrow = Reading::ALL[..2].iter().find(|reading| reading.takes(shape, limbs));
+        let narrow = Reading::ALL[..Reading::NARROW].iter().find(|reading| reading.takes(shape, limbs));
         let lanes = if shape.row_bytes() <= Reading::FOUR_LANES_BYTES { 4 } else { 8 };
         let reading = narrow.copied().unwrap_or(Reading::Spread(lanes));
         Self { reading, kind: Kind::for_beam(beam_width, warps) }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `exact` | the rows themselves |
 //! | `estimate` | codes: what a sum over one stands for |
-//! | `narrow` | codes of one or two sectors, a lane each |
+//! | `narrow` | short codes, a lane each |
 //! | `spread` | codes of any length, several lanes each |
 
 mod estimate;

@@ -1,4 +1,4 @@
-//! Estimates from codes of one or two sectors: each lane reads a whole row, all loads of 32 rows in flight at once, and
+//! Estimates from short codes: each lane reads a whole row, all loads of 32 rows in flight at once, and
 //! those of the next 32 while these are scored.
 //!
 //! Levels of the query are broadcast from shared memory. The planes of such a code have no weights of their own, so that

@@ -1,0 +1,99 @@
+//! Sets of few candidates, by their places.
+
+use cuda_std::prelude::*;
+
+use super::layout::{FEW, FEW_WORDS};
+
+const _: () = assert!(FEW == 128 && FEW_WORDS == 4);
+
+/// Some of the candidates, a bit for each.
+#[derive(Clone, Copy)]
+pub(super) struct Set([u64; 2]);
+
+impl Set {
+    pub(super) const NONE: Self = Self([0; 2]);
+
+    /// The bits in some words.
+    ///
+    /// # Safety
+    /// They are at a multiple of 16, and a barrier has passed since they were written.
+    #[inline(always)]
+    pub(super) unsafe fn load(words: Shared<u32>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { words.cast().load() })
+    }
+
+    /// The bits to some words.
+    ///
+    /// # Safety
+    /// They are at a multiple of 16, and nobody else uses them.
+    #[inline(always)]
+    pub(super) unsafe fn store(self, words: Shared<u32>) {
+        // SAFETY: the caller's promise.
+        unsafe { words.cast().store(self.0) }
+    }
+
+    /// The 32 from `32 * word` on.
+    #[inline(always)]
+    pub(super) fn word(word: u32, bits: u32) -> Self {
+        let half = u64::from(bits) << (word % 2 * 32);
+        if word < 2 { Self([half, 0]) } else { Self([0, half]) }
+    }
+
+    /// The first `count`.
+    #[inline(always)]
+    pub(super) fn first(count: u32) -> Self {
+        let low = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
+        Self([low(count), low(count.saturating_sub(64))])
+    }
+
+    #[inline(always)]
+    pub(super) fn only(place: u32) -> Self {
+        let bit = 1 << (place % 64);
+        if place < 64 { Self([bit, 0]) } else { Self([0, bit]) }
+    }
+
+    /// The least place.
+    #[inline(always)]
+    pub(super) fn least(self) -> Option<u32> {
+        let [low, high] = self.0;
+        if low != 0 {
+            Some(low.trailing_zeros())
+        } else if high != 0 {
+            Some(64 + high.trailing_zeros())
+        } else {
+            None
+        }
+    }
+
+    /// How many are in front of `place`.
+    #[inline(always)]
+    pub(super) fn before(self, place: u32) -> u32 {
+        self.and(Self::first(place)).len()
+    }
+
+    #[inline(always)]
+    pub(super) fn len(self) -> u32 {
+        self.0[0].count_ones() + self.0[1].count_ones()
+    }
+
+    #[inline(always)]
+    pub(super) fn and(self, other: Self) -> Self {
+        Self([self.0[0] & other.0[0], self.0[1] & other.0[1]])
+    }
+
+    #[inline(always)]
+    pub(super) fn or(self, other: Self) -> Self {
+        Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
+    #[inline(always)]
+    pub(super) fn without(self, other: Self) -> Self {
+        Self([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
+    }
+
+    #[inline(always)]
+    pub(super) fn has(self, place: u32) -> bool {
+        self.and(Self::only(place)).0 != [0; 2]
+    }
+}
