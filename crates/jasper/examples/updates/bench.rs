@@ -1,0 +1,108 @@
+//! An index under change, and how it is timed and asked.
+
+use std::error::Error;
+use std::time::Instant;
+
+use jasper::data::{Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
+use jasper::recall::{Truth, recall_at};
+use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, silent};
+
+/// Answers a query.
+const K: usize = 10;
+/// Queries whose answers are compared with the truth.
+const JUDGED: usize = 1000;
+/// Searches of all queries, of which the fastest counts.
+const TIMES: usize = 5;
+
+/// What all steps share.
+pub struct Bench<T> {
+    /// Every vector, by its key.
+    pub rows: Rows<T>,
+    queries: Rows<T>,
+    metric: Metric,
+    device: Device,
+    beam_width: usize,
+    pool: ThreadPool,
+}
+
+impl<T: Element> Bench<T> {
+    /// Reads both files.
+    pub fn new(
+        device: Device,
+        rows: &VectorFile,
+        queries: &VectorFile,
+        metric: Metric,
+        beam_width: usize,
+    ) -> Result<Self, Box<dyn Error>> {
+        let pool = ThreadPoolBuilder::new().build()?;
+        Ok(Self { rows: rows.load()?, queries: queries.load_as()?, metric, device, beam_width, pool })
+    }
+
+    /// An index over the vectors of `keys`, built where it is then searched.
+    pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<SharedIndex<T>, Box<dyn Error>> {
+        let rows = self.gather(keys);
+        let builder = Index::builder(self.metric).keys(keys).device(self.device);
+        let index = self.step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
+        let index = self.step("to device", keys.len(), || Ok(index.to_device(self.device)?))?;
+        self.search(what, &index, keys)?;
+        Ok(index)
+    }
+
+    /// The coordinates of some keys' vectors, in their order.
+    pub fn gather(&self, keys: &[Key]) -> Vec<T> {
+        let rows = self.rows.view();
+        keys.iter().flat_map(|&key| rows.row(key as usize)).copied().collect()
+    }
+
+    /// Vectors that were gathered.
+    pub fn view<'a>(&self, gathered: &'a [T]) -> MatrixView<'a, T> {
+        MatrixView::new(gathered, self.rows.view().dimension()).expect("whole rows of a valid dimension")
+    }
+
+    /// Does something to `count` vectors, and prints how long it took.
+    pub fn step<R>(
+        &self,
+        what: &str,
+        count: usize,
+        step: impl FnOnce() -> Result<R, Box<dyn Error>>,
+    ) -> Result<R, Box<dyn Error>> {
+        let begun = Instant::now();
+        let result = step()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let rate = count as f64 / seconds;
+        println!(
+            "{{\"what\": \"{what}\", \"vectors\": {count}, \"seconds\": {seconds:.4}, \"per_second\": {rate:.0}}}"
+        );
+        Ok(result)
+    }
+
+    /// Prints recall among the vectors `inside`, and queries a second from host memory and back.
+    pub fn search(&self, what: &str, index: &SharedIndex<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
+        let params = SearchParams::new(K).beam_width(self.beam_width);
+        let all = self.queries.view();
+        let mut seconds = f64::INFINITY;
+        let mut hits = Vec::new();
+        for _ in 0..TIMES {
+            let begun = Instant::now();
+            hits = index.search_batch(all, params)?;
+            seconds = seconds.min(begun.elapsed().as_secs_f64());
+        }
+        let judged = all.slice(0..all.len().min(JUDGED));
+        // Deeper than k, so that ties with the k-th are seen.
+        let held = self.gather(inside);
+        let truth = exact_knn(self.view(&held), judged, 2 * K, self.metric, &self.pool, &mut silent)?;
+        let recalls = hits.chunks_exact(K).take(judged.len()).enumerate().map(|(query, hits)| {
+            let Truth { ids, distances } = truth.truth(query);
+            let ids: Vec<u32> = ids.iter().map(|&id| inside[id as usize] as u32).collect();
+            let answers: Vec<Key> = hits.iter().map(|hit| hit.key).collect();
+            recall_at(K, &answers, Truth { ids: &ids, distances })
+        });
+        let recall = recalls.sum::<f64>() / judged.len() as f64;
+        let rate = all.len() as f64 / seconds;
+        println!(
+            "{{\"what\": \"search {what}\", \"beam_width\": {}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}",
+            self.beam_width
+        );
+        Ok(())
+    }
+}
