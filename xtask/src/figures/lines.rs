@@ -10,13 +10,15 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub struct Lines(Vec<Value>);
 
-/// A set held in some element: what most figures are about.
+/// A set held in some element, and the codes that it was searched by: what most figures are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'a> {
     /// `sift-1m`
     pub set: &'a str,
     /// `u8`
     pub element: &'a str,
+    /// `mixed:1`; nothing where distances are exact.
+    pub codes: &'a str,
 }
 
 impl Lines {
@@ -54,6 +56,12 @@ impl Lines {
         self.0.iter().filter(|line| line["what"] == what).collect()
     }
 
+    /// Those of exact distances, and those of searches by codes.
+    pub fn parted(self) -> [Self; 2] {
+        let (coded, exact) = self.0.into_iter().partition(|line| line["codes"].is_string());
+        [Self(exact), Self(coded)]
+    }
+
     /// What the figures are of, and how the device was called.
     pub fn device(&self) -> String {
         let device = self.of("device").first().and_then(|line| line["name"].as_str());
@@ -75,7 +83,7 @@ pub fn number(value: &Value) -> f64 {
 pub fn subjects<'a>(lines: &[&'a Value]) -> Vec<Subject<'a>> {
     let mut subjects = Vec::new();
     for line in lines {
-        let subject = Subject { set: text(line, "set"), element: text(line, "element") };
+        let subject = Subject::of(line);
         if !subjects.contains(&subject) {
             subjects.push(subject);
         }
@@ -94,16 +102,27 @@ pub fn distinct<'a>(lines: &[&'a Value], field: &str) -> Vec<&'a Value> {
     values
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// What a line is about.
+    pub fn of(line: &'a Value) -> Self {
+        Self { set: text(line, "set"), element: text(line, "element"), codes: text(line, "codes") }
+    }
+
     /// Whether a line is about it.
     pub fn is_of(self, line: &Value) -> bool {
-        text(line, "set") == self.set && text(line, "element") == self.element
+        Subject::of(line) == self
+    }
+
+    /// How the rows were read: `f16`, or `f16 by mixed:1`.
+    pub fn rows(self) -> String {
+        let Self { element, codes, .. } = self;
+        if codes.is_empty() { element.to_owned() } else { format!("{element} by {codes}") }
     }
 }
 
 impl std::fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {}", self.set, self.element)
+        write!(f, "{}, {}", self.set, self.rows())
     }
 }
 

@@ -67,7 +67,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
 fn changed(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let lines = Lines::read(&workspace.root.join(MEASUREMENTS))?;
     let peers = fs::read_to_string(workspace.root.join(PEERS)).context(PEERS)?;
-    let figures = figures(&lines, &serde_json::from_str(&peers).context(PEERS)?)?;
+    let figures = figures(lines, &serde_json::from_str(&peers).context(PEERS)?)?;
     let mut files = Vec::new();
     for (name, figure) in &figures {
         let svg = figure.plot.as_ref().map(|plot| plot.svg.clone());
@@ -82,13 +82,20 @@ fn changed(workspace: &Workspace) -> Result<Vec<(String, String)>> {
 }
 
 /// Every figure, by its name.
-fn figures(lines: &Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figure)>> {
+fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figure)>> {
+    let [lines, coded] = &lines.parted();
+    let of_recall = |lines| {
+        Ok::<_, anyhow::Error>(Figure {
+            plot: plots::recall(lines, peers)?,
+            table: tables::recall(lines, 10),
+        })
+    };
     let mut figures = vec![
-        (
-            "search-recall".to_owned(),
-            Figure { plot: plots::recall(lines, peers)?, table: tables::recall(lines, 10) },
-        ),
+        ("search-recall".to_owned(), of_recall(lines)?),
         ("search-recall-100".to_owned(), Figure { plot: None, table: tables::recall(lines, 100) }),
+        ("codes-recall".to_owned(), of_recall(coded)?),
+        ("codes-recall-100".to_owned(), Figure { plot: None, table: tables::recall(coded, 100) }),
+        ("codes-many".to_owned(), Figure { plot: None, table: tables::many(coded) }),
         ("search-widths".to_owned(), Figure { plot: plots::widths(lines)?, table: tables::widths(lines) }),
         ("search-many".to_owned(), Figure { plot: None, table: tables::many(lines) }),
         ("search-latency".to_owned(), Figure { plot: None, table: tables::latency(lines) }),
@@ -126,8 +133,8 @@ mod tests {
 
     #[test]
     fn without_measurements_figures_are_empty() {
-        let figures = figures(&Lines::default(), &json!({})).unwrap();
-        assert_eq!(figures.len(), 6 + VARIANTS.len());
+        let figures = figures(Lines::default(), &json!({})).unwrap();
+        assert_eq!(figures.len(), 9 + VARIANTS.len());
         assert!(figures.iter().all(|(_, figure)| *figure == Figure::default()));
     }
 
@@ -136,8 +143,8 @@ mod tests {
         let not_measured = ["search-expansions-a-step", "search-threads-a-query", "search-queries-a-block"];
         let not_measured =
             [&not_measured[..], &["search-loads", "search-tile-width", "search-ablation"]].concat();
-        for (name, figure) in figures(&lines::sample(), &json!({})).unwrap() {
-            if not_measured.contains(&name.as_str()) {
+        for (name, figure) in figures(lines::sample(), &json!({})).unwrap() {
+            if name.starts_with("codes-") || not_measured.contains(&name.as_str()) {
                 assert_eq!(figure, Figure::default(), "{name}");
             } else {
                 assert!(figure.table.starts_with("| "), "{name}: {}", figure.table);

@@ -75,7 +75,7 @@ fn chart_of_variants(lines: &[&Value], subject: Subject<'_>) -> Chart {
 /// The curves of a set, one for each element that its rows were held in.
 fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
     let of_set = lines.iter().filter(|line| line["set"] == *set);
-    of_set.map(|line| Series::line(text(line, "element"), pairs(&line["points"]))).collect()
+    of_set.map(|line| Series::line(Subject::of(line).rows(), pairs(&line["points"]))).collect()
 }
 
 /// A chart of queries a second over something.

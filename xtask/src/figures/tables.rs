@@ -39,7 +39,7 @@ pub fn widths(lines: &Lines) -> String {
             .map(String::from),
     );
     for line in lines.of("widths").into_iter().filter(|line| line["k"] == 10) {
-        let mut name = Subject { set: text(line, "set"), element: text(line, "element") }.to_string();
+        let mut name = Subject::of(line).to_string();
         let points = line["points"].as_array().map(Vec::as_slice).unwrap_or_default();
         for point in points.iter().filter(|point| WIDTHS.iter().any(|width| point[0] == *width)) {
             let at = |place: usize| number(&point[place]);
@@ -64,7 +64,7 @@ pub fn many(lines: &Lines) -> String {
         Table::new(["set, rows", "queries", "beam width", "recall@10", "M queries/s"].map(String::from));
     for line in lines.of("batch") {
         table.push(vec![
-            format!("{}, {}", text(line, "set"), text(line, "element")),
+            Subject::of(line).to_string(),
             thousands(number(&line["queries"])),
             line["beam_width"].to_string(),
             format!("{:.4}", number(&line["recall"])),

@@ -55,7 +55,8 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
         bench.clock.say(format_args!("{} {}: recall@{k}", set.name, T::KIND));
         let ask: &mut Measure<'_, anyhow::Error> = &mut |setting| measure("point", setting, QUERIES);
         let points = measure_curve(k, &launches, ask)?;
-        let report = Report { set: &set.name, element: T::KIND, k, points: &points, copy: bench.copy };
+        let codes = code.as_deref();
+        let report = Report { set: &set.name, element: T::KIND, codes, k, points: &points, copy: bench.copy };
         report.lines(&peers).iter().for_each(|line| println!("{line}"));
         rows.push(report.row(&peers));
         for recall in MANY_AT.into_iter().filter(|_| k == 10) {

@@ -14,6 +14,8 @@ pub struct Report<'a> {
     pub set: &'a str,
     /// What its rows are stored as.
     pub element: ElementKind,
+    /// The codes that searches went by, if they did.
+    pub codes: Option<&'a str>,
     /// Answers a query.
     pub k: u32,
     /// Everything that was measured, in any order.
@@ -128,7 +130,9 @@ impl Report<'_> {
     }
 
     fn line(&self, what: &str, fields: Value) -> Value {
-        let mut line = json!({"what": what, "set": self.set, "element": self.element.name(), "k": self.k});
+        let mut line = json!({
+            "what": what, "set": self.set, "element": self.element.name(), "codes": self.codes, "k": self.k,
+        });
         merge(&mut line, fields);
         line
     }
@@ -140,7 +144,7 @@ mod tests {
     use super::*;
 
     fn report(points: &[Point]) -> Report<'_> {
-        Report { set: "sift-1m", element: ElementKind::U8, k: 10, points, copy: 4e12 }
+        Report { set: "sift-1m", element: ElementKind::U8, codes: None, k: 10, points, copy: 4e12 }
     }
 
     fn point(beam_width: u32, recall: f64, rate: f64) -> Point {
