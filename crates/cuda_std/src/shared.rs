@@ -15,7 +15,7 @@
 use core::marker::PhantomData;
 
 use crate::primitive::Update;
-use crate::{Value, imp};
+use crate::{Value, Word, imp};
 
 /// The start of the block's dynamic shared memory, aligned to 16 bytes. It holds nothing yet.
 #[inline(always)]
@@ -92,6 +92,34 @@ impl<T: Value> Shared<T> {
     pub unsafe fn store(self, value: T) {
         // SAFETY: the caller's promise is the back end's.
         unsafe { imp::store_shared(self.address, value) }
+    }
+}
+
+impl<T: Word> Shared<T> {
+    /// Reads what other threads of the block may write meanwhile (`ld.relaxed.cta.shared`). A
+    /// [`block_fence`](crate::thread::block_fence) behind it lets what was written before a fence before that be seen.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load), but other threads may write the place by [`store_relaxed`](Self::store_relaxed) or update
+    /// it atomically at the same time.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_relaxed(self) -> T {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::load_shared_relaxed(self.address) }
+    }
+
+    /// Writes what other threads of the block may read meanwhile (`st.relaxed.cta.shared`). A
+    /// [`block_fence`](crate::thread::block_fence) before it lets who reads it see what this thread did before.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store), to a place that was written before; other threads may read it by
+    /// [`load_relaxed`](Self::load_relaxed), write it by this or update it atomically at the same time.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_relaxed(self, value: T) {
+        // SAFETY: the caller's promise is the back end's.
+        unsafe { imp::store_shared_relaxed(self.address, value) }
     }
 }
 

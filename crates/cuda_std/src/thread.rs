@@ -130,3 +130,11 @@ pub fn block_fence() {
 pub fn nanosleep(nanoseconds: u32) {
     imp::nanosleep(nanoseconds);
 }
+
+/// Nothing on a device; the emulator lets others go first. Belongs into every loop that waits for another thread of the
+/// same block by [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed), which sleep would only make longer.
+#[inline(always)]
+#[track_caller]
+pub fn pause() {
+    imp::pause();
+}

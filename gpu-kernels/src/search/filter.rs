@@ -37,20 +37,20 @@ impl Filter {
     /// Whether `id` was not there, which it is from now on. An exchange, so that lanes that meet in a place agree.
     ///
     /// # Safety
-    /// The filter is as it was made, and nobody looks into it by [`Self::misses`] meanwhile.
+    /// The filter is as it was made.
     #[inline(always)]
     pub(super) unsafe fn insert(&self, id: u32) -> bool {
         // SAFETY: a place below `slots`.
         self.slots == 0 || unsafe { self.place(id).atomic_exchange(id) } != id
     }
 
-    /// Whether `id` is not there.
+    /// Whether `id` is not there; others may insert meanwhile.
     ///
     /// # Safety
-    /// The filter is as it was made, and nobody inserts meanwhile.
+    /// The filter is as it was made.
     #[inline(always)]
     pub(super) unsafe fn misses(&self, id: u32) -> bool {
         // SAFETY: a place below `slots`.
-        self.slots == 0 || unsafe { self.place(id).load() } != id
+        self.slots == 0 || unsafe { self.place(id).load_relaxed() } != id
     }
 }

@@ -22,9 +22,6 @@ pub(super) trait Frontier: Sized {
     /// Whole warp, which alone uses the memory.
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self;
 
-    /// A key that is not below this one is not worth offering.
-    fn bound(&self) -> u64;
-
     /// Takes in a key of each lane, [`NO_KEY`] for none. Keys that are there already change nothing, nor do keys that
     /// another lane brings as well.
     ///
@@ -32,38 +29,11 @@ pub(super) trait Frontier: Sized {
     /// Whole warp.
     unsafe fn offer(&mut self, key: u64);
 
-    /// As [`Self::offer`], of keys that rise from lane to lane.
-    ///
-    /// # Safety
-    /// Whole warp.
-    #[inline(always)]
-    unsafe fn offer_sorted(&mut self, key: u64) {
-        // SAFETY: the caller's promise.
-        unsafe { self.offer(key) }
-    }
-
-    /// The nearest entry that is not visited, which is marked, if it is `wanted`; else [`NO_KEY`], also if there is none.
-    ///
-    /// # Safety
-    /// Whole warp.
-    unsafe fn pick_if(&mut self, wanted: impl FnMut(u64) -> bool) -> u64;
-
     /// The nearest entry that is not visited, which is marked; [`NO_KEY`] if there is none.
     ///
     /// # Safety
     /// Whole warp.
-    #[inline(always)]
-    unsafe fn pick(&mut self) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { self.pick_if(|_| true) }
-    }
-
-    /// Writes the nearest entries that are not visited to `count` places, at most one a lane, without a mark; [`NO_KEY`]
-    /// behind the last. All lanes see them.
-    ///
-    /// # Safety
-    /// Whole warp, which alone uses the places.
-    unsafe fn unvisited(&mut self, count: u32, places: Shared<u64>);
+    unsafe fn pick(&mut self) -> u64;
 
     /// Takes in what waits, for [`Self::entry`].
     ///
@@ -71,8 +41,8 @@ pub(super) trait Frontier: Sized {
     /// Whole warp.
     unsafe fn settle(&mut self);
 
-    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. [`Self::settle`] or
-    /// [`Self::unvisited`] must have been called since the last offer.
+    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. [`Self::settle`] must
+    /// have been called since the last offer.
     ///
     /// # Safety
     /// Whole warp.
@@ -101,20 +71,14 @@ pub(super) unsafe fn sorted(mut key: u64) -> u64 {
     key
 }
 
-/// Writes [`NO_KEY`] behind the first `found` of `count` places; all lanes see what any wrote there.
+/// Whether a lane below brings the same vertex.
 ///
 /// # Safety
-/// Whole warp, which alone uses the places.
+/// Whole warp.
 #[inline(always)]
-pub(super) unsafe fn fill_up(found: u32, count: u32, places: Shared<u64>) {
-    let place = found + warp::lane_id();
-    // SAFETY: place < count; the whole warp comes here.
-    unsafe {
-        if place < count {
-            places.add(place).store(NO_KEY);
-        }
-        warp::sync_warp(warp::FULL_MASK);
-    }
+pub(super) unsafe fn is_brought_before(key: u64) -> bool {
+    // SAFETY: the whole warp comes here. The id tells the vertex, and lanes without one have the same.
+    unsafe { warp::warp_match_any(warp::FULL_MASK, key as u32) & lanes_below() != 0 }
 }
 
 /// The lanes below this one.

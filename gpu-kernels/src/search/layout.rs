@@ -10,6 +10,8 @@ const ID: u32 = 4;
 const BATCH: u32 = 32;
 /// Keys that wait to be merged into a list in shared memory.
 pub(super) const WAITING: u32 = 32;
+/// Warps of the largest team.
+pub(super) const MOST_WARPS: u32 = 16;
 
 /// What of a kernel decides how much shared memory its teams have.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +34,18 @@ pub(super) struct Layout {
     pub(super) list: u32,
     /// Teams of several warps: `[expansions][links_stride]` keys of neighbours.
     pub(super) keys: u32,
-    /// Teams of several warps: a key for each expansion, and one more.
+    /// Teams of several warps: `[links_stride]` keys on their way to the list.
+    pub(super) near: u32,
+    /// Teams of several warps: for each expansion what is requested, and behind them the bound of the list.
+    pub(super) requests: u32,
+    /// Teams of several warps: a key for each expansion.
     pub(super) wanted: u32,
     /// `[expansions][links_stride]` ids of neighbours.
     pub(super) ids: u32,
-    /// Teams of several warps: three words for each expansion, and one more.
-    pub(super) control: u32,
+    /// Teams of several warps: for each expansion how much is done.
+    pub(super) done: u32,
+    /// Teams of several warps: for each warp how many neighbours it met.
+    pub(super) met: u32,
     /// `[filter_slots]`
     pub(super) filter: u32,
     /// Bytes of all, a multiple of 16.
@@ -52,11 +60,14 @@ impl Layout {
         let query = 0;
         let list = query + needs.query;
         let keys = list + if needs.list { (args.beam_width + WAITING) * KEY } else { 0 };
-        let wanted = keys + if needs.team { neighbors * KEY } else { 0 };
-        let ids = wanted + if needs.team { (args.expansions + 1) * KEY } else { 0 };
-        let control = ids + neighbors * ID;
-        let filter = control + if needs.team { (3 * args.expansions + 1) * ID } else { 0 };
+        let near = keys + if needs.team { neighbors * KEY } else { 0 };
+        let requests = near + if needs.team { args.graph.links_stride * KEY } else { 0 };
+        let wanted = requests + if needs.team { (args.expansions + 1) * KEY } else { 0 };
+        let ids = wanted + if needs.team { args.expansions * KEY } else { 0 };
+        let done = ids + neighbors * ID;
+        let met = done + if needs.team { args.expansions * ID } else { 0 };
+        let filter = met + if needs.team { MOST_WARPS * ID } else { 0 };
         let end = (filter + args.filter_slots * ID).next_multiple_of(16);
-        Self { query, list, keys, wanted, ids, control, filter, end }
+        Self { query, list, keys, near, requests, wanted, ids, done, met, filter, end }
     }
 }

@@ -13,8 +13,8 @@
 //! nearest by estimates, the *candidates*, gets exact distances at the end: the same kernels do it, for which candidates
 //! are start points without a graph behind them.
 //!
-//! One warp a query and a block is fastest where there are queries enough, since nothing ever waits for a barrier;
-//! teams of more warps make one query short.
+//! One warp a query and a block is fastest where there are queries enough; teams of more warps, of which one has the
+//! frontier and the others score ahead of its turn, make one query short.
 
 #[cfg(feature = "kernels")]
 mod answers;
@@ -26,6 +26,8 @@ mod filter;
 #[cfg(feature = "kernels")]
 mod frontier;
 mod layout;
+#[cfg(feature = "kernels")]
+mod list;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]
@@ -98,7 +100,7 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Expansions after which a search ends; none makes it a scan of the start points.
     pub most_hops: u32,
-    /// Vertices expanded in one step, at least 1.
+    /// Vertices expanded in one step, at least 1; those that a team has scored or is at work at.
     pub expansions: u32,
     /// Places of the filter of seen ids: a power of two from 32 on, or none.
     pub filter_slots: u32,

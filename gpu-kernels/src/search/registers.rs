@@ -5,14 +5,12 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, fill_up, is_same, lanes_below, sorted};
+use super::frontier::{Frontier, NO_KEY, WARP, is_brought_before, is_same, sorted};
 use crate::neighbor::UNVISITED;
 
 /// Keys that are inserted one by one; more are sorted and merged. Measured against
 /// sorting them each time: 5% faster at 64 entries, 33% at 128.
 const FEW: u32 = 6;
-/// The same of sorted keys, of which a merge alone costs about four insertions.
-const FEW_SORTED: u32 = 3;
 
 /// A frontier of up to 32 `K` entries.
 pub(super) struct Registers<const K: usize> {
@@ -25,11 +23,6 @@ impl<const K: usize> Frontier for Registers<K> {
     #[inline(always)]
     unsafe fn new(width: u32, _: Shared<u64>) -> Self {
         Self { keys: [NO_KEY; K], width, bound: NO_KEY }
-    }
-
-    #[inline(always)]
-    fn bound(&self) -> u64 {
-        self.bound
     }
 
     #[inline(always)]
@@ -50,32 +43,8 @@ impl<const K: usize> Frontier for Registers<K> {
         }
     }
 
-    /// Merges as if no key were an entry. Where the result has one twice, it may have lost another, and is dropped.
-    /// Not by way of the other: a team's code is shorter for it.
     #[inline(always)]
-    unsafe fn offer_sorted(&mut self, key: u64) {
-        // SAFETY: the whole warp comes here; conditions are the same in all lanes.
-        unsafe {
-            let mut near = warp::warp_vote_ballot(warp::FULL_MASK, key < self.bound);
-            if near == 0 {
-                return;
-            }
-            if near.count_ones() > FEW_SORTED {
-                let before = self.keys;
-                self.merge(if key < self.bound { key } else { NO_KEY });
-                if self.has_copies() {
-                    self.keys = before;
-                } else {
-                    near = 0;
-                }
-            }
-            self.insert_new(key, near);
-            self.bound = self.at(self.width - 1);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn pick_if(&mut self, mut wanted: impl FnMut(u64) -> bool) -> u64 {
+    unsafe fn pick(&mut self) -> u64 {
         // SAFETY: the whole warp comes here.
         unsafe {
             let mut own = NO_KEY;
@@ -90,36 +59,11 @@ impl<const K: usize> Frontier for Registers<K> {
             }
             let nearest = lanes.trailing_zeros();
             let picked = warp::warp_shuffle_idx(warp::FULL_MASK, own, nearest, WARP).0;
-            if !wanted(picked) {
-                return NO_KEY;
-            }
             for r in 0..K {
                 // No other key is the same.
                 self.keys[r] &= !u64::from(self.keys[r] == picked);
             }
             picked
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn unvisited(&mut self, count: u32, places: Shared<u64>) {
-        // SAFETY: the whole warp comes here; places below their number.
-        unsafe {
-            let (mut all, mut before) = (0, 0);
-            for r in 0..K {
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, self.is_unvisited(r));
-                all += lanes.count_ones();
-                before += (lanes & lanes_below()).count_ones();
-            }
-            for r in 0..K {
-                if self.is_unvisited(r) {
-                    if before < count {
-                        places.add(before).store(self.keys[r]);
-                    }
-                    before += 1;
-                }
-            }
-            fill_up(all, count, places);
         }
     }
 
@@ -152,20 +96,6 @@ impl<const K: usize> Registers<K> {
     #[inline(always)]
     fn is_unvisited(&self, r: usize) -> bool {
         self.keys[r] & UNVISITED != 0 && Self::place(r) < self.width
-    }
-
-    /// Whether a vertex comes twice.
-    #[inline(always)]
-    unsafe fn has_copies(&self) -> bool {
-        // SAFETY: the whole warp comes here.
-        let (before, _) = unsafe { warp::warp_shuffle_up(warp::FULL_MASK, self.keys[K - 1], 1, WARP) };
-        let mut found = false;
-        for r in 0..K {
-            let before = if r == 0 { before } else { self.keys[r.wrapping_sub(1)] };
-            found |= is_same(self.keys[r], before) && before != NO_KEY && Self::place(r) != 0;
-        }
-        // SAFETY: as above.
-        unsafe { warp::warp_vote_any(warp::FULL_MASK, found) }
     }
 
     /// Entry `i`, the same in all lanes. By masks: a chain of selects becomes an array in memory.
@@ -274,11 +204,4 @@ impl<const K: usize> Registers<K> {
             stride /= 2;
         }
     }
-}
-
-/// Whether a lane below brings the same vertex.
-#[inline(always)]
-unsafe fn is_brought_before(key: u64) -> bool {
-    // SAFETY: the whole warp comes here. The id tells the vertex, and lanes without one have the same.
-    unsafe { warp::warp_match_any(warp::FULL_MASK, key as u32) & lanes_below() != 0 }
 }

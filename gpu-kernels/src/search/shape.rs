@@ -8,16 +8,6 @@ pub(crate) struct Shape {
     pub(crate) rows: usize,
 }
 
-#[cfg(feature = "kernels")]
-impl Shape {
-    /// The same for teams of several warps, of which a multiprocessor holds few: their registers have room for twice the
-    /// rows, where a warp has as many to score.
-    pub(crate) const fn of_team(self) -> Self {
-        let rows = if 2 * self.rows <= self.width as usize { 2 * self.rows } else { self.rows };
-        Self { rows, ..self }
-    }
-}
-
 /// The shape for rows of `row_bytes`, 0 for rows of any length. The width fixes the order of additions and so the bits
 /// of a distance: it follows from the length alone.
 ///

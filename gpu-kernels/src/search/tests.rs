@@ -9,26 +9,21 @@ use jasper_core::{Neighbor, VectorId, synthetic};
 use rand::{Rng, RngExt};
 
 use super::frontier::{Frontier, NO_KEY, WARP};
+use super::list::List;
 use super::registers::Registers;
 use super::wide::Wide;
 
-/// Keys that fit into shared memory before the places of the unvisited: enough for every frontier.
+/// Keys that fit into shared memory: enough for every frontier.
 const FRONTIER: u32 = 2 << 10;
 
 /// What is asked of a frontier.
 enum Step {
     /// A key of each lane.
     Offer(Vec<u64>),
-    /// The same, of keys that rise.
-    OfferSorted(Vec<u64>),
     Pick,
-    /// A pick of what is not wanted.
-    Refuse,
-    /// So many of the nearest that are not visited.
-    Unvisited(u32),
 }
 
-/// What a frontier answers: of each pick the key, and of each look at the unvisited those of the first lanes.
+/// What a frontier answers: of each pick the key.
 type Answers = Vec<u64>;
 
 /// The definition: every vertex offered, in order, and whether it was picked.
@@ -40,7 +35,7 @@ impl Model {
         let mut answers = Answers::new();
         for step in steps {
             match step {
-                Step::Offer(keys) | Step::OfferSorted(keys) => {
+                Step::Offer(keys) => {
                     for key in keys.iter().filter(|key| **key != NO_KEY) {
                         self.0.entry(*key).or_default();
                     }
@@ -51,12 +46,6 @@ impl Model {
                         *visited = true;
                         *key
                     }));
-                }
-                Step::Refuse => {}
-                Step::Unvisited(count) => {
-                    let nearest = self.0.iter().take(width as usize).filter(|entry| !*entry.1);
-                    let nearest = nearest.map(|(key, _)| *key).chain(std::iter::repeat(NO_KEY));
-                    answers.extend(nearest.take(*count as usize));
                 }
             }
         }
@@ -75,28 +64,14 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
         let lane = warp::lane_id();
         let memory = shared::dynamic_shared_mem::<u64>();
         let mut frontier = F::new(width, memory);
-        let mut places = memory.add(FRONTIER);
         for step in steps {
             match step {
                 Step::Offer(keys) => frontier.offer(keys[lane as usize]),
-                Step::OfferSorted(keys) => frontier.offer_sorted(keys[lane as usize]),
-                Step::Refuse => assert_eq!(frontier.pick_if(|_| false), NO_KEY),
                 Step::Pick => {
                     let key = frontier.pick();
                     if lane == 0 {
                         answer(key);
                     }
-                }
-                Step::Unvisited(count) => {
-                    frontier.unvisited(*count, places);
-                    for place in 0..*count {
-                        let key = places.add(place).load();
-                        if lane == 0 {
-                            answer(key);
-                        }
-                    }
-                    // Those of the next are elsewhere: lanes may still read these.
-                    places = places.add(WARP);
                 }
             }
         }
@@ -108,8 +83,7 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
             }
         }
     };
-    let looks = steps.iter().filter(|step| matches!(step, Step::Unvisited(_))).count() as u32;
-    let shared = (FRONTIER + looks * WARP) * size_of::<u64>() as u32;
+    let shared = FRONTIER * size_of::<u64>() as u32;
     Emulator::new(seed).launch("frontier", (1, 1), WARP, shared, run).unwrap();
     answers.into_inner().unwrap()
 }
@@ -126,19 +100,10 @@ fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> 
                 let id = rng.random_range(nearest / 2..vertices);
                 if rng.random_range(0..fill) == 0 { key(id) } else { NO_KEY }
             };
-            let mut keys: Vec<u64> = (0..WARP).map(lane).collect();
-            if rng.random() {
-                all.push(Step::Offer(keys));
-            } else {
-                keys.sort_unstable();
-                all.push(Step::OfferSorted(keys));
-            }
+            all.push(Step::Offer((0..WARP).map(lane).collect()));
         }
         let picks = rng.random_range(0..4);
-        all.extend((0..picks).map(|_| if rng.random() { Step::Pick } else { Step::Refuse }));
-        if rng.random_range(0..10) == 0 {
-            all.push(Step::Unvisited(rng.random_range(0..=WARP)));
-        }
+        all.extend((0..picks).map(|_| Step::Pick));
     }
     // Until nothing is left to pick.
     if rng.random() {
@@ -169,5 +134,7 @@ fn registers_hold_the_nearest_of_all() {
 
 #[test]
 fn shared_memory_holds_the_nearest_of_all() {
-    agrees::<Wide>(&[1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024]);
+    let widths = [1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024];
+    agrees::<Wide>(&widths);
+    agrees::<List>(&widths);
 }

@@ -167,6 +167,22 @@ pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
 }
 
 /// # Safety
+/// As [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed).
+#[inline(always)]
+pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { load!("ld.relaxed.cta.shared", reg32, address, T, readonly) }
+}
+
+/// # Safety
+/// As [`Shared::store_relaxed`](crate::shared::Shared::store_relaxed).
+#[inline(always)]
+pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { store!("st.relaxed.cta.shared", reg32, address, T, &value) }
+}
+
+/// # Safety
 /// As [`Shared::load`](crate::shared::Shared::load).
 #[inline(always)]
 pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {

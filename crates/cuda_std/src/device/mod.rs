@@ -21,12 +21,12 @@ pub mod math;
 mod matrix;
 mod memory;
 
-pub use block::{activemask, barrier, fence, nanosleep, special};
+pub use block::{activemask, barrier, fence, nanosleep, pause, special};
 pub use lanes::collective;
 pub use matrix::mma;
 pub use memory::{
-    commit_group, copy_async, load, load_shared, prefetch, shared_base, store, store_shared, update,
-    update_shared, wait_group,
+    commit_group, copy_async, load, load_shared, load_shared_relaxed, prefetch, shared_base, store,
+    store_shared, store_shared_relaxed, update, update_shared, wait_group,
 };
 
 /// Panics are traps; the message would cost registers and calls.

@@ -76,6 +76,11 @@ pub fn nanosleep(_: u32) {
     nap();
 }
 
+#[track_caller]
+pub fn pause() {
+    nap();
+}
+
 /// Lets others go first.
 #[track_caller]
 fn nap() {
@@ -260,6 +265,40 @@ pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
         let start = block.check_shared(By { thread, site }, Touch::Store, offset, size_of::<T>())?;
         // SAFETY: the bytes are there.
         unsafe { block.shared.as_mut_ptr().add(start).cast::<T>().write_unaligned(value) };
+        Ok(())
+    });
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
+    let site = Location::caller();
+    let value = attempt(|block, thread| {
+        let offset = address.wrapping_sub(SHARED_BASE);
+        let start = block.check_shared(By { thread, site }, Touch::AtomicLoad, offset, size_of::<T>())?;
+        let word = block.shared[start..].as_ptr().cast::<T>();
+        // SAFETY: the bytes are there.
+        let (value, told) = block.releases.with(start, Tell::Nothing, || unsafe { word.read_unaligned() });
+        block.found(thread, told);
+        Ok(value)
+    });
+    poll();
+    value
+}
+
+/// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
+    let site = Location::caller();
+    attempt(|block, thread| {
+        let offset = address.wrapping_sub(SHARED_BASE);
+        let start = block.check_shared(By { thread, site }, Touch::AtomicStore, offset, size_of::<T>())?;
+        let tell = Tell::Only(block.fenced(thread).unwrap_or_default());
+        let word = block.shared[start..].as_mut_ptr().cast::<T>();
+        // SAFETY: the bytes are there.
+        block.releases.with(start, tell, || unsafe { word.write_unaligned(value) });
         Ok(())
     });
 }

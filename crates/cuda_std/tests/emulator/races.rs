@@ -290,3 +290,40 @@ fn read_only_loads_are_of_what_the_launch_does_not_write() {
         );
     }
 }
+
+#[test]
+fn what_was_written_before_a_fence_is_handed_on_in_shared_memory() {
+    const GIFT: u32 = 7;
+    let hand_on = |fences: (bool, bool)| {
+        move || unsafe {
+            let (flag, gift) = (word(), word().add(1));
+            let thread = thread::thread_idx_x();
+            if thread == 0 {
+                flag.store(0);
+            }
+            thread::sync_threads();
+            if thread == 40 {
+                gift.store(GIFT);
+                if fences.0 {
+                    thread::block_fence();
+                }
+                flag.store_relaxed(1);
+            } else if thread == 0 {
+                while flag.load_relaxed() == 0 {
+                    thread::pause();
+                }
+                if fences.1 {
+                    thread::block_fence();
+                }
+                assert_eq!(gift.load(), GIFT);
+            }
+        }
+    };
+    for seed in SEEDS {
+        block(seed, 64, hand_on((true, true))).unwrap();
+        for fences in [(true, false), (false, true)] {
+            let fault = block(seed, 64, hand_on(fences)).unwrap_err();
+            assert_eq!(threads(&fault), (0, 40), "{fault}");
+        }
+    }
+}

@@ -29,10 +29,12 @@ const CALLS: [usize; 3] = [1, 10, 100];
 const TIMED: usize = 400;
 const WARM: usize = 20;
 
-/// The launches that are tried: a warp a query, and teams that expand more and more in one step.
+/// The launches that are tried: a warp a query, and teams with more and more vertices ahead, and so with fewer warps for
+/// each.
 fn launches() -> Vec<TunedLaunch> {
-    let teams = [1, 2, 4, 8].map(|expansions| TunedLaunch { warps: 8, expansions, filter_slots: 4096 });
-    [SOLO].into_iter().chain(teams).collect()
+    let team = |(warps, expansions)| TunedLaunch { warps, expansions, filter_slots: 4096 };
+    let teams = [(8, 1), (8, 3), (8, 7), (16, 1), (16, 2), (16, 3), (16, 5), (16, 7)];
+    [SOLO].into_iter().chain(teams.map(team)).collect()
 }
 
 /// Measures one set in one element. Gives a row for each launch.
@@ -80,7 +82,7 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
             cells += &format!(" {median:>8.1} {late:>8.1} {kernel:>8.1} {fixed:>8.1}");
         }
         let name = format!("{} {}", set.name, T::KIND);
-        let team = format!("{} warps, {} a step", launch.warps, launch.expansions);
+        let team = format!("{} warps, {} ahead", launch.warps, launch.expansions);
         rows.push(format!("{name:<16} {team:<18} {beam_width:>5} {recall:.4}{cells}"));
     }
     Ok(rows)

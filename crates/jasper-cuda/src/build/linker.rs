@@ -101,7 +101,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         );
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
         let most = self.params.most_hops() as u32;
-        let launch = suited(batch.len(), stream.multiprocessors());
+        let launch = suited(batch.len(), stream.multiprocessors(), graph.args().row_bytes);
         let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
         let batch = stream.upload(&ids)?;
         let mut keys = stream.allocate(ids.len() * most as usize)?;

@@ -15,13 +15,18 @@ use crate::{DeviceGraph, Error};
 
 /// The widest frontier there is.
 pub(crate) const WIDEST: usize = MAX_BEAM_WIDTH as usize;
-/// Warps of a team that is more than one.
-const TEAM: u32 = 8;
-/// Batches of up to so many queries for each multiprocessor are searched by teams: one warp a query would leave most of
+/// Warps of a team, if there are no more queries than multiprocessors: they fill one each.
+const TEAM: u32 = 16;
+/// Warps of a team, if there are up to two queries for each multiprocessor. One warp a query would still leave most of
 /// the device idle.
-const TEAMS_A_MULTIPROCESSOR: u32 = 2;
-/// Vertices whose neighbours a team scores in one step: two trips to memory serve all of them.
-const AHEAD: u32 = 4;
+const SMALL_TEAM: u32 = 8;
+const SMALL_TEAMS_A_MULTIPROCESSOR: u32 = 2;
+/// Vertices whose neighbours a team scores at once: the next in line, with two warps each.
+const AHEAD: u32 = 7;
+/// The same where rows are long, so that many warps have to share the neighbours of one vertex.
+const LONG_AHEAD: u32 = 2;
+/// Bytes of the shortest rows that are long: of these a warp has four in flight.
+const LONG_ROW: u32 = 1 << 10;
 /// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
 /// forget too much (measured: docs, search on a GPU).
 const FILTER_SLOTS: u32 = 1024;
@@ -34,17 +39,21 @@ const TEAM_FILTER_SLOTS: u32 = 4096;
 /// Most places of the filter of seen ids.
 const MOST_FILTER_SLOTS: u32 = 1 << 15;
 /// Most vertices expanded in one step.
-const MOST_EXPANSIONS: u32 = TEAM;
+const MOST_EXPANSIONS: u32 = 8;
 
-/// How a device of so many multiprocessors shares a batch out, unless the search says.
+/// How a device of so many multiprocessors shares a batch out, whose searches score rows of `row_bytes`, unless the search
+/// says.
 ///
 /// A team scores ahead of its turn and finds what one expansion after another does. One warp with several expansions a
 /// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
-pub(crate) fn suited(queries: usize, multiprocessors: u32) -> TunedLaunch {
-    if queries <= (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
-        TunedLaunch { warps: TEAM, expansions: AHEAD, filter_slots: TEAM_FILTER_SLOTS }
-    } else {
-        TunedLaunch { warps: 1, expansions: 1, filter_slots: FILTER_SLOTS }
+pub(crate) fn suited(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
+    if queries > (SMALL_TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
+        return TunedLaunch { warps: 1, expansions: 1, filter_slots: FILTER_SLOTS };
+    }
+    TunedLaunch {
+        warps: if queries > multiprocessors as usize { SMALL_TEAM } else { TEAM },
+        expansions: if row_bytes < LONG_ROW { AHEAD } else { LONG_AHEAD },
+        filter_slots: TEAM_FILTER_SLOTS,
     }
 }
 
@@ -133,17 +142,14 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
-        let mut launch = request.launch().unwrap_or_else(|| suited(queries, multiprocessors));
+        let row_bytes = graph.args().row_bytes;
+        let mut launch = request.launch().unwrap_or_else(|| suited(queries, multiprocessors, row_bytes));
         check(launch)?;
         let Way::Beam(width) = request.way() else {
             return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
         };
         let rerank = request.rerank().map(|rerank| rerank.min(width) as u32);
-        if rerank.is_some()
-            && width <= CODE_FILTER_WIDTH
-            && request.launch().is_none()
-            && launch == suited(usize::MAX, multiprocessors)
-        {
+        if rerank.is_some() && width <= CODE_FILTER_WIDTH && request.launch().is_none() && launch.warps == 1 {
             launch.filter_slots = CODE_FILTER_SLOTS;
         }
         let scope = if request.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
@@ -164,7 +170,8 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         let k = request.k() as u32;
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot comes twice.
-        let launch = TunedLaunch { filter_slots: 0, ..suited(queries, multiprocessors) };
+        let launch =
+            TunedLaunch { filter_slots: 0, ..suited(queries, multiprocessors, graph.args().row_bytes) };
         Self { graph, k, beam_width: k, launch, scope: Scope::Scanned(matching), rerank }
     }
 
@@ -310,7 +317,8 @@ pub(crate) fn check_shared<T: Element, S: Stream>(
         });
         kernel(graph, beam_width, launch).launch(&args).shared.max(by_codes)
     };
-    let needed = shared(suited(1, 1)).max(shared(suited(usize::MAX, 1)));
+    let row_bytes = graph.args().row_bytes;
+    let needed = shared(suited(1, 1, row_bytes)).max(shared(suited(usize::MAX, 1, row_bytes)));
     if needed <= most {
         return Ok(());
     }
@@ -319,5 +327,5 @@ pub(crate) fn check_shared<T: Element, S: Stream>(
 
 /// The kernel of the first search that most users make: that of one query.
 pub(crate) fn usual_kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>) -> Search {
-    kernel(graph, SearchParams::new(10).beam_width as u32, suited(1, 1))
+    kernel(graph, SearchParams::new(10).beam_width as u32, suited(1, 1, graph.args().row_bytes))
 }

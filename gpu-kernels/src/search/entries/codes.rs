@@ -13,15 +13,14 @@ use super::super::{CodeSearchArgs, solo, team};
 macro_rules! entries {
     (
         $($scorer:ident $of:literal $query:ident:
-            $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt, $wide:ident $bw:tt, $team:ident, $wide_team:ident;)*
+            $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt, $wide:ident $bw:tt, $team:ident;)*
     ) => {
         $(
-            entry!($one, 32, $b1, solo, Registers<1>, $scorer<$of>, $query, false);
-            entry!($two, 32, $b2, solo, Registers<2>, $scorer<$of>, $query, false);
-            entry!($four, 32, $b4, solo, Registers<4>, $scorer<$of>, $query, false);
-            entry!($wide, 32, $bw, solo, Wide, $scorer<$of>, $query, true);
-            entry!($team, 256, 1, team, Registers<4>, $scorer<$of>, $query, false);
-            entry!($wide_team, 256, 1, team, Wide, $scorer<$of>, $query, true);
+            entry!($one, 32, $b1, solo<Registers<1>>, $scorer<$of>, $query, false);
+            entry!($two, 32, $b2, solo<Registers<2>>, $scorer<$of>, $query, false);
+            entry!($four, 32, $b4, solo<Registers<4>>, $scorer<$of>, $query, false);
+            entry!($wide, 32, $bw, solo<Wide>, $scorer<$of>, $query, true);
+            entry!($team, 256, 1, team, $scorer<$of>, $query, true);
         )*
 
         /// The function behind an entry.
@@ -34,7 +33,6 @@ macro_rules! entries {
                     stringify!($four) => $four,
                     stringify!($wide) => $wide,
                     stringify!($team) => $team,
-                    stringify!($wide_team) => $wide_team,
                 )*
                 _ => unreachable!("the table holds every kernel of the family, {entry} too"),
             }
@@ -44,7 +42,7 @@ macro_rules! entries {
 
 macro_rules! entry {
     (
-        $name:ident, $threads:tt, $blocks:tt, $who:ident, $frontier:ty,
+        $name:ident, $threads:tt, $blocks:tt, $who:ident $(<$frontier:ty>)?,
         $scorer:ident<$of:literal>, $query:ident, $list:literal
     ) => {
         /// A search by estimates: its name says from what.
@@ -55,20 +53,20 @@ macro_rules! entry {
         pub unsafe fn $name(args: CodeSearchArgs) {
             let needs = Needs { query: $query(&args.codes), list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.
-            unsafe { $who::search::<$frontier, $scorer<$of>>(args.search, args.codes, needs) }
+            unsafe { $who::search::<$($frontier,)? $scorer<$of>>(args.search, args.codes, needs) }
         }
     };
 }
 
 entries! {
     Narrow 2 narrow_query_bytes: search_codes_b32_r1 24, search_codes_b32_r2 24, search_codes_b32_r4 20,
-        search_codes_b32_wide 20, search_codes_b32_r4_t8, search_codes_b32_wide_t8;
+        search_codes_b32_wide 20, search_codes_b32_team;
     Narrow 4 narrow_query_bytes: search_codes_b64_r1 20, search_codes_b64_r2 20, search_codes_b64_r4 16,
-        search_codes_b64_wide 20, search_codes_b64_r4_t8, search_codes_b64_wide_t8;
+        search_codes_b64_wide 20, search_codes_b64_team;
     Narrow 5 narrow_query_bytes: search_codes_b80_r1 16, search_codes_b80_r2 16, search_codes_b80_r4 16,
-        search_codes_b80_wide 16, search_codes_b80_r4_t8, search_codes_b80_wide_t8;
+        search_codes_b80_wide 16, search_codes_b80_team;
     Spread 4 spread_query_bytes: search_codes_w4_r1 12, search_codes_w4_r2 12, search_codes_w4_r4 12,
-        search_codes_w4_wide 12, search_codes_w4_r4_t8, search_codes_w4_wide_t8;
+        search_codes_w4_wide 12, search_codes_w4_team;
     Spread 8 spread_query_bytes: search_codes_w8_r1 12, search_codes_w8_r2 12, search_codes_w8_r4 12,
-        search_codes_w8_wide 12, search_codes_w8_r4_t8, search_codes_w8_wide_t8;
+        search_codes_w8_wide 12, search_codes_w8_team;
 }

@@ -1,5 +1,5 @@
-//! The table of entries: rows of one kind (bytes, 0 for any length), for each frontier how many blocks a
-//! multiprocessor should hold at least, and the names of its kernels.
+//! The table of entries: rows of one kind (bytes, 0 for any length), for each frontier how many blocks of one warp a
+//! multiprocessor should hold at least, and the names of its kernels, last that of teams.
 
 use cuda_std::prelude::*;
 
@@ -15,15 +15,14 @@ use crate::tile::Chunked;
 macro_rules! entries {
     (
         $($element:ident $term:ident $bytes:literal:
-            $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt, $wide:ident $bw:tt, $team:ident, $wide_team:ident;)*
+            $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt, $wide:ident $bw:tt, $team:ident;)*
     ) => {
         $(
-            entry!($one, 32, $b1, solo, Registers<1>, $element $term $bytes, false);
-            entry!($two, 32, $b2, solo, Registers<2>, $element $term $bytes, false);
-            entry!($four, 32, $b4, solo, Registers<4>, $element $term $bytes, false);
-            entry!($wide, 32, $bw, solo, Wide, $element $term $bytes, true);
-            entry!($team, 256, 1, team, Registers<4>, $element $term $bytes, false);
-            entry!($wide_team, 256, 1, team, Wide, $element $term $bytes, true);
+            entry!($one, 32, $b1, solo<Registers<1>>, $element $term $bytes, false);
+            entry!($two, 32, $b2, solo<Registers<2>>, $element $term $bytes, false);
+            entry!($four, 32, $b4, solo<Registers<4>>, $element $term $bytes, false);
+            entry!($wide, 32, $bw, solo<Wide>, $element $term $bytes, true);
+            entry!($team, 512, 1, team, $element $term $bytes, true);
         )*
 
         /// The function behind an entry.
@@ -36,7 +35,6 @@ macro_rules! entries {
                     stringify!($four) => $four,
                     stringify!($wide) => $wide,
                     stringify!($team) => $team,
-                    stringify!($wide_team) => $wide_team,
                 )*
                 _ => unreachable!("the table holds every kernel of the family, {entry} too"),
             }
@@ -46,7 +44,7 @@ macro_rules! entries {
 
 macro_rules! entry {
     (
-        $name:ident, $threads:tt, $blocks:tt, $who:ident, $frontier:ty,
+        $name:ident, $threads:tt, $blocks:tt, $who:ident $(<$frontier:ty>)?,
         $element:ident $term:ident $bytes:literal, $list:literal
     ) => {
         /// A search: its name says of what.
@@ -55,7 +53,7 @@ macro_rules! entry {
         /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: SearchArgs) {
-            const SHAPE: Shape = if $threads > 32 { shape($bytes).of_team() } else { shape($bytes) };
+            const SHAPE: Shape = shape($bytes);
             type Scorer = Exact<
                 $element,
                 $term,
@@ -68,50 +66,50 @@ macro_rules! entry {
             let query = if Scorer::KEEPS_QUERY { 0 } else { args.graph.row_bytes };
             let needs = Needs { query, list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.
-            unsafe { $who::search::<$frontier, Scorer>(args, (), needs) }
+            unsafe { $who::search::<$($frontier,)? Scorer>(args, (), needs) }
         }
     };
 }
 
 entries! {
     F32 SquaredL2 0: search_f32_l2_r1 16, search_f32_l2_r2 16, search_f32_l2_r4 16,
-        search_f32_l2_wide 16, search_f32_l2_r4_t8, search_f32_l2_wide_t8;
+        search_f32_l2_wide 16, search_f32_l2_team;
     F32 Dot 0: search_f32_dot_r1 16, search_f32_dot_r2 16, search_f32_dot_r4 16,
-        search_f32_dot_wide 16, search_f32_dot_r4_t8, search_f32_dot_wide_t8;
+        search_f32_dot_wide 16, search_f32_dot_team;
     F16 SquaredL2 0: search_f16_l2_r1 16, search_f16_l2_r2 16, search_f16_l2_r4 16,
-        search_f16_l2_wide 16, search_f16_l2_r4_t8, search_f16_l2_wide_t8;
+        search_f16_l2_wide 16, search_f16_l2_team;
     F16 Dot 0: search_f16_dot_r1 16, search_f16_dot_r2 16, search_f16_dot_r4 16,
-        search_f16_dot_wide 16, search_f16_dot_r4_t8, search_f16_dot_wide_t8;
+        search_f16_dot_wide 16, search_f16_dot_team;
     U8 SquaredL2 0: search_u8_l2_r1 16, search_u8_l2_r2 16, search_u8_l2_r4 16,
-        search_u8_l2_wide 16, search_u8_l2_r4_t8, search_u8_l2_wide_t8;
+        search_u8_l2_wide 16, search_u8_l2_team;
     U8 Dot 0: search_u8_dot_r1 16, search_u8_dot_r2 16, search_u8_dot_r4 16,
-        search_u8_dot_wide 16, search_u8_dot_r4_t8, search_u8_dot_wide_t8;
+        search_u8_dot_wide 16, search_u8_dot_team;
     I8 SquaredL2 0: search_i8_l2_r1 16, search_i8_l2_r2 16, search_i8_l2_r4 16,
-        search_i8_l2_wide 16, search_i8_l2_r4_t8, search_i8_l2_wide_t8;
+        search_i8_l2_wide 16, search_i8_l2_team;
     I8 Dot 0: search_i8_dot_r1 16, search_i8_dot_r2 16, search_i8_dot_r4 16,
-        search_i8_dot_wide 16, search_i8_dot_r4_t8, search_i8_dot_wide_t8;
+        search_i8_dot_wide 16, search_i8_dot_team;
     U8 SquaredL2 128: search_u8_l2_b128_r1 24, search_u8_l2_b128_r2 24, search_u8_l2_b128_r4 20,
-        search_u8_l2_b128_wide 20, search_u8_l2_b128_r4_t8, search_u8_l2_b128_wide_t8;
+        search_u8_l2_b128_wide 20, search_u8_l2_b128_team;
     F16 SquaredL2 192: search_f16_l2_b192_r1 16, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
-        search_f16_l2_b192_wide 16, search_f16_l2_b192_r4_t8, search_f16_l2_b192_wide_t8;
+        search_f16_l2_b192_wide 16, search_f16_l2_b192_team;
     F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16,
-        search_f16_l2_b1920_wide 20, search_f16_l2_b1920_r4_t8, search_f16_l2_b1920_wide_t8;
+        search_f16_l2_b1920_wide 20, search_f16_l2_b1920_team;
     F16 SquaredL2 3072: search_f16_l2_b3072_r1 16, search_f16_l2_b3072_r2 16, search_f16_l2_b3072_r4 16,
-        search_f16_l2_b3072_wide 20, search_f16_l2_b3072_r4_t8, search_f16_l2_b3072_wide_t8;
+        search_f16_l2_b3072_wide 20, search_f16_l2_b3072_team;
     F16 Dot 400: search_f16_dot_b400_r1 16, search_f16_dot_b400_r2 16, search_f16_dot_b400_r4 16,
-        search_f16_dot_b400_wide 20, search_f16_dot_b400_r4_t8, search_f16_dot_b400_wide_t8;
+        search_f16_dot_b400_wide 20, search_f16_dot_b400_team;
     F32 SquaredL2 384: search_f32_l2_b384_r1 20, search_f32_l2_b384_r2 20, search_f32_l2_b384_r4 16,
-        search_f32_l2_b384_wide 20, search_f32_l2_b384_r4_t8, search_f32_l2_b384_wide_t8;
+        search_f32_l2_b384_wide 20, search_f32_l2_b384_team;
     F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16,
-        search_f32_l2_b512_wide 20, search_f32_l2_b512_r4_t8, search_f32_l2_b512_wide_t8;
+        search_f32_l2_b512_wide 20, search_f32_l2_b512_team;
     F32 SquaredL2 800: search_f32_l2_b800_r1 16, search_f32_l2_b800_r2 16, search_f32_l2_b800_r4 16,
-        search_f32_l2_b800_wide 20, search_f32_l2_b800_r4_t8, search_f32_l2_b800_wide_t8;
+        search_f32_l2_b800_wide 20, search_f32_l2_b800_team;
     F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16,
-        search_f32_l2_b3840_wide 16, search_f32_l2_b3840_r4_t8, search_f32_l2_b3840_wide_t8;
+        search_f32_l2_b3840_wide 16, search_f32_l2_b3840_team;
     F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16,
-        search_f32_l2_b6144_wide 16, search_f32_l2_b6144_r4_t8, search_f32_l2_b6144_wide_t8;
+        search_f32_l2_b6144_wide 16, search_f32_l2_b6144_team;
     F32 Dot 512: search_f32_dot_b512_r1 16, search_f32_dot_b512_r2 16, search_f32_dot_b512_r4 16,
-        search_f32_dot_b512_wide 20, search_f32_dot_b512_r4_t8, search_f32_dot_b512_wide_t8;
+        search_f32_dot_b512_wide 20, search_f32_dot_b512_team;
     F32 Dot 800: search_f32_dot_b800_r1 16, search_f32_dot_b800_r2 16, search_f32_dot_b800_r4 16,
-        search_f32_dot_b800_wide 20, search_f32_dot_b800_r4_t8, search_f32_dot_b800_wide_t8;
+        search_f32_dot_b800_wide 20, search_f32_dot_b800_team;
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::super::CodeSearchArgs;
 use super::super::codes::{narrow_query_bytes, spread_query_bytes};
 use super::Kind;
+use super::kind::CODE_TEAM;
 use crate::codes::{CodeShape, PlaneShape};
 use crate::{Kernel, Launch};
 
@@ -44,7 +45,7 @@ pub struct CodeSearch {
 
 impl CodeSearch {
     /// The kernel for code rows of this shape, queries of so many limbs, and beams of `beam_width`. `warps` is how many
-    /// take a query: those of the largest team that is not larger, 1 or 8.
+    /// take a query: 1, or from 8 on a team of 8.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::super::MAX_BEAM_WIDTH).
@@ -52,12 +53,14 @@ impl CodeSearch {
         let narrow = Reading::ALL[..Reading::NARROW].iter().find(|reading| reading.takes(shape, limbs));
         let lanes = if shape.row_bytes() <= Reading::FOUR_LANES_BYTES { 4 } else { 8 };
         let reading = narrow.copied().unwrap_or(Reading::Spread(lanes));
-        Self { reading, kind: Kind::for_beam(beam_width, warps) }
+        Self { reading, kind: Kind::for_beam(beam_width, warps, CODE_TEAM) }
     }
 
     /// Every kernel of the family.
     pub fn all() -> impl Iterator<Item = Self> {
-        Reading::ALL.into_iter().flat_map(|reading| Kind::all().map(move |kind| Self { reading, kind }))
+        Reading::ALL
+            .into_iter()
+            .flat_map(|reading| Kind::all(CODE_TEAM).map(move |kind| Self { reading, kind }))
     }
 
     /// Whether it searches codes of this shape, for queries of so many limbs.

@@ -7,6 +7,7 @@ use jasper_core::ElementKind;
 use super::super::SearchArgs;
 use super::super::shape::keeps_query;
 use super::Kind;
+use super::kind::ROW_TEAM;
 use crate::distances::Measure;
 use crate::{Kernel, Launch};
 
@@ -39,7 +40,7 @@ pub struct Search {
 
 impl Search {
     /// The kernel for rows of `row_bytes` and beams of `beam_width`: the specialised one, if there is one, and the
-    /// narrowest list. `warps` is how many take a query: those of the largest team that is not larger, 1 or 8.
+    /// narrowest list. `warps` is how many take a query: 1, or from 8 on a team of them, 16 at most.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::super::MAX_BEAM_WIDTH).
@@ -52,7 +53,7 @@ impl Search {
     ) -> Self {
         let known = SPECIALIZED.contains(&(element, measure, row_bytes));
         let row_bytes = known.then_some(row_bytes);
-        Self { element, measure, row_bytes, kind: Kind::for_beam(beam_width, warps) }
+        Self { element, measure, row_bytes, kind: Kind::for_beam(beam_width, warps, ROW_TEAM) }
     }
 
     /// The kernel whose frontier is in shared memory, whatever the beam width: to compare with.
@@ -68,7 +69,7 @@ impl Search {
             .flat_map(|element| Measure::ALL.map(|measure| (element, measure, None)));
         let known = SPECIALIZED.map(|(element, measure, row_bytes)| (element, measure, Some(row_bytes)));
         any.chain(known).flat_map(|(element, measure, row_bytes)| {
-            Kind::all().map(move |kind| Self { element, measure, row_bytes, kind })
+            Kind::all(ROW_TEAM).map(move |kind| Self { element, measure, row_bytes, kind })
         })
     }
 

@@ -1,13 +1,16 @@
 //! What all families of searches have in common: where the frontier is, and who takes a query.
 
-use super::super::layout::{Layout, Needs};
+use super::super::layout::{Layout, MOST_WARPS, Needs};
 use super::super::{MAX_BEAM_WIDTH, SearchArgs};
 use crate::Launch;
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
-/// Warps of the teams that are more than one.
-const TEAM: u32 = 8;
+/// Warps of the smallest team that is more than one.
+const LEAST_TEAM: u32 = 8;
+/// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.
+pub(super) const ROW_TEAM: u32 = MOST_WARPS;
+pub(super) const CODE_TEAM: u32 = 8;
 
 /// Where the frontier is, by the widest beam that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,17 +55,19 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The narrowest list for beams of `beam_width`, and the largest team that is not larger than `warps`: 1 or 8.
+    /// The narrowest list for beams of `beam_width`, and a team of `warps`: 1, if there are fewer than [`LEAST_TEAM`], and
+    /// at most `largest`. Teams have their list in shared memory.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`].
-    pub(super) fn for_beam(beam_width: u32, warps: u32) -> Self {
+    pub(super) fn for_beam(beam_width: u32, warps: u32, largest: u32) -> Self {
+        let warps = if warps < LEAST_TEAM { 1 } else { warps.min(largest) };
         let list = List::ALL
             .into_iter()
-            .find(|list| beam_width <= list.most_entries() && (warps < TEAM || *list >= List::Four));
+            .find(|list| beam_width <= list.most_entries() && (warps == 1 || *list == List::Wide));
         let list =
             list.unwrap_or_else(|| panic!("beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}"));
-        Self { list, warps: if warps < TEAM { 1 } else { TEAM } }
+        Self { list, warps }
     }
 
     /// The kind whose frontier is in shared memory.
@@ -70,11 +75,10 @@ impl Kind {
         Self { list: List::Wide, ..self }
     }
 
-    /// Every kind that a family has.
-    pub(super) fn all() -> impl Iterator<Item = Self> + Clone {
+    /// Every kind that a family has whose teams are at most so large.
+    pub(super) fn all(largest: u32) -> impl Iterator<Item = Self> + Clone {
         let solo = List::ALL.map(|list| Self { list, warps: 1 });
-        let teams = [List::Four, List::Wide].map(|list| Self { list, warps: TEAM });
-        solo.into_iter().chain(teams)
+        solo.into_iter().chain([Self { list: List::Wide, warps: largest }])
     }
 
     /// The widest beam it takes.
@@ -84,8 +88,7 @@ impl Kind {
 
     /// The end of the names of its kernels.
     pub(super) fn name(self) -> String {
-        let name = format!("_{}", self.list.name());
-        if self.warps > 1 { format!("{name}_t{}", self.warps) } else { name }
+        if self.warps > 1 { "_team".to_owned() } else { format!("_{}", self.list.name()) }
     }
 
     /// The launch of a kernel that keeps `query` bytes of its query in shared memory.

@@ -25,9 +25,9 @@ macro_rules! variants {
         $(
             $(variant!($tiled, $tiled_width, $tiled_blocks, $element $bytes, Tiled, $element::BYTES, TILED_LOADS);)*
             $(variant!($chunked, $chunked_width, $chunked_blocks, $element $bytes, Chunked, 16, CHUNKED_LOADS);)*
-            $(variant!($queries, $query_threads, $query_blocks, $element $bytes, solo, false, Registers<4>);)*
-            $(variant!($warps, $team_threads, 1, $element $bytes, team, true, Registers<4>);)*
-            variant!($unmarked, 32, $unmarked_blocks, $element $bytes, solo, false, Unmarked<4>);
+            $(variant!($queries, $query_threads, $query_blocks, $element $bytes, solo<Registers<4>>, false);)*
+            $(variant!($warps, $team_threads, 1, $element $bytes, team, true);)*
+            variant!($unmarked, 32, $unmarked_blocks, $element $bytes, solo<Unmarked<4>>, false);
         )*
 
         /// The function behind an entry.
@@ -53,7 +53,7 @@ macro_rules! variant {
         $name:ident, $width:literal, $blocks:tt, $element:ident $bytes:literal,
         $read:ident, $unit:expr, $loads:ident
     ) => {
-        variant! { $name, 32, $blocks, solo, false, Registers<4>, {
+        variant! { $name, 32, $blocks, solo<Registers<4>>, false, {
             Exact<
                 $element,
                 SquaredL2,
@@ -67,9 +67,9 @@ macro_rules! variant {
     };
     (
         $name:ident, $threads:tt, $blocks:tt, $element:ident $bytes:literal,
-        $who:ident, $team:literal, $frontier:ty
+        $who:ident $(<$frontier:ty>)?, $team:literal
     ) => {
-        variant! { $name, $threads, $blocks, $who, $team, $frontier, {
+        variant! { $name, $threads, $blocks, $who $(<$frontier>)?, $team, {
             Exact<
                 $element,
                 SquaredL2,
@@ -81,7 +81,7 @@ macro_rules! variant {
             >
         } }
     };
-    ($name:ident, $threads:tt, $blocks:tt, $who:ident, $team:literal, $frontier:ty, { $scorer:ty }) => {
+    ($name:ident, $threads:tt, $blocks:tt, $who:ident $(<$frontier:ty>)?, $team:literal, { $scorer:ty }) => {
         /// A search: its name says of what.
         ///
         /// # Safety
@@ -89,9 +89,9 @@ macro_rules! variant {
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: SearchArgs) {
             let query = if <$scorer>::KEEPS_QUERY { 0 } else { args.graph.row_bytes };
-            let needs = Needs { query, list: false, team: $team };
+            let needs = Needs { query, list: $team, team: $team };
             // SAFETY: the caller's promise.
-            unsafe { $who::search::<$frontier, $scorer>(args, (), needs) }
+            unsafe { $who::search::<$($frontier,)? $scorer>(args, (), needs) }
         }
     };
 }

@@ -110,7 +110,7 @@ impl Kernel for Variant {
         assert!((1..=most).contains(&width), "beam_width ({width}) must be 1 to {most}");
         let (queries, warps) = self.teams();
         let query = if self.keeps_query() { 0 } else { args.graph.row_bytes };
-        let needs = Needs { query, list: false, team: warps > 1 };
+        let needs = Needs { query, list: warps > 1, team: warps > 1 };
         let shared = queries * Layout::new(args, needs).end;
         Launch::linear(args.queries_len.div_ceil(queries), queries * warps * WARP).with_shared(shared)
     }

@@ -21,32 +21,21 @@ impl<const K: usize> Frontier for Unmarked<K> {
     }
 
     #[inline(always)]
-    fn bound(&self) -> u64 {
-        self.0.bound()
-    }
-
-    #[inline(always)]
     unsafe fn offer(&mut self, key: u64) {
         // SAFETY: the caller's promise.
         unsafe { self.0.offer(key) }
     }
 
     #[inline(always)]
-    unsafe fn pick_if(&mut self, wanted: impl FnMut(u64) -> bool) -> u64 {
+    unsafe fn pick(&mut self) -> u64 {
         // SAFETY: the caller's promise.
-        let picked = unsafe { self.0.pick_if(wanted) };
+        let picked = unsafe { self.0.pick() };
         // The marks that are left say where the place is.
         for r in 0..K {
             let is_behind = self.0.keys[r] > picked && self.0.keys[r] < NO_KEY;
             self.0.keys[r] |= u64::from(is_behind) * UNVISITED;
         }
         picked
-    }
-
-    #[inline(always)]
-    unsafe fn unvisited(&mut self, count: u32, places: Shared<u64>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unvisited(count, places) }
     }
 
     #[inline(always)]

@@ -56,7 +56,9 @@ impl Row {
                 } else {
                     global::load_acquire(input.add(i))
                 };
-                global::store_release(output.add(i), word);
+                let room = self.room.cast::<T>();
+                room.store_relaxed(word);
+                global::store_release(output.add(i), room.load_relaxed());
             }
         }
     }

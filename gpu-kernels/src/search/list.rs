@@ -1,0 +1,265 @@
+//! A sorted list in shared memory, the frontier of a team: what is offered goes to its place at once.
+//!
+//! Entry `i` is read by scans, marked and moved in by lane `i % 32` alone.
+
+use cuda_std::prelude::*;
+
+use super::frontier::{Frontier, NO_KEY, WARP, is_brought_before, is_same, lanes_below};
+use crate::neighbor::UNVISITED;
+
+/// A frontier of any width. One warp has it.
+pub(super) struct List {
+    /// `[width]`: entries, the first `len` of them.
+    entries: Shared<u64>,
+    width: u32,
+    len: u32,
+    /// Every entry before it is visited.
+    cursor: u32,
+    bound: u64,
+}
+
+impl Frontier for List {
+    #[inline(always)]
+    unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
+        Self { entries: memory, width, len: 0, cursor: 0, bound: NO_KEY }
+    }
+
+    /// A key's place is its rank in the list and among those that come with it.
+    #[inline(always)]
+    unsafe fn offer(&mut self, key: u64) {
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes.
+        unsafe {
+            if !warp::warp_vote_any(warp::FULL_MASK, key < self.bound) {
+                return;
+            }
+            let below = self.rank(key);
+            let is_copy = is_same(self.entry(below), key) | is_brought_before(key);
+            let is_new = key < self.bound && !is_copy;
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            let own = if is_new { key } else { NO_KEY };
+            let place = below + rank_among_lanes(own, WARP - lanes.leading_zeros());
+            self.take_in(own, is_new, place);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pick(&mut self) -> u64 {
+        // SAFETY: the whole warp comes here.
+        unsafe {
+            let nearest = self.nearest();
+            if nearest != NO_KEY {
+                self.visit_nearest();
+            }
+            nearest
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn settle(&mut self) {}
+
+    #[inline(always)]
+    unsafe fn entry(&self, index: u32) -> u64 {
+        // SAFETY: index < len.
+        if index < self.len { unsafe { self.entries.add(index).load() } } else { NO_KEY }
+    }
+}
+
+impl List {
+    /// A key that is not below this one is not worth offering.
+    #[inline(always)]
+    pub(super) fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// How many entries it may have.
+    #[inline(always)]
+    pub(super) fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// How many entries at least are visited and nearer than any that is not.
+    #[inline(always)]
+    pub(super) fn visited(&self) -> u32 {
+        self.cursor
+    }
+
+    /// Entries below the key of this lane, visited or not.
+    ///
+    /// # Safety
+    /// What lanes wrote into the list, all have seen.
+    #[inline(always)]
+    pub(super) unsafe fn rank(&self, key: u64) -> u32 {
+        let mut rank = 0;
+        let mut step = (self.len + 1).next_power_of_two() / 2;
+        while step > 0 {
+            let place = rank + step;
+            // SAFETY: place - 1 < len.
+            if place <= self.len && unsafe { self.entries.add(place - 1).load() } < key & !UNVISITED {
+                rank = place;
+            }
+            step /= 2;
+        }
+        rank
+    }
+
+    /// Whether the vertex of the key of this lane is an entry.
+    ///
+    /// # Safety
+    /// As for [`Self::rank`].
+    #[inline(always)]
+    pub(super) unsafe fn holds(&self, key: u64) -> bool {
+        // SAFETY: the caller's promise; a rank is at most the length of the list.
+        unsafe { is_same(self.entry(self.rank(key)), key) }
+    }
+
+    /// The nearest entry that is not visited; [`NO_KEY`] if there is none.
+    ///
+    /// # Safety
+    /// Whole warp.
+    #[inline(always)]
+    pub(super) unsafe fn nearest(&mut self) -> u64 {
+        let mut chunk = self.cursor / WARP * WARP;
+        while chunk < self.len {
+            // SAFETY: the whole warp comes here.
+            unsafe {
+                let (key, lanes) = self.unvisited_of(chunk);
+                if lanes != 0 {
+                    let first = lanes.trailing_zeros();
+                    self.cursor = chunk + first;
+                    return warp::warp_shuffle_idx(warp::FULL_MASK, key, first, WARP).0;
+                }
+            }
+            chunk += WARP;
+        }
+        self.cursor = self.len;
+        NO_KEY
+    }
+
+    /// Marks the entry that [`Self::nearest`] has just given.
+    ///
+    /// # Safety
+    /// Whole warp; there is such an entry.
+    #[inline(always)]
+    pub(super) unsafe fn visit_nearest(&mut self) {
+        // SAFETY: the whole warp comes here; cursor < len.
+        unsafe {
+            if warp::lane_id() == self.cursor % WARP {
+                let entry = self.entries.add(self.cursor);
+                entry.store(entry.load() & !UNVISITED);
+            }
+            self.cursor += 1;
+            warp::sync_warp(warp::FULL_MASK);
+        }
+    }
+
+    /// Writes the nearest entries that are not visited to `count` places, at most one a lane; [`NO_KEY`] behind the last.
+    /// All lanes see them.
+    ///
+    /// # Safety
+    /// Whole warp, which alone uses the places.
+    #[inline(always)]
+    pub(super) unsafe fn unvisited(&self, count: u32, places: Shared<u64>) {
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places below their number.
+        unsafe {
+            let mut found = 0;
+            let mut chunk = self.cursor / WARP * WARP;
+            while found < count && chunk < self.len {
+                let (key, lanes) = self.unvisited_of(chunk);
+                let place = found + (lanes & lanes_below()).count_ones();
+                if lanes >> warp::lane_id() & 1 != 0 && place < count {
+                    places.add(place).store(key);
+                }
+                found += lanes.count_ones();
+                chunk += WARP;
+            }
+            let place = found + warp::lane_id();
+            if place < count {
+                places.add(place).store(NO_KEY);
+            }
+            warp::sync_warp(warp::FULL_MASK);
+        }
+    }
+
+    /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not visited.
+    ///
+    /// # Safety
+    /// Whole warp.
+    #[inline(always)]
+    unsafe fn unvisited_of(&self, chunk: u32) -> (u64, u32) {
+        let place = chunk + warp::lane_id();
+        // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, but for what is taken in, which all have
+        // seen.
+        unsafe {
+            let key = self.entry(place);
+            (key, warp::warp_vote_ballot(warp::FULL_MASK, key & UNVISITED != 0))
+        }
+    }
+
+    /// Takes in the key of each lane that has a new one, which is to be at `place` then; what comes to lie behind the
+    /// width falls out. From the end on, entries move up, 32 at a time, as far as any key comes before them.
+    ///
+    /// # Safety
+    /// Whole warp. New keys are not in the list, and places are their ranks in what the list and they are together.
+    #[inline(always)]
+    pub(super) unsafe fn take_in(&mut self, own: u64, is_new: bool, place: u32) {
+        let lane = warp::lane_id();
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places are below the width. Entries
+        // come from at most 32 places before, which are written after a sync.
+        unsafe {
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            let len = self.width.min(self.len + lanes.count_ones());
+            let stays = is_new && place < len;
+
+            // New places before the end of the chunk.
+            let mut new = warp::warp_vote_ballot(warp::FULL_MASK, stays).count_ones();
+            let mut chunk = len.saturating_sub(1) / WARP * WARP;
+            while new > 0 {
+                let offset = place.wrapping_sub(chunk);
+                let bit = if stays && offset < WARP { 1 << offset } else { 0 };
+                let taken = warp::warp_reduce_or(warp::FULL_MASK, bit);
+                new -= taken.count_ones();
+                let to = chunk + lane;
+                let moves = to < len && taken >> lane & 1 == 0;
+                let from = to - new - (taken & lanes_below()).count_ones();
+                let entry = if moves { self.entries.add(from).load() } else { NO_KEY };
+                warp::sync_warp(warp::FULL_MASK);
+                if moves {
+                    self.entries.add(to).store(entry);
+                }
+                chunk = chunk.wrapping_sub(WARP);
+            }
+            if stays {
+                self.entries.add(place).store(own);
+            }
+            warp::sync_warp(warp::FULL_MASK);
+            let nearest = warp::warp_reduce_min(warp::FULL_MASK, if stays { place } else { len });
+            self.cursor = self.cursor.min(nearest);
+            self.len = len;
+            let last = self.width - 1;
+            let own = self.entry(last / WARP * WARP + lane);
+            self.bound = warp::warp_shuffle_idx(warp::FULL_MASK, own, last % WARP, WARP).0;
+        }
+    }
+}
+
+/// Keys that are compared with one after the other without a look whether there are more.
+const COMPARED: u32 = 8;
+
+/// How many of the first `len` keys of lanes are below that of this lane, of equal ones those of lanes before. Unlike the
+/// steps of a sort, comparisons do not wait for each other.
+///
+/// # Safety
+/// Whole warp; behind `len` all lanes have [`NO_KEY`].
+#[inline(always)]
+unsafe fn rank_among_lanes(key: u64, len: u32) -> u32 {
+    let (mut rank, mut first) = (0, 0);
+    while first < len {
+        for i in 0..COMPARED {
+            // SAFETY: the whole warp comes here; first + i < 32, a multiple of what is compared.
+            let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, key, first + i, WARP) };
+            rank += u32::from(other < key + u64::from(first + i < warp::lane_id()));
+        }
+        first += COMPARED;
+    }
+    rank
+}
