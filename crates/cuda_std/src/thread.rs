@@ -116,7 +116,7 @@ pub fn grid_fence() {
     imp::fence(Scope::Device);
 }
 
-/// What this thread wrote before, every thread of the block sees before what it writes afterwards (`membar.cta`).
+/// What this thread wrote before, every thread of the block sees before what it writes afterwards (`fence.acq_rel.cta`).
 #[inline(always)]
 #[track_caller]
 pub fn block_fence() {

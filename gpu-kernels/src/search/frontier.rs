@@ -71,6 +71,21 @@ pub(super) unsafe fn sorted(mut key: u64) -> u64 {
     key
 }
 
+/// The least of the keys of the lanes.
+///
+/// # Safety
+/// Whole warp.
+#[inline(always)]
+pub(super) unsafe fn least(key: u64) -> u64 {
+    let (high, low) = ((key >> 32) as u32, key as u32);
+    // SAFETY: the whole warp comes here.
+    unsafe {
+        let least = warp::warp_reduce_min(warp::FULL_MASK, high);
+        let low = if high == least { low } else { u32::MAX };
+        u64::from(least) << 32 | u64::from(warp::warp_reduce_min(warp::FULL_MASK, low))
+    }
+}
+
 /// Whether a lane below brings the same vertex.
 ///
 /// # Safety

@@ -13,7 +13,7 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_same, lanes_below, sorted};
+use super::frontier::{Frontier, NO_KEY, WARP, is_same, lanes_below, least, sorted};
 use super::layout::WAITING;
 use super::list::List;
 use crate::neighbor::UNVISITED;
@@ -145,20 +145,5 @@ impl Wide {
             self.list.take_in(own, is_new, place);
             (self.waiting, self.visited) = (0, 0);
         }
-    }
-}
-
-/// The least of the keys of the lanes.
-///
-/// # Safety
-/// Whole warp.
-#[inline(always)]
-unsafe fn least(key: u64) -> u64 {
-    let (high, low) = ((key >> 32) as u32, key as u32);
-    // SAFETY: the whole warp comes here.
-    unsafe {
-        let least = warp::warp_reduce_min(warp::FULL_MASK, high);
-        let low = if high == least { low } else { u32::MAX };
-        u64::from(least) << 32 | u64::from(warp::warp_reduce_min(warp::FULL_MASK, low))
     }
 }

@@ -65,7 +65,7 @@ pub fn fence(scope: Scope) {
     // SAFETY: orders memory, and as assembly that may touch memory also what the compiler does around it.
     unsafe {
         match scope {
-            Scope::Block => asm!("membar.cta;", options(nostack)),
+            Scope::Block => asm!("fence.acq_rel.cta;", options(nostack)),
             Scope::Device => asm!("membar.gl;", options(nostack)),
         }
     }

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
 use super::super::answers::{self, Work};
-use super::super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
+use super::super::frontier::{Frontier, NO_KEY, WARP, lanes_below, least};
 use super::super::layout::Layout;
 use super::super::list::List;
 use super::append;
@@ -16,6 +16,31 @@ use crate::neighbor::id;
 const NO_PLACE: u32 = 0_u32.trailing_zeros();
 /// Lanes that stand for places; the others stand for vertices that are wanted there.
 const HALF: u32 = WARP / 2;
+
+/// A key that none is below.
+const FOR_NONE: u64 = 0;
+
+/// The batches of start points: they go round the places.
+struct Starts {
+    batches: u32,
+    requested: u32,
+    taken: u32,
+    /// The places of the next that is requested, and of the next that is taken.
+    next: u32,
+    oldest: u32,
+}
+
+impl Starts {
+    #[inline(always)]
+    fn new(batches: u32) -> Self {
+        Self { batches, requested: 0, taken: 0, next: 0, oldest: 0 }
+    }
+
+    #[inline(always)]
+    fn are_left(&self) -> bool {
+        self.taken < self.batches
+    }
+}
 
 /// What the first warp has.
 pub(super) struct Leader {
@@ -63,26 +88,28 @@ impl Leader {
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes.
         unsafe {
-            self.begin(args);
-            // A place that holds nothing, and where nobody is at work.
-            let mut empty = 0;
-            while self.work.hops < args.most_hops {
-                let nearest = self.list.nearest();
-                if nearest == NO_KEY {
-                    break;
-                }
-                let mut place = self.place_of(id(nearest));
-                if place == NO_PLACE {
-                    place = empty;
-                    self.request(warp::lane_id() == place, id(nearest));
-                }
-                self.look_ahead();
+            let mut starts = Starts::new(self.places.batches(args));
+            // The place that was taken last.
+            let mut last = 0;
+            // One loop for start points and neighbours: taking in is most of the code.
+            loop {
+                let (place, next) = if starts.are_left() {
+                    (self.begin(&mut starts), FOR_NONE)
+                } else {
+                    let nearest = if self.work.hops < args.most_hops { self.list.nearest() } else { NO_KEY };
+                    if nearest == NO_KEY {
+                        break;
+                    }
+                    let place = self.see_to(id(nearest), last);
+                    self.look_ahead();
+                    self.list.visit_nearest();
+                    answers::log(args, query, self.work.hops, nearest);
+                    self.work.hops += 1;
+                    (place, self.list.nearest())
+                };
                 self.wait(place);
-                self.list.visit_nearest();
-                answers::log(args, query, self.work.hops, nearest);
-                self.work.hops += 1;
-                self.take(place);
-                empty = place;
+                self.take(place, next);
+                last = place;
             }
             self.dismiss();
             let distances = warp::warp_reduce_add(warp::FULL_MASK, self.work.distances);
@@ -90,30 +117,38 @@ impl Leader {
         }
     }
 
-    /// Takes in all start points, by batches that go round the places.
+    /// Requests batches of start points for all places that are empty; gives the place of the first that is not taken.
     #[inline(always)]
-    unsafe fn begin(&mut self, args: &SearchArgs) {
-        let batches = self.places.batches(args);
-        let (mut requested, mut taken) = (0, 0);
-        let (mut next, mut oldest) = (0, 0);
+    unsafe fn begin(&mut self, starts: &mut Starts) -> u32 {
         let len = self.places.len;
-        let behind = |place: u32| if place + 1 < len { place + 1 } else { 0 };
-        while taken < batches {
-            // SAFETY: the whole warp comes here, conditions are the same in all lanes; the next place is empty.
-            unsafe {
-                if requested < batches && requested - taken < len {
-                    self.request(warp::lane_id() == next, requested);
-                    self.vertex = NO_ROW;
-                    next = behind(next);
-                    requested += 1;
-                } else {
-                    self.wait(oldest);
-                    self.take(oldest);
-                    oldest = behind(oldest);
-                    taken += 1;
-                }
-            }
+        while starts.requested < starts.batches && starts.requested - starts.taken < len {
+            // SAFETY: the place is empty.
+            unsafe { self.request(warp::lane_id() == starts.next, starts.requested) };
+            // No vertex.
+            self.vertex = NO_ROW;
+            starts.next = behind(starts.next, len);
+            starts.requested += 1;
         }
+        let place = starts.oldest;
+        starts.oldest = behind(place, len);
+        starts.taken += 1;
+        place
+    }
+
+    /// The place of `vertex`: where it is requested, or else `last`, for which it is requested now.
+    #[inline(always)]
+    unsafe fn see_to(&mut self, vertex: u32, last: u32) -> u32 {
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes; all have read the keys of the last
+        // place, and nobody is at work there any more.
+        unsafe {
+            let place = self.place_of(vertex);
+            if place != NO_PLACE {
+                return place;
+            }
+            self.wait(last);
+            self.request(warp::lane_id() == last, vertex);
+        }
+        last
     }
 
     /// The place that `vertex` was requested in; [`NO_PLACE`] if it was not.
@@ -190,12 +225,14 @@ impl Leader {
         }
     }
 
-    /// Takes in the keys of a place, which is empty then, and tells the bound.
+    /// Takes in the keys of a place, and tells the bound. If one of them is nearer than `next`, the nearest unvisited
+    /// entry, it is the next vertex, and is requested at once: the list can wait, the workers should not. Should it be
+    /// in the list, visited, that was in vain.
     ///
     /// # Safety
     /// [`Self::wait`] has been called for it.
     #[inline(always)]
-    unsafe fn take(&mut self, place: u32) {
+    unsafe fn take(&mut self, place: u32, next: u64) {
         let lane = warp::lane_id();
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; as many keys as there are links.
         unsafe {
@@ -203,13 +240,21 @@ impl Leader {
                 self.work.distances += self.places.met(place, lane).load();
             }
             let keys = self.places.keys_of(place);
-            let (mut near, mut first) = (0, 0);
+            let (mut near, mut first, mut own) = (0, 0, NO_KEY);
             while first < self.places.stride {
                 let key = keys.add(first + lane).load();
+                own = own.min(key);
                 near += append(self.near.add(near), key, key < self.list.bound());
                 first += WARP;
             }
             warp::sync_warp(warp::FULL_MASK);
+            if lane == place {
+                self.vertex = NO_ROW;
+            }
+            let nearest = least(own);
+            if nearest < next && self.place_of(id(nearest)) == NO_PLACE {
+                self.request(lane == place, id(nearest));
+            }
             first = 0;
             while first < near {
                 let key = if first + lane < near { self.near.add(first + lane).load() } else { NO_KEY };
@@ -218,9 +263,6 @@ impl Leader {
             }
             if lane == 0 {
                 self.places.bound().store_relaxed(self.list.bound());
-            }
-            if lane == place {
-                self.vertex = NO_ROW;
             }
         }
     }
@@ -235,6 +277,12 @@ impl Leader {
             unsafe { self.places.request(lane).store_relaxed(request.to_bits()) };
         }
     }
+}
+
+/// The place behind `place` of `len` that are in a round.
+#[inline(always)]
+fn behind(place: u32, len: u32) -> u32 {
+    if place + 1 < len { place + 1 } else { 0 }
 }
 
 /// The place of the bit of `bits` before which `n` others are set. There is one.
