@@ -15,6 +15,9 @@ use crate::graph::Form;
 use crate::neighbor::key;
 use crate::tile::{Read, Tile};
 
+/// Bytes of a line of the cache.
+const LINE: usize = 128;
+
 /// Exact distances, from the rows themselves.
 pub(in crate::search) struct Exact<
     E,
@@ -95,6 +98,23 @@ where
     /// Nothing: what is in flight later fills the registers.
     #[inline(always)]
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
+
+    /// The lines of all rows but those whose loads are all among the first.
+    #[inline(always)]
+    unsafe fn bring_near(&self, ids: Shared<u32>, count: u32) {
+        let row_bytes = self.tile.row_bytes();
+        let lines = row_bytes.div_ceil(LINE) as u32;
+        let first = if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND { ROWS as u32 } else { 0 };
+        let mut at = first * Self::TOGETHER * lines + warp::lane_id();
+        while at < count * lines {
+            // SAFETY: ids name rows, and at / lines < count; a line of the row.
+            unsafe {
+                let row = self.rows.from(ids.add(at / lines).load() as usize * row_bytes);
+                global::prefetch_l2(row.at((at % lines) as usize * LINE));
+            }
+            at += WARP;
+        }
+    }
 
     #[inline(always)]
     unsafe fn keys(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {

@@ -49,6 +49,14 @@ pub(super) trait Scorer: Sized {
     /// As for [`Self::keys`].
     unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
 
+    /// Asks for what [`Self::keys`] of the same ids would ask for late to be brought near, and does not wait. Whole warp;
+    /// for warps that have time, while a team waits for them.
+    ///
+    /// # Safety
+    /// As for [`Self::keys`].
+    #[inline(always)]
+    unsafe fn bring_near(&self, _: Shared<u32>, _: u32) {}
+
     /// The keys of up to 32 rows: `ids` holds `count` of them. Each lane has the key of one,
     /// [`NO_KEY`](super::frontier::NO_KEY) if there are fewer.
     ///

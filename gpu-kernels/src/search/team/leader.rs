@@ -243,8 +243,9 @@ impl Leader {
             let (mut near, mut first, mut own) = (0, 0, NO_KEY);
             while first < self.places.stride {
                 let key = keys.add(first + lane).load();
-                own = own.min(key);
-                near += append(self.near.add(near), key, key < self.list.bound());
+                let is_near = key < self.list.bound();
+                own = if is_near { own.min(key) } else { own };
+                near += append(self.near.add(near), key, is_near);
                 first += WARP;
             }
             warp::sync_warp(warp::FULL_MASK);

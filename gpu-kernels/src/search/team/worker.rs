@@ -97,26 +97,25 @@ impl Worker {
         }
     }
 
-    /// Waits for the request behind `last`. There is no other before it is done, so that all lanes see this one.
+    /// Waits for the request behind `last`, which one lane tells the others: a dismissal may come right behind it.
     ///
     /// # Safety
     /// Whole warp.
     #[inline(always)]
     unsafe fn next(&self, last: u64) -> u64 {
-        // SAFETY: the whole warp comes here, and goes on together: the first lane alone looks.
+        let mut word = last;
+        // SAFETY: the whole warp comes here, and goes on together.
         unsafe {
-            loop {
-                let word =
-                    if warp::lane_id() == 0 { self.places.request(self.place).load_relaxed() } else { 0 };
-                let word = warp::warp_shuffle_idx(warp::FULL_MASK, word, 0, WARP).0;
-                if word != last {
-                    // The leader has read what this worker overwrites.
-                    thread::block_fence();
-                    warp::sync_warp(warp::FULL_MASK);
-                    return word;
-                }
+            // One lane looks: many warps may wait, and who works needs shared memory as well.
+            while !warp::warp_vote_any(warp::FULL_MASK, word != last) {
                 thread::pause();
+                if warp::lane_id() == 0 {
+                    word = self.places.request(self.place).load_relaxed();
+                }
             }
+            // The leader has read what this worker overwrites, once its lanes have met.
+            thread::block_fence();
+            warp::warp_shuffle_idx(warp::FULL_MASK, word, 0, WARP).0
         }
     }
 
@@ -135,7 +134,7 @@ impl Worker {
     }
 
     /// Takes in what the filter misses, and gives how many these are; while their links are on their way, the filter is
-    /// told of the first `known` met before.
+    /// told of the first `known` met before. Only then anything is overwritten.
     ///
     /// # Safety
     /// Whole warp. Links of this search, and room for all of them.
@@ -188,6 +187,7 @@ impl Worker {
             let (mut near, mut first) = (0, 0);
             while first < met {
                 let (ids, count) = (self.ids.add(first), WARP.min(met - first));
+                scorer.bring_near(ids, count);
                 let key = scorer.keys(scorer.fetch(ids, count), ids, count);
                 near += append(self.keys.add(near), key, key < bound);
                 if key < bound {

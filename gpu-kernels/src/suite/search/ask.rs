@@ -84,7 +84,7 @@ impl Ask {
             k: rng.random_range(1..=beam_width),
             beam_width,
             most_hops: if form == Form::Half { TO_THE_END } else { most_hops },
-            expansions: *[1, 1, 2, 3, 4].choose(rng).expect("there are some"),
+            expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             filter_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
             has_rest: rng.random(),
