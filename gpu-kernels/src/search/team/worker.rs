@@ -23,8 +23,7 @@ pub(super) struct Worker {
     place: u32,
     /// Which of the workers of the place.
     number: u32,
-    /// The part of the links that is this worker's: the first, and how many.
-    first: u32,
+    /// How many of the links are this worker's.
     len: u32,
     /// `[len]`: neighbours that are met.
     ids: Shared<u32>,
@@ -32,7 +31,7 @@ pub(super) struct Worker {
     keys: Shared<u64>,
 }
 
-/// Where what a request asks for lies.
+/// Where what a request asks for lies. Workers take every so many of them: rows of links end early.
 #[derive(Clone, Copy)]
 struct Links {
     from: In<u32>,
@@ -45,15 +44,14 @@ impl Worker {
     pub(super) fn new(layout: &Layout, places: Places, filter: Filter, number: u32) -> Self {
         let ids = shared::dynamic_shared_mem::<u8>().byte_add(layout.ids).cast::<u32>();
         let (place, number) = (number / places.workers, number % places.workers);
-        let share = places.stride.div_ceil(places.workers);
-        let first = places.stride.min(number * share);
+        let (share, rest) = (places.stride / places.workers, places.stride % places.workers);
+        let first = number * share + number.min(rest);
         Self {
             places,
             filter,
             place,
             number,
-            first,
-            len: share.min(places.stride - first),
+            len: share + u32::from(number < rest),
             ids: ids.add(place * places.stride + first),
             keys: places.keys_of(place).add(first),
         }
@@ -122,14 +120,13 @@ impl Worker {
     /// Where the links of a vertex lie, or a batch of start points.
     #[inline(always)]
     fn links(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Links {
-        let graph = &args.graph;
+        let (graph, stride) = (&args.graph, self.places.stride);
         if is_start {
-            let before = number * self.places.stride + self.first;
+            let before = number * stride;
             let from = graph.starts.from((query * args.starts_stride + before) as usize);
-            Links { from, len: self.len.min(graph.starts_len.saturating_sub(before)) }
+            Links { from, len: stride.min(graph.starts_len - before) }
         } else {
-            let before = number as usize * self.places.stride as usize + self.first as usize;
-            Links { from: graph.links.from(before), len: self.len }
+            Links { from: graph.links.from(number as usize * stride as usize), len: stride }
         }
     }
 
@@ -144,7 +141,8 @@ impl Worker {
         // SAFETY: the whole warp comes here; places below their number.
         unsafe {
             let load = |at: u32| {
-                if at < links.len { global::load_readonly(links.from.at(at as usize)) } else { NO_ROW }
+                let link = at * self.places.workers + self.number;
+                if link < links.len { global::load_readonly(links.from.at(link as usize)) } else { NO_ROW }
             };
             let mut next = (load(lane), load(lane + WARP));
             let mut at = lane;
@@ -160,10 +158,10 @@ impl Worker {
                 met += append(self.ids.add(met), id, is_new);
             };
             let mut first = 0;
-            while first < links.len {
+            while first < self.len {
                 let (one, two) = next;
                 first += 2 * WARP;
-                if first < links.len {
+                if first < self.len {
                     next = (load(first + lane), load(first + lane + WARP));
                 }
                 meet(one);
