@@ -17,7 +17,7 @@
 //! | [`encode`] | codes of rows and of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
-//! | [`links`] | where links lead: what can be reached, and what deletes have touched |
+//! | [`links`] | where links lead: what can be reached, what deletes have touched, and where there is room |
 //! | [`project`] | products of rows with a matrix, in one order |
 //! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |
 //! | [`residuals`] | residuals of rows, and the fast rotation |

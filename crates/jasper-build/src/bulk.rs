@@ -5,10 +5,10 @@ use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, RowSo
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
-use crate::pipeline::{Exclusive, GraphCell, link_all};
+use crate::pipeline::{Exclusive, GraphCell, LinkError, link_all};
 use crate::{
-    BuildShape, CheckpointError, Checkpoints, CpuExecutor, Existing, Growth, InsertError, Linker, MemoryPlan,
-    Work, connectivity, free_host_memory, start,
+    BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, Growth, InsertError, Linker,
+    LiveGraph, MemoryPlan, Work, connectivity, free_host_memory, start,
 };
 
 /// What a bulk build was.
@@ -18,6 +18,15 @@ pub struct BuildReport {
     pub keys: usize,
     /// Rows that were identical to an earlier one, and share its vertex.
     pub identical: usize,
+    /// Vertices that had to be linked again because no path led to them.
+    pub repaired: usize,
+    /// What it cost.
+    pub work: Work,
+}
+
+/// What linking the vertices of a bulk build was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkReport {
     /// Vertices that had to be linked again because no path led to them.
     pub repaired: usize,
     /// What it cost.
@@ -62,7 +71,7 @@ pub fn bulk_build<T: Element>(
     bulk_build_by(executor, link, rows, keys, metric, params, progress)
 }
 
-/// Links `order` as [`bulk_build`] does, for [`bulk_build_by`]: with checkpoints, from the last one on.
+/// Links `order` as [`bulk_build`] does, for [`bulk_build_by`]: with checkpoints, from the last one on, and to the end.
 ///
 /// # Errors
 /// [`InsertError`]: a checkpoint that cannot be written or taken up, a cancel. The graph is of no use then.
@@ -72,7 +81,7 @@ pub fn link_on_host<T: Element>(
     order: &[VectorId],
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Work, InsertError> {
+) -> Result<LinkReport, InsertError> {
     let params = *graph.params();
     let growth = executor.pool().install(|| Growth::resume(graph, order, checkpoints))?;
     let shape = BuildShape::of(graph);
@@ -82,17 +91,37 @@ pub fn link_on_host<T: Element>(
     let sketched = wanted.min(order.len()).min(affordable);
     graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
-    link_growing(executor, &mut Exclusive(graph), growth, &params, keep, progress)
+    let cell = &mut Exclusive(graph);
+    let work = link_growing(executor, cell, growth, &params, keep, progress)?;
+    let repaired = finish(executor, cell, order, progress)?;
+    graph.forget_sketches();
+    Ok(LinkReport { repaired, work })
+}
+
+/// The end of a bulk build, once all of `order` is linked into the graph: it gets its other start points, and what no path
+/// leads to is repaired. Gives how many vertices that were.
+///
+/// # Errors
+/// [`LinkError`]. The graph is of no use then.
+pub fn finish<T: Element, E: Executor<T>>(
+    executor: &E,
+    cell: &mut impl GraphCell<E::Live>,
+    order: &[VectorId],
+    progress: &mut ProgressFn<'_>,
+) -> Result<usize, LinkError<E::Error>> {
+    cell.write(|graph| graph.change(|host| start::spread(host, order))).map_err(LinkError::Linker)?;
+    connectivity::repair(executor, cell, Graph::is_live, progress)
 }
 
 /// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all
-/// others in the order they are linked in, for [`link_on_host`], or [`link_growing`] on a linker of its own. The executor does the rest.
+/// others in the order they are linked in, for [`link_on_host`], or [`link_growing`] and [`finish`] on an executor of its
+/// own. The executor given here does the rest.
 ///
 /// # Errors
 /// Those of [`bulk_build`], and of `link`.
 pub fn bulk_build_by<T: Element>(
     executor: &CpuExecutor,
-    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<Work, InsertError>,
+    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<LinkReport, InsertError>,
     rows: &dyn RowSource<T>,
     keys: Option<&[Key]>,
     metric: Metric,
@@ -115,10 +144,7 @@ pub fn bulk_build_by<T: Element>(
     let mut order: Vec<VectorId> =
         permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
     order.retain(|&slot| slot != medoid);
-    report.work = link(&mut graph, &order, progress)?;
-    start::spread(&mut graph, &order);
-    report.repaired = connectivity::repair(executor, &mut Exclusive(&mut graph), Graph::is_live, progress)?;
-    graph.forget_sketches();
+    LinkReport { repaired: report.repaired, work: report.work } = link(&mut graph, &order, progress)?;
     Ok((graph, report))
 }
 

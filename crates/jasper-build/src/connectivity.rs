@@ -10,9 +10,7 @@ use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, Vector
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::insert::BATCH;
-use crate::live::LinksOf;
-use crate::pipeline::{GraphCell, LinkError, link_batch};
+use crate::pipeline::{GraphCell, LinkError};
 use crate::{Executor, LiveGraph};
 
 /// A set of slots that several threads add to.
@@ -28,6 +26,11 @@ impl Reached {
     /// The slots whose bits are set in words of 32.
     pub fn from_words(words: Vec<u32>) -> Self {
         Self(words.into_iter().map(AtomicU32::new).collect())
+    }
+
+    /// The words of [`Self::from_words`].
+    pub fn words(&self) -> Vec<u32> {
+        self.0.iter().map(|word| word.load(Relaxed)).collect()
     }
 
     /// Whether a path leads to the slot.
@@ -105,10 +108,12 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
     beyond(graph, &reachable(graph), Graph::is_live)
 }
 
-/// Links every `wanted` vertex that no path leads to again, and gives how many there were.
+/// Gives every `wanted` vertex that no path leads to an edge from a reached one, and gives how many there were.
 ///
-/// First as any batch is linked; what is left then, or was cut off by the prunes of that batch, gets an edge from a
-/// reached neighbour, so that all wanted vertices are reached when this returns.
+/// Each is searched for, and the nearest vertex that the search met and that has a free place leads to it from now on: it
+/// is where another search for the vertex comes by. To link it as a fresh one would ask its nearest neighbours again, and
+/// those are what dropped it: the few in the middle of many others, whose rows are always full (docs: experiments).
+/// What finds no place so gets one from a neighbour of its own, so that all wanted vertices are reached when this returns.
 ///
 /// # Errors
 /// [`LinkError`]; the caller rolls back.
@@ -118,20 +123,62 @@ pub fn repair<T: Element, E: Executor<T>>(
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
-    let (_, lost) = cell.read(|graph| lost(executor, graph, &wanted)).map_err(LinkError::Linker)?;
-    let total = lost.len();
-    if total > 0 {
-        let widen = |graph: &E::Graph, found| executor.join_batch(graph, found);
-        for (i, batch) in lost.chunks(BATCH).enumerate() {
-            Progress { stage: Stage::Repairing, done: i * BATCH, total }.report(progress)?;
-            link_batch(executor, &mut LinksOf::new(cell), batch, widen).map_err(LinkError::Linker)?;
+    let found = cell.read(|graph| lost(executor, graph, &wanted));
+    let (mut reached, mut open) = found.map_err(LinkError::Linker)?;
+    let total = open.len();
+    // Of those that meet at one place, as many get it as there is room; the others look for the next in another round.
+    let mut rounds = true;
+    while rounds && !open.is_empty() {
+        let mut edges = Vec::with_capacity(open.len());
+        for (i, part) in open.chunks(E::SEARCHED_AT_ONCE).enumerate() {
+            let done = total - open.len() + i * E::SEARCHED_AT_ONCE;
+            Progress { stage: Stage::Repairing, done, total }.report(progress)?;
+            let nearest = cell.read(|graph| {
+                let found = executor.search(graph.links(), part)?;
+                executor.nearest_with_room(graph.links(), found, &reached)
+            });
+            edges.extend(nearest.map_err(LinkError::Linker)?);
         }
-        cell.write(|graph| force_edges(executor, graph, wanted)).map_err(LinkError::Linker)?;
+        cell.write(|graph| add_edges(executor, graph, edges)).map_err(LinkError::Linker)?;
+        let before = open.len();
+        let found = cell.read(|graph| lost(executor, graph, &wanted));
+        (reached, open) = found.map_err(LinkError::Linker)?;
+        rounds = open.len() <= before / 2;
+    }
+    if !open.is_empty() {
+        cell.write(|graph| force_edges(executor, graph, &reached, open)).map_err(LinkError::Linker)?;
+    }
+    if total > 0 {
         Progress { stage: Stage::Repairing, done: total, total }.report(progress)?;
     }
     cell.write(|graph| graph.change(|host| host.set_unchecked(0))).map_err(LinkError::Linker)?;
     Ok(total)
 }
+
+/// Adds an edge to each of some vertices, from the one beside it: the nearest first, as far as that has room.
+fn add_edges<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut E::Live,
+    mut edges: Vec<(VectorId, Neighbor)>,
+) -> Result<(), E::Error> {
+    let max_degree = graph.host().params().max_degree();
+    let by_source = |(to, from): &(VectorId, Neighbor)| (from.id(), Neighbor::new(from.distance(), *to));
+    edges.sort_unstable_by_key(by_source);
+    let of_sources: Vec<_> = edges.chunk_by(|a, b| a.1.id() == b.1.id()).collect();
+    for of_sources in of_sources.chunks(ROWS_AT_ONCE) {
+        let sources: Vec<VectorId> = of_sources.iter().map(|edges| edges[0].1.id()).collect();
+        let mut rows = executor.neighbors(graph.links(), &sources)?;
+        for (row, edges) in rows.iter_mut().zip(of_sources) {
+            let room = max_degree.saturating_sub(row.len());
+            row.extend(edges.iter().take(room).map(|edge| edge.0));
+        }
+        executor.set_neighbors(graph.links_mut(), &sources, &rows)?;
+    }
+    Ok(())
+}
+
+/// Rows that are read, extended and written at once: enough for a device, and few megabytes.
+const ROWS_AT_ONCE: usize = 1 << 15;
 
 /// What can be reached, and the `wanted` slots that cannot, rising.
 fn lost<T: Element, E: Executor<T>>(
@@ -157,16 +204,16 @@ fn beyond<T: Element>(
     graph.vertices().filter(|&slot| wanted(graph, slot) && !reached.contains(slot)).collect()
 }
 
-/// Gives every `wanted` vertex that no path leads to an edge from a reached one, in turn.
+/// Gives every one of the `lost` that no path leads to an edge from a reached one, in turn.
 fn force_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut E::Live,
-    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
+    reached: &Reached,
+    lost: Vec<VectorId>,
 ) -> Result<(), E::Error> {
-    let (reached, lost) = lost(executor, graph, wanted)?;
     for slot in lost {
         if !reached.contains(slot) {
-            force_edge(executor, graph, slot, &reached)?;
+            force_edge(executor, graph, slot, reached)?;
             let mut open = vec![slot];
             while !open.is_empty() {
                 open.retain(|&slot| reached.insert(slot));
@@ -177,7 +224,7 @@ fn force_edges<T: Element, E: Executor<T>>(
     Ok(())
 }
 
-/// Gives `lost` an in-edge from a reached vertex, and takes no reached vertex out of reach: where the row is full,
+/// Gives `lost` an in-edge from a reached neighbour, and takes no reached vertex out of reach: where the row is full,
 /// its farthest edge makes room, and `lost` leads to where that led.
 fn force_edge<T: Element, E: Executor<T>>(
     executor: &E,
@@ -197,18 +244,18 @@ fn force_edge<T: Element, E: Executor<T>>(
     let mut row = row.clone();
     if row.len() < max_degree {
         row.push(lost);
-        return executor.set_neighbors(graph.links_mut(), slot, &row);
+        return executor.set_neighbors(graph.links_mut(), &[slot], &[row]);
     }
     let scorer = graph.host().row_scorer(slot);
     let ranked = row.iter().map(|&id| Neighbor::new(scorer.score_one(id), id));
     let Some(farthest) = ranked.max().map(Neighbor::id) else { return Ok(()) };
     row.retain(|&id| id != farthest);
     row.push(lost);
-    executor.set_neighbors(graph.links_mut(), slot, &row)?;
+    executor.set_neighbors(graph.links_mut(), &[slot], &[row])?;
     if !row_of_lost.contains(&farthest) {
         row_of_lost.truncate(max_degree - 1);
         row_of_lost.push(farthest);
-        executor.set_neighbors(graph.links_mut(), lost, &row_of_lost)?;
+        executor.set_neighbors(graph.links_mut(), &[lost], &[row_of_lost])?;
     }
     Ok(())
 }

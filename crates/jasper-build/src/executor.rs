@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Neighbor, VectorId};
 
 use crate::connectivity::Reached;
 use crate::{LiveGraph, Work};
@@ -115,7 +115,19 @@ pub trait Executor<T: Element>: Linker<T> {
     /// Of the processor.
     fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
 
-    /// The out-edges of a few vertices, as copies.
+    /// For each vertex that has candidates, the nearest of these that is in `reached` and whose row has a free place, with
+    /// their distance; vertices without such a candidate are left out.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn nearest_with_room(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Candidates,
+        reached: &Reached,
+    ) -> Result<Vec<(VectorId, Neighbor)>, Self::Error>;
+
+    /// The out-edges of some vertices, as copies.
     ///
     /// # Errors
     /// Of the processor.
@@ -125,15 +137,15 @@ pub trait Executor<T: Element>: Linker<T> {
         vertices: &[VectorId],
     ) -> Result<Vec<Vec<VectorId>>, Self::Error>;
 
-    /// Sets the out-edges of one vertex: for what is rare.
+    /// Sets the out-edges of some vertices, which are distinct.
     ///
     /// # Errors
     /// Of the processor.
     fn set_neighbors(
         &self,
         graph: &mut Self::Graph,
-        vertex: VectorId,
-        neighbors: &[VectorId],
+        vertices: &[VectorId],
+        neighbors: &[Vec<VectorId>],
     ) -> Result<(), Self::Error>;
 }
 

@@ -54,7 +54,9 @@ mod request;
 mod start;
 mod work;
 
-pub use bulk::{BuildReport, WriteFn, bulk_build, bulk_build_by, largest_batch, link_growing, link_on_host};
+pub use bulk::{
+    BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing, link_on_host,
+};
 pub use checkpoint::{CheckpointError, Checkpoints, Growth};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};

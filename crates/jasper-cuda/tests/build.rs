@@ -23,10 +23,10 @@ fn on_device<T: Element>(
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let begun = Instant::now();
-        let work = link_on_device(context, cpu.pool(), graph, order, None, progress)?;
+        let report = link_on_device(context, cpu.pool(), graph, order, None, progress)?;
         let rate = order.len() as f64 / begun.elapsed().as_secs_f64();
-        println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {work:?}", T::KIND, rows.dimension());
-        Ok(work)
+        println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());
+        Ok(report)
     };
     bulk_build_by(cpu, link, rows, None, metric, params, &mut silent)
 }

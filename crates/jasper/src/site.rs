@@ -1,7 +1,7 @@
 //! Where an index is built: on the processor, or on a CUDA device.
 
 use jasper_build::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Work, free_host_memory,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, free_host_memory,
     link_on_host,
 };
 use jasper_core::{Element, ProgressFn, VectorId};
@@ -59,7 +59,7 @@ impl Site {
         order: &[VectorId],
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Work, InsertError> {
+    ) -> Result<LinkReport, InsertError> {
         #[cfg(feature = "cuda")]
         if let Some(context) = &self.context {
             let pool = executor.pool();

@@ -1,10 +1,12 @@
-//! Where links lead: what can be reached from somewhere, and which vertices lead to slots that are not live.
+//! Where links lead: what can be reached from somewhere, which vertices lead to slots that are not live, and where there is
+//! room for one link more.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `reach` | the kernel that goes one edge further |
 //! | `touched` | the kernel that looks for vertices that deletes have touched |
-//! | `plan` | [`Reach`] and [`FindTouched`]: the grids of both |
+//! | `room` | the kernel that looks for the nearest with a free place |
+//! | `plan` | [`Reach`], [`FindTouched`] and [`FindRoom`]: their grids |
 //! | `reached` | [`Reached`]: one launch after another, until nothing new is reached |
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -14,10 +16,12 @@ mod reach;
 #[cfg(not(target_arch = "nvptx64"))]
 mod reached;
 #[cfg(feature = "kernels")]
+mod room;
+#[cfg(feature = "kernels")]
 mod touched;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{FindTouched, Reach};
+pub use plan::{FindRoom, FindTouched, Reach};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use reached::Reached;
 
@@ -59,4 +63,31 @@ pub struct TouchedArgs {
     pub slots: u32,
     /// Places for links of each, a multiple of 32.
     pub links_stride: u32,
+}
+
+/// What a look for places takes, for vertices that nothing leads to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RoomArgs {
+    /// `[vertices][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
+    pub links: In<u32>,
+    /// `[words]`: a bit for each slot: whether it is reached. A vertex that is looked for is not.
+    pub reached: In<u32>,
+    /// `[lists][candidates_stride]`: keys of vertices, in any order.
+    pub candidates: In<u64>,
+    /// `[lists][2]`: how many candidates there are, and a number that is not looked at.
+    pub work: In<u32>,
+    /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices that get no place.
+    pub identical: In<u32>,
+    /// `[lists]`: the key of the nearest candidate that is reached and has fewer than `max_degree` links, all ones if there
+    /// is none.
+    pub nearest: Out<u64>,
+    /// Vertices that are looked for.
+    pub lists: u32,
+    /// Places for candidates of each.
+    pub candidates_stride: u32,
+    /// Places for links of each vertex.
+    pub links_stride: u32,
+    /// Most links of a vertex.
+    pub max_degree: u32,
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ReachArgs, TouchedArgs};
+use super::{ReachArgs, RoomArgs, TouchedArgs};
 use crate::bits::WORD;
 use crate::rows::warp_a_row;
 use crate::{Kernel, Launch};
@@ -47,5 +47,33 @@ impl Kernel for FindTouched {
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(TouchedArgs) {
         super::touched::find_touched
+    }
+}
+
+/// The kernel that looks for places for vertices that nothing leads to: reads each candidate once, and a word of the row of
+/// most. Arguments: [`RoomArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct FindRoom;
+
+impl Kernel for FindRoom {
+    type Args = RoomArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "find_room".into()
+    }
+
+    fn launch(&self, args: &RoomArgs) -> Launch {
+        assert!(
+            (1..=args.links_stride).contains(&args.max_degree),
+            "max_degree ({}) must be 1 to {}",
+            args.max_degree,
+            args.links_stride
+        );
+        warp_a_row(args.lists)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(RoomArgs) {
+        super::room::find_room
     }
 }

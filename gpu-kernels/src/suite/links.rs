@@ -7,7 +7,8 @@ use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
 use crate::graph::NO_ROW;
-use crate::links::{FindTouched, Reached, TouchedArgs};
+use crate::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
+use crate::neighbor;
 use crate::{Buffer, Stream};
 
 /// Links of vertices, as they are stored.
@@ -91,5 +92,58 @@ pub fn touched_vertices_agree_with_the_twin(stream: &impl Stream, seed: u64) {
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
         unsafe { stream.launch(&FindTouched, args).unwrap() };
         assert_eq!(stream.download(&touched).unwrap(), words(&expected, slots), "{slots} slots");
+    }
+}
+
+/// The nearest of candidates that is reached and has room: where all have, and where few do; ties, and lists without any.
+///
+/// # Panics
+/// If it is not that of the twin, or the stream fails.
+pub fn places_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, lists, most, unreached) in [(1, 1, 1, 0), (200, 9, 40, 30), (900, 70, 3, 600), (300, 40, 64, 2)] {
+        let links = Links::random(&mut rng, slots, most);
+        let max_degree = most.min(links.stride) as u32;
+        let dead = some(&mut rng, slots, unreached);
+        let reached: BTreeSet<u32> = (0..slots).filter(|slot| !dead.contains(slot)).collect();
+        let stride = 100;
+        let mut candidates = vec![u64::MAX; lists * stride];
+        let (mut work, mut identical, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        for list in candidates.chunks_exact_mut(stride) {
+            let found = rng.random_range(0..=stride);
+            for key in &mut list[..found] {
+                let visited = !neighbor::UNVISITED;
+                *key = neighbor::key(rng.random_range(-2..9) as f32, rng.random_range(0..slots)) & visited;
+            }
+            work.extend([found as u32, rng.random()]);
+            identical.push(if rng.random_range(0..8) == 0 { 0 } else { NO_ROW });
+            let has_room = |key: &&u64| {
+                let id = neighbor::id(**key);
+                reached.contains(&id) && links.rows[id as usize].len() < max_degree as usize
+            };
+            let nearest = list[..found].iter().filter(has_room).min().map(|key| key | neighbor::UNVISITED);
+            let is_new = identical.last() == Some(&NO_ROW);
+            expected.push(nearest.filter(|_| is_new).unwrap_or(u64::MAX));
+        }
+        let places = stream.upload(&links.places()).unwrap();
+        let reached = stream.upload(&words(&reached, slots)).unwrap();
+        let candidates = stream.upload(&candidates).unwrap();
+        let (work, identical) = (stream.upload(&work).unwrap(), stream.upload(&identical).unwrap());
+        let mut nearest = stream.allocate(lists).unwrap();
+        let args = RoomArgs {
+            links: places.input(),
+            reached: reached.input(),
+            candidates: candidates.input(),
+            work: work.input(),
+            identical: identical.input(),
+            nearest: nearest.output(),
+            lists: lists as u32,
+            candidates_stride: stride as u32,
+            links_stride: links.stride as u32,
+            max_degree,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&FindRoom, args).unwrap() };
+        assert_eq!(stream.download(&nearest).unwrap(), expected, "{slots} slots, {most} links");
     }
 }

@@ -26,7 +26,9 @@ pub use encode::{
 };
 pub use groups::groups_agree_with_the_twin;
 pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
-pub use links::{touched_vertices_agree_with_the_twin, what_is_reached_agrees_with_the_twin};
+pub use links::{
+    places_agree_with_the_twin, touched_vertices_agree_with_the_twin, what_is_reached_agrees_with_the_twin,
+};
 pub use prune::{
     bypasses_agree_with_the_twin, joins_agree_with_the_twin, links_agree_with_the_twin,
     merges_agree_with_the_twin,
@@ -62,6 +64,7 @@ macro_rules! tests_of_the_suite {
             marks_agree_with_the_twin
             merges_agree_with_the_twin
             moved_rows_keep_their_links
+            places_agree_with_the_twin
             saved_rows_are_those_of_the_graph
             scans_agree_with_the_twin
             scans_end_at_their_length

@@ -240,6 +240,20 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(self.pool.install(|| connectivity::from(graph, start)))
     }
 
+    fn nearest_with_room(
+        &self,
+        graph: &Graph<T>,
+        candidates: NeighborLists,
+        reached: &Reached,
+    ) -> Result<Vec<(VectorId, Neighbor)>, Infallible> {
+        let most = graph.params().max_degree();
+        let has_room =
+            |near: &&Neighbor| reached.contains(near.id()) && graph.neighbors(near.id()).len() < most;
+        let nearest =
+            candidates.rows().filter_map(|(vertex, found)| Some((vertex, *found.iter().find(has_room)?)));
+        Ok(nearest.collect())
+    }
+
     fn neighbors(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Infallible> {
         Ok(vertices.iter().map(|&vertex| graph.neighbors(vertex).to_vec()).collect())
     }
@@ -247,10 +261,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
     fn set_neighbors(
         &self,
         graph: &mut Graph<T>,
-        vertex: VectorId,
-        neighbors: &[VectorId],
+        vertices: &[VectorId],
+        neighbors: &[Vec<VectorId>],
     ) -> Result<(), Infallible> {
-        graph.set_neighbors(vertex, neighbors);
+        vertices.iter().zip(neighbors).for_each(|(&vertex, row)| graph.set_neighbors(vertex, row));
         Ok(())
     }
 }

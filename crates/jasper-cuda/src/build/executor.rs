@@ -1,12 +1,12 @@
 //! What a graph in use asks of a device beside links of new vertices.
 
 use gpu_kernels::bits::Slots;
-use gpu_kernels::links::{FindTouched, Reached, TouchedArgs};
+use gpu_kernels::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
 use gpu_kernels::prune::{Bypass, BypassArgs, Join, JoinArgs};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_build::connectivity;
 use jasper_build::{BATCH, Executor};
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Neighbor, VectorId};
 
 use super::DeviceLinker;
 use super::parts::{Candidates, DeviceUpdates};
@@ -111,6 +111,37 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         Ok(connectivity::Reached::from_words(self.stream.download(reached.bits())?))
     }
 
+    fn nearest_with_room(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        candidates: Candidates<S>,
+        reached: &connectivity::Reached,
+    ) -> Result<Vec<(VectorId, Neighbor)>, S::Error> {
+        self.check(graph, candidates.graph);
+        let stream = &self.stream;
+        let reached = stream.upload(&reached.words())?;
+        assert!(reached.len() * u32::BITS as usize >= graph.slots(), "a set is of slots of the graph");
+        let mut nearest = stream.allocate(candidates.lists() as usize)?;
+        let args = RoomArgs {
+            links: graph.links().input(),
+            reached: reached.input(),
+            candidates: candidates.keys.input(),
+            work: candidates.work.input(),
+            identical: candidates.identical.input(),
+            nearest: nearest.output(),
+            lists: candidates.lists(),
+            candidates_stride: candidates.most,
+            links_stride: graph.args().links_stride,
+            max_degree: self.params.max_degree() as u32,
+        };
+        // SAFETY: the arrays are of so many vertices, whose candidates are slots of this graph, as checked; there is a bit
+        // for each, as asserted.
+        unsafe { stream.launch(&FindRoom, args)? };
+        let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&nearest)?);
+        let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
+        Ok(found.map(|(vertex, key)| (VectorId::new(vertex), Neighbor::from_bits(key))).collect())
+    }
+
     fn neighbors(
         &self,
         graph: &DeviceGraph<T, S>,
@@ -122,9 +153,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
     fn set_neighbors(
         &self,
         graph: &mut DeviceGraph<T, S>,
-        vertex: VectorId,
-        neighbors: &[VectorId],
+        vertices: &[VectorId],
+        neighbors: &[Vec<VectorId>],
     ) -> Result<(), S::Error> {
-        graph.set_links_of(&self.stream, vertex, neighbors)
+        graph.set_links_of(&self.stream, vertices, neighbors)
     }
 }

@@ -14,14 +14,16 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use jasper_build::{BuildShape, Checkpoints, Exclusive, Growth, InsertError, Work, WriteFn, link_growing};
+use jasper_build::{
+    BuildShape, Checkpoints, Exclusive, Growth, InsertError, LinkReport, WriteFn, finish, link_growing,
+};
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
-use jasper_graph::Graph;
+use jasper_graph::{Graph, RowError};
 
 use crate::kept::KeptMemory;
 use crate::search::pass::check_shared;
-use crate::{Bytes, Context, DeviceGraph, Error, Stream};
+use crate::{Bytes, Context, DeviceGraph, Error, ResidentGraph, Stream};
 
 pub use linker::DeviceLinker;
 pub(crate) use plan::check_beam;
@@ -31,8 +33,8 @@ pub use plan::plan_build;
 /// [`jasper_build::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
 /// CPU executor links, byte for byte.
 ///
-/// Vectors are copied to the device once, by the threads of `pool`, and links back once, and for each checkpoint; in
-/// between, only counters come to the host.
+/// Vectors are copied to the device once, by the threads of `pool`, and links back once, when every vertex can be reached,
+/// and for each checkpoint; in between, little more than counters comes to the host.
 ///
 /// # Errors
 /// [`Error::BuildParam`] and, when it or a row does not fit, [`Error::Plan`] or [`Error::Rows`] with the numbers, before
@@ -45,7 +47,7 @@ pub fn link_on_device<T: Element>(
     order: &[VectorId],
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Work, InsertError> {
+) -> Result<LinkReport, InsertError> {
     // The host's part of the plan was asked for before the rows were read, which are in memory now.
     let fits = || {
         let free = Bytes { host: u64::MAX, ..context.free_memory()? };
@@ -61,24 +63,33 @@ pub fn link_on_device<T: Element>(
     };
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
     let (stream, copy) = pool.install(copied).map_err(InsertError::device)?;
-    link(&DeviceLinker::new(stream, graph), copy, pool, graph, growth, progress)
+    link(&DeviceLinker::new(stream, graph), copy, pool, graph, order, growth, progress)
 }
 
 /// Links into a copy of the graph, in any stream, and copies the links back.
-fn link<T: Element, S: gpu_kernels::Stream>(
+fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     linker: &DeviceLinker<T, S>,
     mut copy: DeviceGraph<T, S>,
     pool: &ThreadPool,
     graph: &mut Graph<T>,
+    order: &[VectorId],
     growth: Growth<'_>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Work, InsertError> {
+) -> Result<LinkReport, InsertError> {
     let params = *graph.params();
     let keep = |copy: &DeviceGraph<T, S>, write: &mut WriteFn<'_, T>| {
         copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
         Ok(write(graph)?)
     };
     let work = link_growing(linker, &mut Exclusive(&mut copy), growth, &params, keep, progress)?;
-    copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
-    Ok(work)
+    // The end is that of an update: the host has vectors and start points, the device has the links.
+    linker.stream().synchronize().map_err(InsertError::device)?;
+    let nothing = Graph::new(graph.metric(), graph.dimension(), params).map_err(RowError::from)?;
+    let host = std::mem::replace(graph, nothing);
+    let mut linked = ResidentGraph::with_links(linker.stream().clone(), host, copy);
+    let finished = finish(linker, &mut Exclusive(&mut linked), order, progress)
+        .map_err(InsertError::from)
+        .and_then(|repaired| linked.read_links(pool).map(|()| repaired).map_err(InsertError::device));
+    *graph = linked.take_host();
+    Ok(LinkReport { repaired: finished?, work })
 }

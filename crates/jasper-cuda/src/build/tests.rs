@@ -51,26 +51,43 @@ fn built_with<T: Element>(
         let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
         let growth = Growth::resume(graph, order, checkpoints)?;
         let copy = DeviceGraph::upload(&stream, graph).unwrap();
-        link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, growth, progress)
+        link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, order, growth, progress)
     };
     bulk_build_by(&cpu, link, rows, None, metric, params(), progress)
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
     let rows = whole::<T>(n.max(25), seed);
-    let rows = MatrixView::new(&rows[..n * DIMENSION], DIMENSION).unwrap();
+    agrees_on(&MatrixView::new(&rows[..n * DIMENSION], DIMENSION).unwrap(), metric, seed);
+}
+
+/// Whether both build the same graph of these rows; how many vertices were repaired.
+fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> usize {
     let cpu = CpuExecutor::new(2).unwrap();
-    let (expected, report) = bulk_build(&cpu, &rows, None, metric, params(), &mut silent).unwrap();
-    let (found, device_report) = built(&rows, metric, seed);
-    let name = format!("{} {metric}, {n} rows", T::KIND);
+    let (expected, report) = bulk_build(&cpu, rows, None, metric, params(), &mut silent).unwrap();
+    let (found, device_report) = built(rows, metric, seed);
+    let name = format!("{} {metric}, {} rows", T::KIND, rows.len());
     for slot in expected.vertices() {
         assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}: {name}", slot.get());
     }
     assert_eq!(found.start_points(), expected.start_points(), "{name}");
     assert_eq!(device_report.work.hops, report.work.hops, "{name}");
+    assert_eq!(device_report.repaired, report.repaired, "{name}");
     // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there.
     assert!(device_report.work.prune_distances <= report.work.prune_distances, "{name}");
     assert!(device_report.work.distances >= report.work.distances, "{name}");
+    report.repaired
+}
+
+/// A few vertices in the middle of many: to each of the many they are nearest, and their rows hold seven.
+#[test]
+fn what_full_rows_drop_is_repaired_as_on_the_cpu() {
+    let mut random = rng(12);
+    let rows: Vec<u8> = (0..400 * DIMENSION)
+        .map(|i| if i < 20 * DIMENSION { random.random_range(120..136) } else { random.random() })
+        .collect();
+    let repaired = agrees_on(&MatrixView::new(&rows, DIMENSION).unwrap(), Metric::L2, 12);
+    assert!(repaired > 10, "{repaired} vertices are none to speak of");
 }
 
 #[test]
@@ -121,7 +138,7 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let growth = Growth::new(&order);
-    let error = link(&linker, copy, cpu.pool(), &mut graph, growth, &mut cancel).unwrap_err();
+    let error = link(&linker, copy, cpu.pool(), &mut graph, &order, growth, &mut cancel).unwrap_err();
     assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
 }
@@ -195,9 +212,9 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
         let stream = EmulatedStream::new(Emulator::new(11).threads(2));
         let copy = DeviceGraph::upload(&stream, graph).unwrap();
         let linker = DeviceLinker::new(stream, graph);
-        let work = link(&linker, copy, cpu.pool(), graph, Growth::new(order), progress);
+        let report = link(&linker, copy, cpu.pool(), graph, order, Growth::new(order), progress);
         peak = linker.stream().emulator().peak_bytes() as u64;
-        work
+        report
     };
     let view = MatrixView::new(&values, DIMENSION).unwrap();
     bulk_build_by(&cpu, link, &view, None, metric, params(), &mut silent).unwrap();

@@ -139,7 +139,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         unsafe { stream.launch(&SaveRows, args) }
     }
 
-    /// The links of a few vertices.
+    /// The links of some vertices.
     pub(crate) fn links_of(&self, stream: &S, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, S::Error> {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
         let ids: Vec<u32> = vertices.iter().map(|vertex| vertex.get()).collect();
@@ -149,17 +149,21 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(ids.chunks_exact(self.links_stride).map(|row| used(row).map(VectorId::new).collect()).collect())
     }
 
-    /// Makes `neighbors` the links of one vertex.
+    /// Makes `neighbors` the links of some vertices, which are distinct.
     pub(crate) fn set_links_of(
         &mut self,
         stream: &S,
-        vertex: VectorId,
-        neighbors: &[VectorId],
+        vertices: &[VectorId],
+        neighbors: &[Vec<VectorId>],
     ) -> Result<(), S::Error> {
-        assert!(vertex.index() < self.slots, "{vertex} is no slot of the graph");
-        let mut row = vec![NO_ROW; self.links_stride];
-        row.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
-        let rows = Rows { vertices: stream.upload(&[vertex.get()])?, ids: stream.upload(&row)? };
+        assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
+        assert_eq!(vertices.len(), neighbors.len(), "every vertex has its links");
+        let ids: Vec<u32> = vertices.iter().map(|vertex| vertex.get()).collect();
+        let mut links = vec![NO_ROW; ids.len() * self.links_stride];
+        for (row, neighbors) in links.chunks_exact_mut(self.links_stride).zip(neighbors) {
+            row.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
+        }
+        let rows = Rows { vertices: stream.upload(&ids)?, ids: stream.upload(&links)? };
         self.publish_links(stream, &rows)
     }
 

@@ -37,11 +37,21 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
     ///
     /// # Panics
     /// If the copy has other slots.
-    pub fn new(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Result<Self, S::Error> {
-        assert_eq!(host.slots(), copy.slots(), "a graph comes with the copy that was made of it");
+    pub fn new(stream: S, host: Graph<T>, copy: DeviceGraph<T, S>) -> Result<Self, S::Error> {
         stream.synchronize()?;
+        let mut graph = Self::with_links(stream, host, copy);
+        graph.links_behind = false;
+        Ok(graph)
+    }
+
+    /// The graph whose `copy` was made by `stream`, all of whose work is done, and was given links that the host has not.
+    ///
+    /// # Panics
+    /// If the copy has other slots.
+    pub(crate) fn with_links(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
+        assert_eq!(host.slots(), copy.slots(), "a graph comes with the copy that was made of it");
         host.take_changes();
-        Ok(Self { host, copy, stream, behind: Changes::default(), links_behind: false, lost: None })
+        Self { host, copy, stream, behind: Changes::default(), links_behind: true, lost: None }
     }
 
     /// What is on the device.
@@ -81,10 +91,15 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
     /// Of the device: the links are lost.
     pub fn into_host(mut self, pool: &ThreadPool) -> Result<Graph<T>, S::Error> {
         self.read_links(pool)?;
+        Ok(self.take_host())
+    }
+
+    /// The host's half, as it is; in its place comes a graph of nothing.
+    pub(crate) fn take_host(&mut self) -> Graph<T> {
         self.host.forget_changes();
         let (metric, dimension, params) = (self.host.metric(), self.host.dimension(), *self.host.params());
         let nothing = Graph::new(metric, dimension, params).expect("there is a graph of that dimension");
-        Ok(std::mem::replace(&mut self.host, nothing))
+        std::mem::replace(&mut self.host, nothing)
     }
 
     /// Moves the last vertices into free slots: see [`jasper_build::compact`]. Device memory is kept for later inserts.
