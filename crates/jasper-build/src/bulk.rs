@@ -139,10 +139,10 @@ pub fn bulk_build_by<T: Element>(
     drop(slots);
     let mut report =
         BuildReport { keys: graph.keys(), identical: graph.shared_keys(), ..BuildReport::default() };
-    let Some(medoid) = executor.pool().install(|| start::medoid(&graph)) else { return Ok((graph, report)) };
+    let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
+    let (medoid, mut order): (_, Vec<VectorId>) = executor.pool().join(|| start::medoid(&graph), shuffled);
+    let Some(medoid) = medoid else { return Ok((graph, report)) };
     graph.set_start_points(vec![medoid]);
-    let mut order: Vec<VectorId> =
-        permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
     order.retain(|&slot| slot != medoid);
     LinkReport { repaired: report.repaired, work: report.work } = link(&mut graph, &order, progress)?;
     Ok((graph, report))

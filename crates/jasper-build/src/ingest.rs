@@ -8,7 +8,7 @@ use std::ops::Range;
 use jasper_core::{
     Cancelled, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId, padded_len,
 };
-use jasper_graph::{Graph, KeyError, RowError, prepare_row};
+use jasper_graph::{Graph, KeyError, RowError, prepare_in_place, prepare_row};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
@@ -119,6 +119,7 @@ pub(crate) fn add_rows<T: Element, E: Executor<T>>(
         staged.read(executor, rows, slots.len(), metric)?;
         write(&mut |graph| executor.install(|| staged.store(graph, &first_rows, &mut slots)))?;
     }
+    Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
 }
 
@@ -128,8 +129,9 @@ pub(crate) fn ingest_bytes(rows: usize, row: usize) -> usize {
     FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(rows * row)
 }
 
-/// Bytes of rows that are read before they are stored: few enough to stay in cache.
-const STAGED_BYTES: usize = 8 << 20;
+/// Bytes of rows that are read before they are stored, twice: as the source has them, and as the graph has them. Where
+/// both are the same they are one, and as many rows more. Enough for all threads between two meetings of them.
+const STAGED_BYTES: usize = 16 << 20;
 /// Rows that are read before they are stored where one thread reads them: none of them waits long.
 const ROWS_AT_ONCE: usize = 1024;
 /// Parts of them that threads take one by one.
@@ -141,7 +143,7 @@ struct Staged<T> {
     width: usize,
     /// Numbers of the rows.
     range: Range<usize>,
-    /// The rows as the source has them, `[capacity][dimension]`.
+    /// The rows as the source has them, `[capacity][dimension]`; none where the graph has them so too.
     raw: Vec<T>,
     /// The rows as the graph has them, `[capacity][width]`.
     prepared: Vec<T>,
@@ -149,14 +151,21 @@ struct Staged<T> {
     facts: Vec<(f32, u64)>,
 }
 
-/// What one thread prepares: places for facts, rows as the source has them, and places for rows as the graph has them.
-type Part<'a, T> = (&'a mut [(f32, u64)], (&'a mut [T], &'a mut [T]));
+/// What one thread prepares: places for facts, for rows as the source has them, if those differ, and as the graph has them.
+struct Part<'a, T> {
+    first: usize,
+    facts: &'a mut [(f32, u64)],
+    raw: &'a mut [T],
+    prepared: &'a mut [T],
+}
 
 impl<T: Element> Staged<T> {
     fn for_rows_of(rows: &dyn RowSource<T>) -> Self {
         let (dimension, width) = (rows.dimension(), padded_len::<T>(rows.dimension()));
+        let is_raw = width != dimension;
+        let staged = if is_raw { STAGED_BYTES } else { 2 * STAGED_BYTES };
         let capacity = match rows.concurrent() {
-            Some(_) => (STAGED_BYTES / (width * size_of::<T>())).max(PARTS),
+            Some(_) => (staged / (width * size_of::<T>())).max(PARTS),
             None => ROWS_AT_ONCE,
         };
         let capacity = capacity.min(rows.len());
@@ -164,7 +173,7 @@ impl<T: Element> Staged<T> {
             dimension,
             width,
             range: 0..0,
-            raw: vec![T::default(); capacity * dimension],
+            raw: vec![T::default(); if is_raw { capacity * dimension } else { 0 }],
             prepared: vec![T::default(); capacity * width],
             facts: vec![(0.0, 0); capacity],
         }
@@ -180,7 +189,8 @@ impl<T: Element> Staged<T> {
     ) -> Result<(), InsertError> {
         self.range = start..rows.len().min(start + self.facts.len());
         let Some(source) = rows.concurrent() else {
-            rows.read(self.range.clone(), &mut self.raw[..self.range.len() * self.dimension])
+            let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
+            rows.read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
                 .map_err(InsertError::Read)?;
             return executor.install(|| self.prepare(metric, |_, _| Ok(())));
         };
@@ -193,22 +203,36 @@ impl<T: Element> Staged<T> {
         metric: Metric,
         read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
     ) -> Result<(), InsertError> {
-        let (dimension, width) = (self.dimension, self.width);
+        let (dimension, width, start) = (self.dimension, self.width, self.range.start);
         let part = self.range.len().div_ceil(PARTS);
-        let facts = self.facts[..self.range.len()].par_chunks_mut(part);
-        let rows = self.raw.par_chunks_mut(part * dimension).zip(self.prepared.par_chunks_mut(part * width));
-        let prepare = |(i, (facts, (raw, prepared))): (usize, Part<'_, T>)| {
-            let first = self.range.start + i * part;
-            let raw = &mut raw[..facts.len() * dimension];
-            read(first..first + facts.len(), raw).map_err(InsertError::Read)?;
-            let rows = raw.chunks_exact(dimension).zip(prepared.chunks_exact_mut(width));
-            for ((row, (raw, prepared)), facts) in (first..).zip(rows).zip(facts) {
-                let squared_norm = prepare_row(metric, row, raw, prepared)?;
+        let facts = self.facts[..self.range.len()].chunks_mut(part);
+        let mut raw = self.raw.chunks_mut(part * dimension);
+        let parts: Vec<Part<'_, T>> = facts
+            .zip(self.prepared.chunks_mut(part * width))
+            .zip((start..).step_by(part))
+            .map(|((facts, prepared), first)| Part {
+                first,
+                facts,
+                raw: raw.next().unwrap_or_default(),
+                prepared,
+            })
+            .collect();
+        let prepare = |Part { first, facts, raw, prepared }: Part<'_, T>| {
+            let (numbers, rows) = (first..first + facts.len(), facts.len());
+            let into =
+                if raw.is_empty() { &mut prepared[..rows * width] } else { &mut raw[..rows * dimension] };
+            read(numbers.clone(), into).map_err(InsertError::Read)?;
+            let mut raw = raw.chunks_exact(dimension);
+            for ((row, prepared), facts) in numbers.zip(prepared.chunks_exact_mut(width)).zip(facts) {
+                let squared_norm = match raw.next() {
+                    Some(raw) => prepare_row(metric, row, raw, prepared)?,
+                    None => prepare_in_place(metric, row, dimension, prepared)?,
+                };
                 *facts = (squared_norm, content_hash(prepared));
             }
             Ok(())
         };
-        let results: Vec<Result<(), InsertError>> = facts.zip(rows).enumerate().map(prepare).collect();
+        let results: Vec<Result<(), InsertError>> = parts.into_par_iter().map(prepare).collect();
         results.into_iter().collect()
     }
 

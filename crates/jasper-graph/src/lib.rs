@@ -60,7 +60,7 @@ pub use file::{
 };
 pub use graph::{Graph, RowBlock};
 pub use keys::KeyError;
-pub use row::{RowError, prepare_row};
+pub use row::{RowError, prepare_in_place, prepare_row};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use space::{Scorer, needs_norms};
 pub use structure::{StructureFault, StructureReport};

@@ -71,14 +71,30 @@ pub fn prepare_row<T: Element>(
     let (coordinates, padding) = out.split_at_mut(vector.len());
     coordinates.copy_from_slice(vector);
     padding.fill(T::default());
+    prepare_in_place(metric, row, vector.len(), out)
+}
+
+/// [`prepare_row`] of a vector of `dimension` coordinates that lies in its place, with zeros behind it.
+///
+/// # Errors
+/// [`RowError`], naming `row`. `out` is then of no use.
+///
+/// # Panics
+/// If the dimension is more than the length of `out`.
+pub fn prepare_in_place<T: Element>(
+    metric: Metric,
+    row: usize,
+    dimension: usize,
+    out: &mut [T],
+) -> Result<f32, RowError> {
     let mut squared_norm = f64::from((T::kernels().dot)(out, out));
     // NaN, overflow and underflow are told apart in f64; everyone else has passed at the speed of a distance.
     if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
-        squared_norm = vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
+        squared_norm = out[..dimension].iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
     }
     if !squared_norm.is_finite() {
-        let column = vector.iter().position(|x| !x.to_f32().is_finite()).unwrap_or(0);
-        return Err(MatrixError::NotFinite { row, column, value: vector[column].to_f32() }.into());
+        let column = out[..dimension].iter().position(|x| !x.to_f32().is_finite()).unwrap_or(0);
+        return Err(MatrixError::NotFinite { row, column, value: out[column].to_f32() }.into());
     }
     if squared_norm >= LONGEST {
         return Err(RowError::TooLong { row, squared_norm });

@@ -8,8 +8,10 @@ use super::Graph;
 use crate::codes::Coder;
 use crate::{RowError, SEGMENT_ROWS};
 
-/// Rows that one thread writes: their slots lie near each other, and their bytes fill a few pages.
+/// Rows that one thread writes: their slots lie near each other, and their bytes fill a few pages, but no more, so that
+/// there are blocks for all threads where rows are long.
 const BLOCK_ROWS: usize = 1024;
+const BLOCK_BYTES: usize = 256 << 10;
 
 /// Some of the rows that are being added, for one thread to write: see [`Graph::add_rows`].
 #[derive(Debug)]
@@ -105,7 +107,9 @@ impl<T: Element> Graph<T> {
     /// The storage of `slots`, which rise, in blocks within a segment.
     fn row_blocks<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<RowBlock<'a, T>> {
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
-        let blocks: Vec<&[VectorId]> = segments.flat_map(|slots| slots.chunks(BLOCK_ROWS)).collect();
+        let rows = BLOCK_BYTES / (self.space.vectors.width() * size_of::<T>()).max(1);
+        let rows = rows.clamp(1, BLOCK_ROWS);
+        let blocks: Vec<&[VectorId]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
         let ranges = || blocks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
         let width = self.space.vectors.width();
         let tables = self.space.vectors.ranges_mut(ranges()).zip(self.degrees.ranges_mut(ranges()));
