@@ -6,6 +6,9 @@ use bytemuck::Pod;
 
 use crate::{In, Kernel, Out};
 
+/// Elements that a stream without pieces of its own reads at once, or so many granules as are no fewer.
+const PIECE: usize = 1 << 12;
+
 /// An ordered queue of work on one device.
 ///
 /// What an operation does is written once over this trait: a GPU runs the same sequence of launches as the emulator.
@@ -122,6 +125,29 @@ pub trait Stream {
         buffer: &Self::Buffer<T>,
         within: Range<usize>,
     ) -> Result<Vec<T>, Self::Error>;
+
+    /// Reads the elements `within` of `buffer`, after all work before, by pieces: `take` is given a range of elements, some
+    /// whole number of `granule`, and what they are, while the next piece is copied.
+    ///
+    /// # Errors
+    /// Of the device, those of the launches before included.
+    ///
+    /// # Panics
+    /// If `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    fn read_range<T: Pod>(
+        &self,
+        buffer: &Self::Buffer<T>,
+        within: Range<usize>,
+        granule: usize,
+        mut take: impl FnMut(Range<usize>, &[T]),
+    ) -> Result<(), Self::Error> {
+        let piece = PIECE.next_multiple_of(granule.max(1));
+        for first in within.clone().step_by(piece) {
+            let range = first..within.end.min(first + piece);
+            take(range.clone(), &self.download_range(buffer, range)?);
+        }
+        Ok(())
+    }
 
     /// [`Self::download_range`] of all elements.
     ///

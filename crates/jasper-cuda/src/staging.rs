@@ -1,9 +1,9 @@
-//! Two pieces of pinned memory in turn: one is filled while the other is copied.
+//! Two pieces of pinned memory in turn: one is filled, or looked at, while the other is copied.
 
 use crate::error::{Error, Result};
 use crate::{Context, Event, Pinned};
 
-/// Where host memory waits on its way to the device.
+/// Where host memory waits on its way to the device, and what comes from there.
 pub(crate) struct Staging {
     slots: [Slot; 2],
     turn: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Staging {
 /// One piece.
 pub(crate) struct Slot {
     pub(crate) memory: Pinned<u8>,
-    /// Behind the copy of what was filled in last.
+    /// Behind the copy from here, or to here, that was queued last.
     pub(crate) copied: Event,
 }
 
@@ -29,6 +29,13 @@ impl Staging {
         let slot = &mut self.slots[self.turn];
         slot.copied.synchronize()?;
         Ok(slot)
+    }
+
+    /// What was copied into the piece that [`Self::next`] gave last, or the one before that, once it is there.
+    pub(crate) fn copied(&self, last: bool) -> Result<&[u8]> {
+        let slot = &self.slots[if last { self.turn } else { self.turn ^ 1 }];
+        slot.copied.synchronize()?;
+        Ok(&slot.memory)
     }
 }
 

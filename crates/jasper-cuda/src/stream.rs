@@ -34,7 +34,7 @@ pub struct Stream {
 struct Inner {
     context: Context,
     raw: CUstream,
-    /// Where host memory waits on its way to the device; made when the first array is uploaded.
+    /// Where host memory waits on its way to the device and back; made when the first array is copied.
     staging: Mutex<Option<Staging>>,
 }
 
@@ -80,8 +80,8 @@ impl Stream {
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
     }
 
-    /// Bytes that a [write](gpu_kernels::Stream::write) copies at once; twice that is pinned on the host for each
-    /// stream that uploads.
+    /// Bytes that a [write](gpu_kernels::Stream::write) copies at once, and a [read](gpu_kernels::Stream::read_range); twice
+    /// that is pinned on the host for each stream that does either.
     pub const PIECE_BYTES: usize = 8 << 20;
 
     /// Queues a kernel of one's own.
@@ -203,6 +203,48 @@ impl gpu_kernels::Stream for Stream {
             // its memory back behind this copy.
             self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
             slot.copied.record(self)?;
+        }
+        Ok(())
+    }
+
+    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
+    fn read_range<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        within: Range<usize>,
+        granule: usize,
+        mut take: impl FnMut(Range<usize>, &[T]),
+    ) -> Result<()> {
+        self.check_owner(buffer);
+        assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
+        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
+        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
+        let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let staging = match &mut *staging {
+            Some(staging) => staging,
+            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
+        };
+        let mut take = |range: Range<usize>, bytes: &[u8]| {
+            let len = range.len() * size_of::<T>();
+            take(range, bytemuck::cast_slice(&bytes[..len]));
+        };
+        let mut before = None;
+        for first in within.clone().step_by(piece) {
+            let range = first..within.end.min(first + piece);
+            let slot = staging.next()?;
+            let bytes = range.len() * size_of::<T>();
+            let from = buffer.address() + (first * size_of::<T>()) as u64;
+            let to = slot.memory.as_mut_ptr().cast::<c_void>();
+            // SAFETY: `to` has room for `bytes` bytes, which are pinned, and is not looked at before the event that is
+            // recorded next; the range ends within the buffer, which is of this stream and goes behind this copy.
+            self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
+            slot.copied.record(self)?;
+            if let Some(before) = before.replace(range) {
+                take(before, staging.copied(false)?);
+            }
+        }
+        if let Some(last) = before {
+            take(last, staging.copied(true)?);
         }
         Ok(())
     }

@@ -13,6 +13,9 @@ use rayon::prelude::*;
 
 use super::DeviceGraph;
 
+/// Rows that one thread takes over at a time.
+const ROWS_A_TASK: usize = 512;
+
 /// Rows of links, and whose they are.
 #[derive(Debug)]
 pub(crate) struct Rows<S: Stream> {
@@ -186,23 +189,30 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let (stride, max_degree) = (self.links_stride, graph.params().max_degree());
         for (part, (places, degrees)) in graph.link_tables().enumerate() {
             let first = part * SEGMENT_ROWS;
-            let links =
-                stream.download_range(&self.links, first * stride..(first + degrees.len()) * stride)?;
-            pool.install(|| {
-                let rows = links.par_chunks_exact(stride).zip(places.par_chunks_exact_mut(max_degree));
-                rows.zip(degrees).for_each(|((links, places), degree)| {
-                    let mut len = 0;
-                    for (to, link) in places.iter_mut().zip(used(links)) {
-                        *to = VectorId::new(link);
-                        len += 1;
-                    }
-                    *degree = len;
+            let within = first * stride..(first + degrees.len()) * stride;
+            stream.read_range(&self.links, within, stride, |piece, links| {
+                let rows = piece.start / stride - first..piece.end / stride - first;
+                let places = &mut places[rows.start * max_degree..rows.end * max_degree];
+                let degrees = &mut degrees[rows];
+                pool.install(|| {
+                    let links = links.par_chunks_exact(stride).with_min_len(ROWS_A_TASK);
+                    let rows = links.zip(places.par_chunks_exact_mut(max_degree));
+                    rows.zip(degrees).for_each(|((links, places), degree)| {
+                        let mut len = 0;
+                        for (to, link) in places.iter_mut().zip(used(links)) {
+                            *to = VectorId::new(link);
+                            len += 1;
+                        }
+                        *degree = len;
+                    });
                 });
-            });
+            })?;
         }
-        let free: Vec<VectorId> =
-            (0..graph.slots()).map(VectorId::from_index).filter(|&slot| graph.is_free(slot)).collect();
-        free.into_iter().for_each(|slot| graph.set_neighbors(slot, &[]));
+        if graph.free() > 0 {
+            let free: Vec<VectorId> =
+                (0..graph.slots()).map(VectorId::from_index).filter(|&slot| graph.is_free(slot)).collect();
+            free.into_iter().for_each(|slot| graph.set_neighbors(slot, &[]));
+        }
         Ok(())
     }
 }

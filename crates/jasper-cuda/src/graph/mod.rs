@@ -117,18 +117,19 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let rows = if graph.has_vectors() { slots } else { 0 };
         let links_stride = links_stride(graph.params());
-        let live = graph.live_slots().map(VectorId::index).collect::<BitSet>();
+        let live = if is_whole(graph) {
+            let mut all = BitSet::new();
+            all.insert_range(0..slots);
+            all
+        } else {
+            graph.live_slots().map(VectorId::index).collect()
+        };
         Ok(Self {
             has_vectors: graph.has_vectors(),
             rows: table(stream, rows, padded_len::<T>(dimension), |slot, out| {
                 out.copy_from_slice(graph.padded_vector(slot));
             })?,
-            links: table(stream, slots, links_stride, |slot, out| {
-                let neighbors = graph.neighbors(slot);
-                let (links, rest) = out.split_at_mut(neighbors.len());
-                links.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
-                rest.fill(NO_ROW);
-            })?,
+            links: links(stream, graph, links_stride)?,
             squared_norms: graph
                 .squared_norms()
                 .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
@@ -223,25 +224,30 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// How queries are scored, as on the host.
     pub fn form(&self) -> Form {
-        match (self.metric, T::EXACT) {
-            (Metric::L2, _) => Form::Plain,
-            (Metric::InnerProduct, _) => Form::Negated,
-            (Metric::Cosine, false) => Form::Half,
-            (Metric::Cosine, true) => Form::Angle,
+        match row_form::<T>(self.metric) {
+            Form::Augmented => Form::Negated,
+            form => form,
         }
     }
 
     /// How rows are scored against each other, as on the host: in the space that the graph is built in.
     pub fn row_form(&self) -> Form {
-        match self.form() {
-            Form::Negated => Form::Augmented,
-            form => form,
-        }
+        row_form::<T>(self.metric)
     }
 
     /// What is summed up over a query and a row.
     pub fn measure(&self) -> Measure {
         Measure::of(self.form())
+    }
+}
+
+/// How rows are scored against each other under a metric: see [`DeviceGraph::row_form`].
+pub(crate) fn row_form<T: Element>(metric: Metric) -> Form {
+    match (metric, T::EXACT) {
+        (Metric::L2, _) => Form::Plain,
+        (Metric::InnerProduct, _) => Form::Augmented,
+        (Metric::Cosine, false) => Form::Half,
+        (Metric::Cosine, true) => Form::Angle,
     }
 }
 
@@ -268,6 +274,27 @@ fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
     starts.sort_unstable();
     starts.dedup();
     starts
+}
+
+/// The links of every slot. A graph whose links are yet to be made has none, and then none are copied.
+fn links<T: Element, S: gpu_kernels::Stream>(
+    stream: &S,
+    graph: &Graph<T>,
+    stride: usize,
+) -> Result<S::Buffer<u32>, S::Error> {
+    let slots = graph.slots();
+    let has_links = |slot: usize| !graph.neighbors(VectorId::from_index(slot)).is_empty();
+    if !(0..slots).into_par_iter().any(has_links) {
+        let mut links = stream.allocate(slots * stride)?;
+        stream.fill(&mut links, u8::MAX)?;
+        return Ok(links);
+    }
+    table(stream, slots, stride, |slot, out| {
+        let neighbors = graph.neighbors(slot);
+        let (links, rest) = out.split_at_mut(neighbors.len());
+        links.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
+        rest.fill(NO_ROW);
+    })
 }
 
 /// An array of `slots` rows of `width` elements, each written by `fill`.
