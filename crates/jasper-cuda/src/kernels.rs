@@ -5,7 +5,7 @@
 //! others change.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cust::sys::CUfunction;
 use gpu_kernels::Launch;
@@ -17,10 +17,13 @@ use crate::module::Loaded;
 /// The kernels that were launched in a context: each a module of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
-    loaded: Mutex<HashMap<Box<str>, Loaded>>,
+    loaded: Mutex<HashMap<Box<str>, Arc<Kernel>>>,
     /// Texts beside the embedded one.
     more: Mutex<Vec<&'static str>>,
 }
+
+/// One of them, once it is loaded. Who loads it keeps others from that kernel alone.
+type Kernel = Mutex<Option<Loaded>>;
 
 impl Kernels {
     /// Looks kernels up in `ptx` too.
@@ -39,12 +42,31 @@ impl Kernels {
 
     /// The kernel `entry`, ready for `launch`.
     pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: Launch) -> Result<CUfunction> {
-        let mut kernels = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kernels.contains_key(entry) {
-            let ptx = self.find(entry).ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
-            kernels.insert(entry.into(), Loaded::new(context, &ptx)?);
-        }
-        kernels[entry].prepare(context, entry, launch)
+        self.with(context, entry, |kernel| kernel.prepare(context, entry, launch))?
+    }
+
+    /// Loads the kernel `entry`, if that is not done.
+    pub(crate) fn load(&self, context: &Context, entry: &str) -> Result<()> {
+        self.with(context, entry, |_| ())
+    }
+
+    fn with<R>(&self, context: &Context, entry: &str, work: impl FnOnce(&Loaded) -> R) -> Result<R> {
+        let kernel = {
+            let mut kernels = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+            match kernels.get(entry) {
+                Some(kernel) => kernel.clone(),
+                None => kernels.entry(entry.into()).or_default().clone(),
+            }
+        };
+        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernel = match &mut *kernel {
+            Some(kernel) => kernel,
+            none => {
+                let ptx = self.find(entry).ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
+                none.insert(Loaded::new(context, &ptx)?)
+            }
+        };
+        Ok(work(kernel))
     }
 }
 

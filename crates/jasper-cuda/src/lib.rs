@@ -32,7 +32,7 @@
 //! | [`encode_on_device`] | codes of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
 //! | [`ResidentGraph`], [`SearchLanes`] | a graph that is changed there while it is searched |
-//! | [`link_on_device`], [`DeviceLinker`] | graphs built in device memory |
+//! | [`link_on_device`], [`DeviceLinker`], [`KernelsAhead`] | graphs built in device memory |
 //! | [`MemoryPlan`], [`KeptMemory`] | what a job takes, before it is begun; what stays between its allocations |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
@@ -63,7 +63,7 @@ mod staging;
 mod stream;
 
 pub use buffer::Buffer;
-pub use build::{DeviceLinker, link_on_device, plan_build};
+pub use build::{DeviceLinker, KernelsAhead, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use encode::encode_on_device;

@@ -182,6 +182,11 @@ impl<'a> IndexBuilder<'a> {
             let checked = checkpoints.check::<T>(self.metric, rows.dimension(), &params);
             checked.map_err(InsertError::from)?;
         }
+        #[cfg(feature = "cuda")]
+        let _ahead = {
+            let (rows, dimension) = (rows.len(), rows.dimension());
+            site.prepare::<T>(&BuildShape { rows, dimension, metric: self.metric, params })
+        };
         let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
             site.link(&executor, graph, order, self.checkpoints, progress)
         };

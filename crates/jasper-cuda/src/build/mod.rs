@@ -2,11 +2,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `ahead` | kernels, compiled before they are launched |
 //! | `linker` | the steps of a batch, as launches in one stream |
 //! | `executor` | what updates ask beside these |
 //! | `parts` | what passes from step to step |
 //! | `plan` | what a build takes, before it begins |
 
+mod ahead;
 mod executor;
 mod linker;
 mod parts;
@@ -25,6 +27,7 @@ use crate::kept::KeptMemory;
 use crate::search::pass::check_shared;
 use crate::{Bytes, Context, DeviceGraph, Error, ResidentGraph, Stream};
 
+pub use ahead::KernelsAhead;
 pub use linker::DeviceLinker;
 pub(crate) use plan::check_beam;
 pub use plan::plan_build;

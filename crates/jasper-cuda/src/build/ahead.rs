@@ -1,0 +1,97 @@
+//! The kernels of a build, compiled while its rows are read.
+
+use std::borrow::Cow;
+use std::thread::{self, JoinHandle};
+
+use gpu_kernels::Kernel as _;
+use gpu_kernels::distances::Measure;
+use gpu_kernels::links::{FindRoom, Reach};
+use gpu_kernels::prune::{Identify, Link, Merge, Publish, TurnAround};
+use gpu_kernels::rows::SaveRows;
+use gpu_kernels::search::Search;
+use jasper_build::BuildShape;
+use jasper_core::{Element, padded_len};
+
+use crate::Context;
+use crate::graph::row_form;
+use crate::search::pass::suited;
+
+/// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more for
+/// them, and later ones some milliseconds, while the driver takes them from its cache. Dropped, it waits for the threads.
+#[derive(Debug)]
+pub struct KernelsAhead(Vec<JoinHandle<()>>);
+
+impl KernelsAhead {
+    /// Begins with those that [`link_on_device`](crate::link_on_device) launches for a build of this shape. What goes wrong
+    /// is said when they are launched.
+    pub fn of_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
+        if super::check_beam(&shape.params).is_err() {
+            return Self(Vec::new());
+        }
+        let load = |entry: Cow<'static, str>| {
+            let context = context.clone();
+            let load = move || drop(context.kernels().load(&context, &entry));
+            thread::Builder::new().name("jasper-kernel".into()).spawn(load).ok()
+        };
+        let entries = entries::<T>(shape, context.device().multiprocessors);
+        Self(entries.into_iter().filter_map(load).collect())
+    }
+}
+
+impl Drop for KernelsAhead {
+    fn drop(&mut self) {
+        // A thread that panicked has loaded nothing, and whoever launches its kernel will.
+        self.0.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Names of the kernels that take long to compile, or are launched first.
+fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'static, str>> {
+    let (form, beam_width) = (row_form::<T>(shape.metric), shape.params.build_beam_width() as u32);
+    let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
+    let search = |batch| {
+        let warps = suited(batch, multiprocessors).warps;
+        Search::for_rows(T::KIND, Measure::of(form), row_bytes, beam_width, warps).entry()
+    };
+    let mut entries = vec![
+        search(1),
+        search(usize::MAX),
+        Link::for_rows(T::KIND, form, row_bytes).entry(),
+        Merge::for_rows(T::KIND, form, row_bytes).entry(),
+        Identify.entry(),
+        Publish.entry(),
+        TurnAround.entry(),
+        Reach.entry(),
+        FindRoom.entry(),
+        SaveRows.entry(),
+    ];
+    entries.dedup();
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric, f16};
+
+    /// The kernels must be there by the names that are asked for, for any rows.
+    fn are_there<T: Element>(dimension: usize) {
+        for metric in Metric::ALL {
+            let shape = BuildShape { rows: 1000, dimension, metric, params: BuildParams::default() };
+            let entries = entries::<T>(&shape, 132);
+            assert!(entries.len() >= 9, "{entries:?}");
+            for entry in entries {
+                let text = format!(".visible .entry {entry}(");
+                assert!(gpu_kernels::PTX.contains(&text), "{entry}");
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_of_every_build_are_there() {
+        are_there::<u8>(128);
+        are_there::<i8>(100);
+        are_there::<f16>(96);
+        are_there::<f32>(960);
+    }
+}
