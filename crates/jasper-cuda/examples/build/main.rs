@@ -4,9 +4,10 @@
 //! cargo run --release -p jasper-cuda --example build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
-//! Each set is built twice: as ever, and with a wait behind each step of each batch, which tells the steps apart and
-//! costs some time itself.
+//! Each set is built three times: its first rows alone, which has the driver compile the kernels; all of it, as ever; and
+//! with a wait behind each step of each batch, which tells the steps apart and costs some time itself.
 
+mod stages;
 mod timed;
 
 use std::path::Path;
@@ -14,16 +15,20 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jasper_build::{
-    BuildReport, CpuExecutor, Exclusive, Growth, InsertError, Linker, Work, WriteFn, bulk_build_by,
-    link_growing,
+    BuildReport, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
+    bulk_build_by, link_growing,
 };
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
 use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Stream, link_on_device};
-use jasper_data::VectorFile;
+use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
 use serde_json::{Value, json};
 
+use stages::Stages;
 use timed::Timed;
+
+/// Rows of the first build: enough for batches of every kind.
+const FIRST_ROWS: usize = 50_000;
 
 fn main() -> Result<()> {
     let context = Context::open(0)?;
@@ -47,29 +52,39 @@ fn main() -> Result<()> {
 /// What is measured of one set.
 fn measure<T: Element>(context: &Context, set: &str, rows: &VectorFile, metric: Metric) -> Result<Value> {
     let cpu = CpuExecutor::new(0)?;
-    let (mut before, mut linking) = (0.0, 0.0);
+    let on_device = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        link_on_device(context, cpu.pool(), graph, order, None, progress)
+    };
     let begun = Instant::now();
-    let (graph, report) = build::<T>(&cpu, rows, metric, |graph, order, progress| {
-        before = begun.elapsed().as_secs_f64();
-        let work = link_on_device(context, cpu.pool(), graph, order, None, progress)?;
-        linking = begun.elapsed().as_secs_f64() - before;
-        Ok(work)
-    })?;
+    let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
+    build::<T>(&cpu, &first, metric, on_device, &mut silent)?;
+    let first_seconds = begun.elapsed().as_secs_f64();
+
+    let (mut stages, mut linking) = (Stages::new(), (0.0, 0.0));
+    let begun = Instant::now();
+    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        let before = begun.elapsed().as_secs_f64();
+        let report = on_device(graph, order, progress)?;
+        linking = (before, begun.elapsed().as_secs_f64());
+        Ok(report)
+    };
+    let (graph, report) = build::<T>(&cpu, rows, metric, link, &mut |progress| stages.note(progress))?;
     let all = begun.elapsed().as_secs_f64();
     let degrees: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
     drop(graph);
 
     let mut steps = Value::Null;
-    build::<T>(&cpu, rows, metric, |graph, order, progress| {
+    let timed = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let (work, spent) = link_timed(context, &cpu, graph, order, progress)?;
         steps = spent;
-        Ok(work)
-    })?;
+        Ok(LinkReport { work, repaired: 0 })
+    };
+    build::<T>(&cpu, rows, metric, timed, &mut silent)?;
     let (vertices, Work { hops, distances, prune_distances }) = (rows.len() as f64, report.work);
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "rows": rows.len(),
         "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
-        "seconds_before_linking": before, "seconds_linking": linking, "seconds_after": all - before - linking,
+        "seconds_of_parts": stages.parts(linking, all), "seconds_of_first_rows": first_seconds,
         "mean_degree": degrees as f64 / vertices, "repaired": report.repaired,
         "hops": hops, "distances": distances, "prune_distances": prune_distances,
         "steps_with_waits": steps,
@@ -81,12 +96,13 @@ fn build<T: Element>(
     cpu: &CpuExecutor,
     rows: &VectorFile,
     metric: Metric,
-    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<Work, InsertError>,
+    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<LinkReport, InsertError>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
-    bulk_build_by(cpu, link, rows, None, metric, BuildParams::default(), &mut silent)
+    bulk_build_by(cpu, link, rows, None, metric, BuildParams::default(), progress)
 }
 
-/// What [`link_on_device`] does, and the seconds of each part.
+/// What [`link_on_device`] does up to the repair, and the seconds of each step.
 fn link_timed<T: Element>(
     context: &Context,
     cpu: &CpuExecutor,
