@@ -11,7 +11,7 @@ use jasper_graph::Graph;
 use rayon::prelude::*;
 
 use crate::pipeline::{GraphCell, LinkError};
-use crate::{Executor, LiveGraph};
+use crate::{Executor, LiveGraph, largest_batch};
 
 /// A set of slots that several threads add to.
 #[derive(Debug)]
@@ -126,12 +126,15 @@ pub fn repair<T: Element, E: Executor<T>>(
     let found = cell.read(|graph| lost(executor, graph, &wanted));
     let (mut reached, mut open) = found.map_err(LinkError::Linker)?;
     let total = open.len();
+    // What a batch of a build takes is planned for.
+    let largest = cell.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
+    let at_once = E::SEARCHED_AT_ONCE.min(largest).max(1);
     // Of those that meet at one place, as many get it as there is room; the others look for the next in another round.
     let mut rounds = true;
     while rounds && !open.is_empty() {
         let mut edges = Vec::with_capacity(open.len());
-        for (i, part) in open.chunks(E::SEARCHED_AT_ONCE).enumerate() {
-            let done = total - open.len() + i * E::SEARCHED_AT_ONCE;
+        for (i, part) in open.chunks(at_once).enumerate() {
+            let done = total - open.len() + i * at_once;
             Progress { stage: Stage::Repairing, done, total }.report(progress)?;
             let nearest = cell.read(|graph| {
                 let found = executor.search(graph.links(), part)?;
@@ -139,7 +142,7 @@ pub fn repair<T: Element, E: Executor<T>>(
             });
             edges.extend(nearest.map_err(LinkError::Linker)?);
         }
-        cell.write(|graph| add_edges(executor, graph, edges)).map_err(LinkError::Linker)?;
+        cell.write(|graph| add_edges(executor, graph, edges, at_once)).map_err(LinkError::Linker)?;
         let before = open.len();
         let found = cell.read(|graph| lost(executor, graph, &wanted));
         (reached, open) = found.map_err(LinkError::Linker)?;
@@ -155,17 +158,19 @@ pub fn repair<T: Element, E: Executor<T>>(
     Ok(total)
 }
 
-/// Adds an edge to each of some vertices, from the one beside it: the nearest first, as far as that has room.
+/// Adds an edge to each of some vertices, from the one beside it: the nearest first, as far as that has room. So many rows
+/// are worked on `at_once`.
 fn add_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut E::Live,
     mut edges: Vec<(VectorId, Neighbor)>,
+    at_once: usize,
 ) -> Result<(), E::Error> {
     let max_degree = graph.host().params().max_degree();
     let by_source = |(to, from): &(VectorId, Neighbor)| (from.id(), Neighbor::new(from.distance(), *to));
     edges.sort_unstable_by_key(by_source);
     let of_sources: Vec<_> = edges.chunk_by(|a, b| a.1.id() == b.1.id()).collect();
-    for of_sources in of_sources.chunks(ROWS_AT_ONCE) {
+    for of_sources in of_sources.chunks(at_once) {
         let sources: Vec<VectorId> = of_sources.iter().map(|edges| edges[0].1.id()).collect();
         let mut rows = executor.neighbors(graph.links(), &sources)?;
         for (row, edges) in rows.iter_mut().zip(of_sources) {
@@ -176,9 +181,6 @@ fn add_edges<T: Element, E: Executor<T>>(
     }
     Ok(())
 }
-
-/// Rows that are read, extended and written at once: enough for a device, and few megabytes.
-const ROWS_AT_ONCE: usize = 1 << 15;
 
 /// What can be reached, and the `wanted` slots that cannot, rising.
 fn lost<T: Element, E: Executor<T>>(

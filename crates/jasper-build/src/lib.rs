@@ -55,7 +55,8 @@ mod start;
 mod work;
 
 pub use bulk::{
-    BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing, link_on_host,
+    BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing,
+    link_on_host,
 };
 pub use checkpoint::{CheckpointError, Checkpoints, Growth};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};

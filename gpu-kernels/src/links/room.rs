@@ -49,7 +49,5 @@ pub unsafe fn find_room(args: RoomArgs) {
 unsafe fn has_room(args: &RoomArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.links_stride as usize + args.max_degree as usize - 1;
     // SAFETY: the caller's promise; rows hold links first, then none.
-    unsafe {
-        contains(args.reached, vertex) && global::load_readonly(args.links.from(last).at(0)) == NO_ROW
-    }
+    unsafe { contains(args.reached, vertex) && global::load_readonly(args.links.from(last).at(0)) == NO_ROW }
 }
