@@ -102,7 +102,7 @@ pub fn touched_vertices_agree_with_the_twin(stream: &impl Stream, seed: u64) {
 pub fn places_agree_with_the_twin(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, lists, most, unreached) in
-        [(1, 1, 1, 0), (200, 9, 40, 30), (900, 70, 3, 600), (300, 40, 64, 2)]
+        [(1, 1, 1, 1), (200, 9, 40, 30), (900, 70, 3, 600), (300, 40, 64, 2)]
     {
         let links = Links::random(&mut rng, slots, most);
         let max_degree = most.min(links.stride) as u32;
