@@ -50,7 +50,7 @@ fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'sta
     let (form, beam_width) = (row_form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
     let search = |batch| {
-        let warps = suited(batch, multiprocessors).warps;
+        let warps = suited(batch, multiprocessors, row_bytes).warps;
         Search::for_rows(T::KIND, Measure::of(form), row_bytes, beam_width, warps).entry()
     };
     let mut entries = vec![
