@@ -15,14 +15,15 @@ use crate::{DeviceGraph, Error};
 
 /// The widest frontier there is.
 pub(crate) const WIDEST: usize = MAX_BEAM_WIDTH as usize;
-/// Warps of a team, if there are no more queries than multiprocessors: they fill one each.
-const TEAM: u32 = 16;
-/// Warps of a team, if there are up to two queries for each multiprocessor. One warp a query would still leave most of
-/// the device idle.
-const SMALL_TEAM: u32 = 8;
-const SMALL_TEAMS_A_MULTIPROCESSOR: u32 = 2;
-/// Vertices whose neighbours a team scores at once: the next in line, with two warps each.
-const AHEAD: u32 = 7;
+/// Warps of a team that scores short rows: a leader, and two or three workers for each vertex ahead (measured: docs, one
+/// query on a GPU).
+const TEAM: u32 = 8;
+/// The same of long rows, if there are no more queries than multiprocessors: they fill one each.
+const LONG_TEAM: u32 = 16;
+/// Queries for each multiprocessor that teams take: one warp a query would leave most of the device idle.
+const TEAMS_A_MULTIPROCESSOR: u32 = 2;
+/// Vertices whose neighbours a team scores at once.
+const AHEAD: u32 = 3;
 /// The same where rows are long, so that many warps have to share the neighbours of one vertex.
 const LONG_AHEAD: u32 = 2;
 /// Bytes of the shortest rows that are long: of these a warp has four in flight.
@@ -47,12 +48,13 @@ const MOST_EXPANSIONS: u32 = 8;
 /// A team scores ahead of its turn and finds what one expansion after another does. One warp with several expansions a
 /// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
 pub(crate) fn suited(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
-    if queries > (SMALL_TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
+    if queries > (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
         return TunedLaunch { warps: 1, expansions: 1, filter_slots: FILTER_SLOTS };
     }
+    let is_long = row_bytes >= LONG_ROW;
     TunedLaunch {
-        warps: if queries > multiprocessors as usize { SMALL_TEAM } else { TEAM },
-        expansions: if row_bytes < LONG_ROW { AHEAD } else { LONG_AHEAD },
+        warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM } else { TEAM },
+        expansions: if is_long { LONG_AHEAD } else { AHEAD },
         filter_slots: TEAM_FILTER_SLOTS,
     }
 }
