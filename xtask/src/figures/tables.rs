@@ -89,7 +89,7 @@ pub fn latency(lines: &Lines) -> String {
             table.push(vec![
                 subject.to_string(),
                 queries.to_string(),
-                format!("{} warps, {} a step", line["warps"], line["expansions"]),
+                format!("{} warps, {} ahead", line["warps"], line["expansions"]),
                 format!("{:.4}", number(&line["recall"])),
                 format!("{:.0}", number(&line["median_us"])),
                 format!("{:.0}", number(&line["p99_us"])),
@@ -230,7 +230,7 @@ mod tests {
     fn the_fastest_team_is_told() {
         let table = latency(&sample());
         assert!(
-            table.contains("| sift-1m, u8 | 1 | 8 warps, 2 a step | 0.9510 | 61 | 75 | 248 |"),
+            table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"),
             "{table}"
         );
         assert_eq!(table.lines().count(), 3, "{table}");
