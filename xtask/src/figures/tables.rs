@@ -229,10 +229,7 @@ mod tests {
     #[test]
     fn the_fastest_team_is_told() {
         let table = latency(&sample());
-        assert!(
-            table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"),
-            "{table}"
-        );
+        assert!(table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"), "{table}");
         assert_eq!(table.lines().count(), 3, "{table}");
     }
 
