@@ -5,7 +5,7 @@ use jasper_plot::{Axis, Chart, Series, svg};
 use serde_json::Value;
 
 use super::Plot;
-use super::lines::{Lines, Subject, distinct, number, subjects, text};
+use super::lines::{Lines, Subject, distinct, number, subjects};
 
 /// The widest recall axis begins here: below, nobody searches.
 const LEAST_RECALL: f64 = 0.8;
