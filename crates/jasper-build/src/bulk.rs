@@ -18,7 +18,7 @@ pub struct BuildReport {
     pub keys: usize,
     /// Rows that were identical to an earlier one, and share its vertex.
     pub identical: usize,
-    /// Vertices that had to be linked again because no path led to them.
+    /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
     pub work: Work,
@@ -27,7 +27,7 @@ pub struct BuildReport {
 /// What linking the vertices of a bulk build was.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkReport {
-    /// Vertices that had to be linked again because no path led to them.
+    /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
     pub work: Work,

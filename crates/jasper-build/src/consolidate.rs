@@ -15,7 +15,7 @@ use crate::{Executor, LiveGraph, Work, connectivity};
 pub struct ConsolidateReport {
     /// Slots freed.
     pub freed: usize,
-    /// Vertices that had to be linked again because no path led to them.
+    /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
     pub work: Work,

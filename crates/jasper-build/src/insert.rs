@@ -17,7 +17,7 @@ pub struct InsertReport {
     pub keys: usize,
     /// Rows that were identical to another, and share its vertex.
     pub identical: usize,
-    /// Vertices that had to be linked again because no path led to them.
+    /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
     pub work: Work,

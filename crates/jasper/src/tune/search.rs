@@ -19,7 +19,7 @@ const TIMED: Duration = Duration::from_millis(200);
 /// Ways of a GPU to share work out that are worth a try: one warp a query or a team, with a filter of seen ids of several
 /// sizes.
 const WARPS: [u32; 3] = [1, 8, 16];
-const EXPANSIONS: [u32; 3] = [1, 2, 4];
+const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const FILTER_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 /// What is tuned, and where it is searched.

@@ -65,8 +65,8 @@ entries! {
         search_codes_b64_wide 20, search_codes_b64_team;
     Narrow 5 narrow_query_bytes: search_codes_b80_r1 16, search_codes_b80_r2 16, search_codes_b80_r4 16,
         search_codes_b80_wide 16, search_codes_b80_team;
-    Spread 4 spread_query_bytes: search_codes_w4_r1 12, search_codes_w4_r2 12, search_codes_w4_r4 10,
+    Spread 4 spread_query_bytes: search_codes_w4_r1 12, search_codes_w4_r2 12, search_codes_w4_r4 12,
         search_codes_w4_wide 12, search_codes_w4_team;
-    Spread 8 spread_query_bytes: search_codes_w8_r1 12, search_codes_w8_r2 12, search_codes_w8_r4 10,
+    Spread 8 spread_query_bytes: search_codes_w8_r1 12, search_codes_w8_r2 12, search_codes_w8_r4 12,
         search_codes_w8_wide 12, search_codes_w8_team;
 }

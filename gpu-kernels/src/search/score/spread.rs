@@ -173,9 +173,6 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
 ) {
     let slots = 8 / BITS as usize;
     let chunks = plane.chunks(BITS);
-    if chunks == 0 {
-        return;
-    }
     let mut sums = [[0; 8]; ROWS];
     let mut chunk = warp::lane_id() % WIDTH;
     while chunk < chunks {
