@@ -28,7 +28,7 @@ pub struct GraphArgs {
     pub row_bytes: u32,
     /// Places for neighbours of each slot, a multiple of 32.
     pub links_stride: u32,
-    /// M^2 of the augmented form: no row is longer.
+    /// No row is longer: for inner products, where a prune's slack counts from it.
     pub largest_squared_norm: f32,
 }
 
@@ -44,26 +44,19 @@ pub enum Form {
     Negated,
     /// A dot product over both lengths: 1 - cos of vectors of any length. Needs squared norms.
     Angle,
-    /// Squared L2, and the squared difference of the coordinates that make all rows equally long. Needs squared norms.
-    Augmented,
 }
 
 #[cfg(feature = "kernels")]
 impl Form {
     /// The distance that a sum over two vectors stands for, whose `squared_norms` count where the form needs them.
     #[inline(always)]
-    pub(crate) fn distance(self, sum: f32, squared_norms: [f32; 2], largest_squared_norm: f32) -> f32 {
+    pub(crate) fn distance(self, sum: f32, squared_norms: [f32; 2]) -> f32 {
         let [one, other] = squared_norms;
-        let extra = |squared_norm: f32| math::sqrt_f32((largest_squared_norm - squared_norm).max(0.0));
         match self {
             Self::Plain => sum,
             Self::Half => 0.5 * sum,
             Self::Negated => -sum,
             Self::Angle => 1.0 - sum / math::sqrt_f32(one * other),
-            Self::Augmented => {
-                let apart = extra(one) - extra(other);
-                sum + apart * apart
-            }
         }
     }
 }

@@ -6,9 +6,10 @@ use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, GraphCell, LinkError, link_all};
+use crate::repair::repair;
 use crate::{
     BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, Growth, InsertError, Linker,
-    LiveGraph, MemoryPlan, Work, connectivity, free_host_memory, start,
+    LiveGraph, MemoryPlan, Work, free_host_memory, start,
 };
 
 /// What a bulk build was.
@@ -110,7 +111,7 @@ pub fn finish<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
     cell.write(|graph| graph.change(|host| start::spread(host, order))).map_err(LinkError::Linker)?;
-    connectivity::repair(executor, cell, Graph::is_live, progress)
+    repair(executor, cell, Graph::is_live, progress)
 }
 
 /// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all

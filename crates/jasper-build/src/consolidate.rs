@@ -7,8 +7,9 @@ use jasper_graph::{Graph, RowError};
 
 use crate::live::{LinksOf, transaction};
 use crate::pipeline::{GraphCell, LinkError};
+use crate::repair::repair;
 use crate::start::live_start_points;
-use crate::{Executor, LiveGraph, Work, connectivity};
+use crate::{Executor, LiveGraph, Work};
 
 /// What a consolidation was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +83,7 @@ fn repair_rows<T: Element, E: Executor<T>>(
     }
     cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
         .map_err(LinkError::Linker)?;
-    let repaired = connectivity::repair(executor, cell, Graph::is_live, progress)?;
+    let repaired = repair(executor, cell, Graph::is_live, progress)?;
     cell.write(|graph| graph.change(Graph::release_hidden)).map_err(LinkError::Linker)?;
     Ok((work, repaired))
 }

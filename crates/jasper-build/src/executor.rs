@@ -35,8 +35,8 @@ pub trait Linker<T: Element> {
     /// Of the processor.
     fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
-    /// The links of every vertex that has candidates: those, pruned. A vertex whose row a candidate has already gets none,
-    /// and is named in [`Links::identical`].
+    /// The links of every vertex that has candidates: those, pruned. A vertex that was [identified](Executor::identify)
+    /// gets none.
     ///
     /// # Errors
     /// Of the processor.
@@ -83,6 +83,17 @@ pub trait Executor<T: Element>: Linker<T> {
 
     /// Runs `work` where its parallel parts have the executor's threads of the host.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+
+    /// Names the vertices whose row a candidate has already, for [`Links::identical`]. Bulk builds need it not: they bring
+    /// identical rows together before.
+    ///
+    /// # Errors
+    /// Of the processor.
+    fn identify(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Candidates,
+    ) -> Result<Self::Candidates, Self::Error>;
 
     /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
     /// rows arrive in an order of their own, pointless after a shuffle.

@@ -123,10 +123,10 @@ pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     Ok(slots)
 }
 
-/// Bytes that rows of `row` bytes take on their way into a graph: what tells which are identical, their slots, and what
+/// Bytes that rows of `bytes` in all take on their way into a graph: what tells which are identical, their slots, and what
 /// is read of them before it is stored.
-pub(crate) fn ingest_bytes(rows: usize, row: usize) -> usize {
-    FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(rows * row)
+pub(crate) fn ingest_bytes(rows: usize, bytes: usize) -> usize {
+    FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(bytes)
 }
 
 /// Bytes of rows that are read before they are stored, twice: as the source has them, and as the graph has them. Where
@@ -284,7 +284,7 @@ impl<T: Element> Staged<T> {
     }
 }
 
-fn bytes_of<T: Element>(row: &[T]) -> &[u8] {
+pub(crate) fn bytes_of<T: Element>(row: &[T]) -> &[u8] {
     bytemuck::cast_slice(row)
 }
 

@@ -2,22 +2,24 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{Element, Key, Progress, ProgressFn, RowSource, Stage, VectorId};
+use jasper_core::{Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::live::{LinksOf, transaction};
 use crate::pipeline::{GraphCell, link_all};
-use crate::{Executor, InsertError, LiveGraph, Work, connectivity, start};
+use crate::repair::{adopt, repair};
+use crate::{Executor, InsertError, LiveGraph, Work, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InsertReport {
     /// Keys added.
     pub keys: usize,
-    /// Rows that were identical to another, and share its vertex.
+    /// Rows that were identical to another, and share its vertex. Under inner products, a short vector that is in the index
+    /// already may get a vertex of its own: the search for it leads to longer ones.
     pub identical: usize,
-    /// Vertices that no path led to, and that were given an edge.
+    /// Vertices that were given an edge, because no path, or under inner products no neighbour, led to them.
     pub repaired: usize,
     /// What it cost.
     pub work: Work,
@@ -41,8 +43,11 @@ const SMALL_BATCH: usize = 512;
 const BATCH_SHARE: usize = 8;
 
 /// One vertex in this many not yet checked makes an insert end with a check of what is reachable. The check reads
-/// every row once, which is then a few hundredths of what the inserts cost.
-const CHECK_SHARE: usize = 64;
+/// every row once, which is then a few hundredths of what the inserts cost; for inner products, where short vectors hang on
+/// few edges, a sixth.
+const fn check_share(metric: Metric) -> usize {
+    if matches!(metric, Metric::InnerProduct) { 512 } else { 64 }
+}
 
 /// Inserts `rows` under `keys`. They are found from the moment the call returns, and not before; on an error the
 /// graph is as it was.
@@ -110,7 +115,7 @@ fn link_rows<T: Element, E: Executor<T>>(
     };
     let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().hidden();
     let before = cell.read(vertices_of) - order.len();
-    let widen = |graph: &E::Graph, found| executor.join_batch(graph, found);
+    let widen = |graph: &E::Graph, found| executor.join_batch(graph, executor.identify(graph, found)?);
     let size = |linked: usize| {
         let there = before + linked;
         there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH)
@@ -130,11 +135,14 @@ fn link_rows<T: Element, E: Executor<T>>(
     let mut report = InsertReport { keys: rows.len(), work, ..InsertReport::default() };
     report.identical = rows.len() - (vertices - known.len());
     let unchecked = cell.read(|graph| graph.host().unchecked()) + vertices;
-    if unchecked * CHECK_SHARE >= cell.read(vertices_of) {
+    if unchecked * check_share(metric) >= cell.read(vertices_of) {
         // The new vertices are hidden yet, and a deleted one may be restored: all of them count.
         let wanted = |graph: &Graph<T>, slot| !graph.is_free(slot);
-        report.repaired = connectivity::repair(executor, cell, wanted, progress)?;
+        report.repaired = repair(executor, cell, wanted, progress)?;
     } else {
+        if metric == Metric::InnerProduct {
+            report.repaired = adopt(executor, cell, &linked, progress)?;
+        }
         change(cell, |host| host.set_unchecked(unchecked))?;
     }
     Ok((slots, report))

@@ -24,18 +24,20 @@
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
+//! | [`byte_rows`](link_by_bytes) | links worked out on rows rounded to bytes |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
 //! | [`ingest`](InsertError), `identical` | rows into slots; identical rows to one vertex |
 //! | [`codes`](quantize()) | codes for the rows of a graph |
 //! | [`memory`](MemoryPlan) | what a job takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
-//! | [`connectivity`] | every live vertex can be reached: counted, repaired |
+//! | [`connectivity`], `repair` | whether every live vertex can be reached; edges for those that cannot |
 //! | [`query`](SearchParams) | what users ask of a search, and what they get |
 //! | [`request`](Request) | how a search is answered by any executor: filters, tombstones, the exact scan |
 
 #![forbid(unsafe_code)]
 
 mod bulk;
+mod byte_rows;
 mod checkpoint;
 mod codes;
 mod compact;
@@ -50,6 +52,7 @@ mod live;
 mod memory;
 pub mod pipeline;
 mod query;
+mod repair;
 mod request;
 mod start;
 mod work;
@@ -58,6 +61,7 @@ pub use bulk::{
     BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing,
     link_on_host,
 };
+pub use byte_rows::{byte_metric, link_by_bytes};
 pub use checkpoint::{CheckpointError, Checkpoints, Growth};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};

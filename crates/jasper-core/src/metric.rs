@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// | metric | distance shown to the user | what a graph is built on |
 /// | --- | --- | --- |
 /// | `L2` | squared Euclidean distance | the same |
-/// | `InnerProduct` | the negated inner product | squared L2 in one more dimension, which makes all rows equally long |
+/// | `InnerProduct` | the negated inner product | the same |
 /// | `Cosine` | 1 - cos, from 0 to 2 | the same, which is half the squared L2 of the unit vectors |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {

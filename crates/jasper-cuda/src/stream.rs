@@ -84,6 +84,15 @@ impl Stream {
     /// that is pinned on the host for each stream that does either.
     pub const PIECE_BYTES: usize = 8 << 20;
 
+    /// How many elements go at once, in whole granules, of a range that is within the buffer.
+    fn check_piece<T: Pod>(&self, buffer: &Buffer<T>, within: &Range<usize>, granule: usize) -> usize {
+        self.check_owner(buffer);
+        assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
+        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
+        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
+        piece
+    }
+
     /// Queues a kernel of one's own.
     ///
     /// # Errors
@@ -182,10 +191,7 @@ impl gpu_kernels::Stream for Stream {
         granule: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.check_owner(buffer);
-        assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
-        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
-        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
+        let piece = self.check_piece(buffer, &within, granule);
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = match &mut *staging {
             Some(staging) => staging,
@@ -215,10 +221,7 @@ impl gpu_kernels::Stream for Stream {
         granule: usize,
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<()> {
-        self.check_owner(buffer);
-        assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
-        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
-        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
+        let piece = self.check_piece(buffer, &within, granule);
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = match &mut *staging {
             Some(staging) => staging,

@@ -58,7 +58,7 @@ pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError,
     SaveStats, Section, SectionReport, check_file,
 };
-pub use graph::{Graph, RowBlock};
+pub use graph::{Graph, RowBlock, TakenRows};
 pub use keys::KeyError;
 pub use row::{RowError, prepare_in_place, prepare_row};
 pub use segments::{SEGMENT_ROWS, Segments};

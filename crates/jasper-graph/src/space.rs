@@ -22,7 +22,7 @@ pub(crate) struct Space<T> {
     pub(crate) has_vectors: bool,
     /// Squared length of every row; present where [`needs_norms`] says so.
     pub(crate) squared_norms: Option<Segments<f32>>,
-    /// M^2 of the augmented form for inner products: no row is longer.
+    /// No row is longer, and none ever was: for inner products, where a prune's slack counts from it.
     pub(crate) largest_squared_norm: f32,
     /// Made on demand, kept in step with the rows, never saved.
     pub(crate) sketches: Option<Sketches>,
@@ -57,10 +57,6 @@ enum Form {
     Negated,
     /// A dot product over both lengths: 1 - cos of vectors of any length.
     Angle,
-    /// Squared L2, and the squared difference of the coordinates that make all rows equally long:
-    /// sqrt(M^2 - |x|^2) of each. Bachrach et al. 2014; with the extra coordinate of a query 0, order by this is
-    /// order by inner product.
-    Augmented,
 }
 
 /// Rows scored by one call of a kernel: their slices stay in registers and L1.
@@ -81,7 +77,6 @@ impl<T: Element> Space<T> {
         let vector = self.vectors.row(slot.index());
         let form = self.form();
         let (form, squared_norm) = match form {
-            Form::Negated => (Form::Augmented, self.norm_of(slot)),
             Form::Angle => (form, self.norm_of(slot)),
             _ => (form, 0.0),
         };
@@ -120,10 +115,6 @@ impl<T: Element> Space<T> {
     fn norm_of(&self, slot: VectorId) -> f32 {
         self.squared_norms.as_ref().map_or(1.0, |norms| norms.at(slot.index()))
     }
-
-    fn extra_coordinate(&self, squared_norm: f32) -> f32 {
-        (self.largest_squared_norm - squared_norm).max(0.0).sqrt()
-    }
 }
 
 impl<T: Element> Scorer<'_, T> {
@@ -132,7 +123,7 @@ impl<T: Element> Scorer<'_, T> {
         assert_eq!(ids.len(), out.len());
         let kernels = T::kernels();
         let kernel = match self.form {
-            Form::Plain | Form::Half | Form::Augmented => kernels.squared_l2_many,
+            Form::Plain | Form::Half => kernels.squared_l2_many,
             Form::Negated | Form::Angle => kernels.dot_many,
         };
         for (ids, out) in ids.chunks(ROWS_AT_ONCE).zip(out.chunks_mut(ROWS_AT_ONCE)) {
@@ -180,7 +171,7 @@ impl<T: Element> Scorer<'_, T> {
     /// The least distance that the bounds of a row allow.
     fn least(&self, bounds: Bounds) -> f32 {
         match self.form {
-            Form::Plain | Form::Augmented => bounds.squared_l2,
+            Form::Plain => bounds.squared_l2,
             Form::Half => 0.5 * bounds.squared_l2,
             Form::Negated => -bounds.dot,
             Form::Angle => f32::NEG_INFINITY,
@@ -202,12 +193,6 @@ impl<T: Element> Scorer<'_, T> {
             Form::Angle => {
                 for (d, &id) in out.iter_mut().zip(ids) {
                     *d = 1.0 - *d / (self.squared_norm * self.space.norm_of(id)).sqrt();
-                }
-            }
-            Form::Augmented => {
-                let own = self.space.extra_coordinate(self.squared_norm);
-                for (d, &id) in out.iter_mut().zip(ids) {
-                    *d += (own - self.space.extra_coordinate(self.space.norm_of(id))).powi(2);
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Where an index is built: on the processor, or on a CUDA device.
 
 use jasper_build::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, free_host_memory,
-    link_on_host,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, Place,
+    free_host_memory, link_on_host,
 };
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_graph::Graph;
@@ -73,6 +73,18 @@ impl Site {
         }
         link_on_host(executor, graph, order, checkpoints, progress)
     }
+}
+
+/// What a build on the device takes that links by rows of bytes, whether the device is there or not.
+///
+/// # Errors
+/// As for [`plan`].
+pub(crate) fn plan_by_bytes<T: Element>(
+    shape: &BuildShape,
+    device: Device,
+) -> Result<MemoryPlan, BuildError> {
+    let vectors = shape.vector_bytes::<T>() as u64;
+    Ok(plan::<i8>(&shape.of_bytes(), device)?.part(Place::Host, "vectors as given", vectors))
 }
 
 /// What a build on the device takes, whether the device is there or not.

@@ -24,7 +24,7 @@ impl Measure {
     /// What a distance of this form is made of.
     pub const fn of(form: Form) -> Self {
         match form {
-            Form::Plain | Form::Half | Form::Augmented => Self::SquaredL2,
+            Form::Plain | Form::Half => Self::SquaredL2,
             Form::Negated | Form::Angle => Self::Dot,
         }
     }

@@ -7,11 +7,11 @@ use crate::graph::NO_ROW;
 use crate::neighbor;
 use crate::rows::row_of_warp;
 
-/// Looks for the row of each vertex among the nearest of its candidates; one warp a list.
+/// Looks for the row of each vertex among those of its candidates, of which few begin as it does; one warp a list.
 ///
 /// # Safety
 /// As the fields of the arguments say.
-#[kernel(max_threads = 256, min_blocks = 4)]
+#[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn identify(args: IdentifyArgs) {
     let list = row_of_warp();
     if list >= args.lists as usize {
@@ -22,26 +22,22 @@ pub unsafe fn identify(args: IdentifyArgs) {
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list));
         let found = global::load_readonly(args.work.at(2 * list));
-        // The candidate of this lane among the 32 from `first` on.
-        let candidate = |first: u32| {
-            let place = first + warp::lane_id();
-            let key = if place < found { global::load_readonly(candidates.at(place as usize)) } else { 0 };
-            (place < found && neighbor::id(key) != vertex).then_some(key)
+        let begin = |id: u32| -> [u32; 4] {
+            global::load_readonly(args.rows.at(id as usize * args.row_bytes as usize).cast())
         };
-        let mut nearest = u32::MAX;
-        let mut first = 0;
-        while first < found {
-            nearest = nearest.min(candidate(first).map_or(u32::MAX, neighbor::orderable));
-            first += warp::WARP_SIZE;
-        }
-        let nearest = warp::warp_reduce_min(warp::FULL_MASK, nearest);
+        let own = begin(vertex);
         let (mut identical, mut first) = (NO_ROW, 0);
         while first < found {
-            let key = candidate(first);
-            let tied = key.is_some_and(|key| neighbor::orderable(key) == nearest);
-            let mut lanes = warp::warp_vote_ballot(warp::FULL_MASK, tied);
+            let place = first + warp::lane_id();
+            let there = place < found;
+            let id = if there {
+                neighbor::id(global::load_readonly(candidates.at(place as usize)))
+            } else {
+                vertex
+            };
+            let alike = id != vertex && begin(id) == own;
+            let mut lanes = warp::warp_vote_ballot(warp::FULL_MASK, alike);
             while lanes != 0 {
-                let id = neighbor::id(key.unwrap_or(0));
                 let lane = lanes.trailing_zeros();
                 let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, lane, warp::WARP_SIZE);
                 lanes &= lanes - 1;

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::layout::Layout;
 use super::left::{Left, NO_HEAD, Waiting};
 use super::space::Space;
-use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs};
+use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs, Slack};
 use crate::neighbor;
 
 /// What a block has in shared memory.
@@ -124,7 +124,7 @@ pub(super) unsafe fn keep<S: Space>(
             }
             left.skip(next, second);
             let near = space.near(neighbor::id(key));
-            scored += left.drop_led_to(space, keys, (key, &near), args.alpha);
+            scored += left.drop_led_to(space, keys, (key, &near), Slack::of(args));
         }
         if warp::lane_id() == 0 && scored > 0 {
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::FIRST_ALPHA;
+use super::Slack;
 use super::layout::WAITS;
 use super::space::Space;
 use crate::neighbor;
@@ -207,7 +207,7 @@ impl Left {
         space: &S,
         keys: Shared<u64>,
         (kept, near): (u64, &S::Near),
-        alpha: f32,
+        slack: Slack,
     ) -> u32 {
         let others = self.others.len();
         let compared = others + if kept & neighbor::UNVISITED != 0 { self.settled.len() } else { 0 };
@@ -229,10 +229,10 @@ impl Left {
                 }
                 let key = if there { keys.add(place & !WAITS).load() } else { kept };
                 let (between, distance) = (space.distance(near, neighbor::id(key)), neighbor::distance(key));
-                if FIRST_ALPHA * between <= distance {
+                if between <= distance {
                     place |= WAITS;
                 }
-                let stays = there && alpha * between > distance;
+                let stays = there && !slack.leads(between, distance);
                 warp::sync_warp(warp::FULL_MASK);
                 others_end = self.others.store(others_end, place, stays && is_other);
                 settled_end = self.settled.store(settled_end, place, stays && !is_other);

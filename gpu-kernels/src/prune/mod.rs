@@ -96,6 +96,33 @@ pub struct PruneArgs {
     pub counters: Out<u64>,
 }
 
+/// The rule of the last round.
+#[cfg(feature = "kernels")]
+#[derive(Clone, Copy)]
+struct Slack {
+    alpha: f32,
+    /// Where distances are counted from: negated products from the least that there can be.
+    origin: f32,
+}
+
+#[cfg(feature = "kernels")]
+impl Slack {
+    #[inline(always)]
+    fn of(args: &PruneArgs) -> Self {
+        let origin = if args.form == Form::Negated { args.graph.largest_squared_norm } else { 0.0 };
+        Self { alpha: args.alpha, origin }
+    }
+
+    /// Whether a kept vertex leads towards another, which is at a `distance`: the steps of the CPU's prune.
+    #[inline(always)]
+    fn leads(self, between: f32, distance: f32) -> bool {
+        if self.alpha == FIRST_ALPHA {
+            return between <= distance;
+        }
+        self.alpha * (self.origin + between) <= self.origin + distance
+    }
+}
+
 /// Counters of [`PruneArgs::counters`]: vertices that searches expanded.
 pub const HOPS: usize = 0;
 /// Distances that searches worked out.

@@ -23,16 +23,20 @@ const fn warps(row_bytes: u32) -> u32 {
 }
 
 /// Rows that have kernels of their own: see [`crate::search`].
-const SPECIALIZED: [(ElementKind, u32); 9] = [
-    (ElementKind::U8, 128),
-    (ElementKind::F16, 192),
-    (ElementKind::F16, 1920),
-    (ElementKind::F16, 3072),
-    (ElementKind::F32, 384),
-    (ElementKind::F32, 512),
-    (ElementKind::F32, 800),
-    (ElementKind::F32, 3840),
-    (ElementKind::F32, 6144),
+const SPECIALIZED: [(ElementKind, Measure, u32); 13] = [
+    (ElementKind::U8, Measure::SquaredL2, 128),
+    (ElementKind::I8, Measure::SquaredL2, 96),
+    (ElementKind::I8, Measure::Dot, 208),
+    (ElementKind::I8, Measure::SquaredL2, 960),
+    (ElementKind::I8, Measure::SquaredL2, 1536),
+    (ElementKind::F16, Measure::SquaredL2, 192),
+    (ElementKind::F16, Measure::SquaredL2, 1920),
+    (ElementKind::F16, Measure::SquaredL2, 3072),
+    (ElementKind::F32, Measure::SquaredL2, 384),
+    (ElementKind::F32, Measure::SquaredL2, 512),
+    (ElementKind::F32, Measure::Dot, 800),
+    (ElementKind::F32, Measure::SquaredL2, 3840),
+    (ElementKind::F32, Measure::SquaredL2, 6144),
 ];
 
 /// What all families are made for.
@@ -48,9 +52,9 @@ impl Rows {
     /// If no graph is built with `form` on such rows.
     fn new(element: ElementKind, form: Form, row_bytes: u32) -> Self {
         let measure = Measure::of(form);
-        let sound = form == Form::Angle && element.is_integer() || measure == Measure::SquaredL2;
+        let sound = form != Form::Angle || element.is_integer();
         assert!(sound, "no graph of {element} rows is built by {form:?}");
-        let known = measure == Measure::SquaredL2 && SPECIALIZED.contains(&(element, row_bytes));
+        let known = SPECIALIZED.contains(&(element, measure, row_bytes));
         Self { element, measure, row_bytes: known.then_some(row_bytes) }
     }
 
@@ -129,7 +133,7 @@ families! {
     Bypass, "bypass", bypass_body: |args: BypassArgs| { (args.rows, bypass_capacity(&args.prune)) };
 }
 
-/// The kernel that looks for rows that are in the graph already: reads each candidate twice, and the rows of the nearest.
+/// The kernel that looks for rows that are in the graph already: reads the first 16 bytes of each candidate's row.
 /// Arguments: [`IdentifyArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Identify;

@@ -44,7 +44,6 @@ pub(super) struct Rows<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS:
     rows: In<u8>,
     form: Form,
     squared_norms: In<f32>,
-    largest_squared_norm: f32,
 }
 
 /// A row that others are compared with.
@@ -74,10 +73,8 @@ where
     #[inline(always)]
     unsafe fn squared_norm(&self, id: u32) -> f32 {
         match self.form {
-            // SAFETY: these forms have a squared norm for each row.
-            Form::Angle | Form::Augmented => unsafe {
-                global::load_readonly(self.squared_norms.at(id as usize))
-            },
+            // SAFETY: this form has a squared norm for each row.
+            Form::Angle => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
             Form::Plain | Form::Half | Form::Negated => 0.0,
         }
     }
@@ -95,13 +92,7 @@ where
 
     #[inline(always)]
     fn new(graph: &GraphArgs, form: Form) -> Self {
-        Self {
-            tile: Tile::new(graph.row_bytes),
-            rows: graph.rows,
-            form,
-            squared_norms: graph.squared_norms,
-            largest_squared_norm: graph.largest_squared_norm,
-        }
+        Self { tile: Tile::new(graph.row_bytes), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 
     /// Lane r of a tile has its row r.
@@ -144,7 +135,7 @@ where
                 }
             }
             let norms = [near.squared_norm, self.squared_norm(id)];
-            self.form.distance(E::to_f32(sum), norms, self.largest_squared_norm)
+            self.form.distance(E::to_f32(sum), norms)
         }
     }
 }

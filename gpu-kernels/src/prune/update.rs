@@ -15,8 +15,8 @@ pub struct IdentifyArgs {
     pub candidates: In<u64>,
     /// `[lists][2]`: how many candidates there are, and a number that is not looked at.
     pub work: In<u32>,
-    /// `[lists]`: of the nearest candidates the first that has the very row of the vertex,
-    /// [`NO_ROW`](crate::graph::NO_ROW) if there is none.
+    /// `[lists]`: the lowest candidate that has the very row of the vertex, [`NO_ROW`](crate::graph::NO_ROW) if there is
+    /// none.
     pub identical: Out<u32>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,

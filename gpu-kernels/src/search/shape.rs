@@ -15,19 +15,24 @@ pub(crate) struct Shape {
 /// whole rounds of up to 15 loads. Measured: what each width is worth stands in the book, Search on a GPU.
 pub(crate) const fn shape(row_bytes: u32) -> Shape {
     let (width, steps, rows) = match row_bytes {
+        96 => (4, 2, 4),
         128 => (8, 1, 8),
         192 => (4, 3, 4),
+        208 => (8, 2, 4),
         256 => (8, 2, 4),
         384 => (8, 3, 4),
         400 => (8, 4, 2),
         512 => (8, 4, 2),
         800 => (8, 7, 1),
+        960 => (8, 8, 1),
+        1536 => (8, 12, 1),
         1920 => (8, 15, 1),
         3072 => (32, 6, 2),
         3840 => (16, 5, 2),
         6144 => (32, 6, 2),
         _ => (8, 4, 2),
     };
+    assert!(rows <= width as usize, "each row of a tile has a lane that finishes its sum");
     Shape { width, steps, rows }
 }
 

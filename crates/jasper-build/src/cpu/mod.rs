@@ -18,6 +18,7 @@ use jasper_graph::Graph;
 use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
+use crate::ingest::bytes_of;
 use crate::{Executor, Linker, Links, Work};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
@@ -203,6 +204,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
+    fn identify(&self, graph: &Graph<T>, mut candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
+        candidates.identify(|vertex, found| identical(graph, vertex, found));
+        Ok(candidates)
+    }
+
     fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
         let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
@@ -281,7 +287,7 @@ impl Scratch {
         }
     }
 
-    /// What searches for the rows of `vertices`, at most [`TOGETHER`], expand; but for those that have that very row.
+    /// What searches for the rows of `vertices`, at most [`TOGETHER`], expand.
     fn search<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -296,10 +302,7 @@ impl Scratch {
             self.candidates.clear();
             self.candidates.extend(beam.visited().iter().filter(|found| found.id() != vertex));
             self.candidates.sort_unstable();
-            match identical(graph, vertex, &self.candidates) {
-                Some(other) => candidates.identical.push((vertex, other)),
-                None => candidates.push(vertex, &self.candidates),
-            }
+            candidates.push(vertex, &self.candidates);
         }
     }
 
@@ -392,10 +395,10 @@ impl Scratch {
     }
 }
 
-/// The nearest of `candidates` whose row is that of `vertex`.
+/// The first of `candidates` whose row is that of `vertex`: as far away as the vertex is from itself.
 fn identical<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
-    let nearest = candidates.first()?.distance();
-    let row = graph.padded_vector(vertex);
-    let ties = candidates.iter().take_while(|candidate| candidate.distance() == nearest);
-    ties.map(|candidate| candidate.id()).find(|&id| graph.padded_vector(id) == row)
+    let own = Neighbor::new(graph.row_scorer(vertex).score_one(vertex), vertex).distance();
+    let row = bytes_of(graph.padded_vector(vertex));
+    let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
+    ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.padded_vector(id)) == row)
 }

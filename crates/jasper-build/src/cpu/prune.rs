@@ -9,6 +9,16 @@ const COMPARED_AT_ONCE: usize = 8;
 /// Slack of the first round.
 const FIRST_ALPHA: f32 = 1.0;
 
+/// Whether a vertex leads towards another, which is at a `distance`, and `between` these two. Without slack the distances
+/// themselves are compared, for they may be differences of next to nothing to what slack counts from.
+fn leads<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) -> bool {
+    if alpha == FIRST_ALPHA {
+        return between <= distance;
+    }
+    let origin = graph.slack_origin();
+    alpha * (origin + between) <= origin + distance
+}
+
 /// What a prune needs and a thread keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Prune {
@@ -48,7 +58,8 @@ impl Prune {
     ///
     /// There are two rounds, as DiskANN has them: the first with an `alpha` of 1, the second with the one given, over those
     /// `waiting` and what the first has left. In each, a candidate is kept unless a kept `c*` leads towards it:
-    /// `alpha d(c*, c) <= d(p, c)`. With `<=`, a copy of a kept vertex is dropped. One round with an alpha above 1 fills
+    /// `alpha d(c*, c) <= d(p, c)`. With `<=`, a copy of a kept vertex is dropped, unless distances are products and the
+    /// vertex is the longer. One round with an alpha above 1 fills
     /// rows with near vertices where distances differ little, and leaves none for what leads away (docs: experiments).
     ///
     /// Candidates marked visited are *settled*: an earlier prune has kept them beside each other, so that they are
@@ -111,8 +122,9 @@ impl Prune {
                 scorer.score(kept, distances);
                 compared[standing] += kept.len();
                 self.distances += kept.len() as u64;
-                let is_led_to =
-                    |alpha: f32| distances.iter().any(|&between| alpha * between <= neighbor.distance());
+                let is_led_to = |alpha: f32| {
+                    distances.iter().any(|&between| leads(graph, alpha, between, neighbor.distance()))
+                };
                 if is_led_to(last) {
                     return Fate::Dropped;
                 }
@@ -157,7 +169,7 @@ mod tests {
         let mut kept: Vec<VectorId> = Vec::new();
         for alpha in [1.0, alpha] {
             let leads = |kept: VectorId, c: &Neighbor| {
-                alpha * graph.row_scorer(kept).score_one(c.id()) <= c.distance()
+                leads(graph, alpha, graph.row_scorer(kept).score_one(c.id()), c.distance())
             };
             let mut left = candidates.to_vec();
             left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| leads(kept, c)));

@@ -18,6 +18,16 @@ impl NeighborLists {
         self.rows.push((vertex, neighbors.into()));
     }
 
+    /// Sets the vertices aside that are `identical` to one of their list.
+    pub(crate) fn identify(&mut self, identical: impl Fn(VectorId, &[Neighbor]) -> Option<VectorId>) {
+        let Self { rows, identical: named, .. } = self;
+        rows.retain(|(vertex, found)| {
+            let other = identical(*vertex, found);
+            named.extend(other.map(|other| (*vertex, other)));
+            other.is_none()
+        });
+    }
+
     /// Every vertex with its list.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (VectorId, &[Neighbor])> {
         self.rows.iter().map(|(vertex, neighbors)| (*vertex, &**neighbors))

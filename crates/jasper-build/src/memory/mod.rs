@@ -7,6 +7,7 @@ use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_
 use jasper_graph::{Graph, needs_norms};
 
 use crate::bulk::largest_batch;
+use crate::byte_rows::byte_metric;
 use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::ingest::ingest_bytes;
 
@@ -77,6 +78,18 @@ impl BuildShape {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
+    /// The shape of the same graph over rows of bytes, by which [`link_by_bytes`](crate::link_by_bytes) links.
+    #[must_use]
+    pub fn of_bytes(self) -> Self {
+        Self { metric: byte_metric(self.metric), ..self }
+    }
+
+    /// Bytes of the vectors, padded, and of their squared lengths where the metric needs them.
+    pub fn vector_bytes<T: Element>(&self) -> usize {
+        let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
+        self.rows * (padded_len::<T>(self.dimension) * size_of::<T>() + norm)
+    }
+
     /// Whether rows have their squared lengths beside them.
     pub fn has_norms<T: Element>(&self) -> bool {
         needs_norms(self.metric, T::EXACT)
@@ -99,13 +112,12 @@ impl BuildShape {
 
     /// What the index takes, and a build that needs `linking` bytes while it links.
     fn plan_index<T: Element>(&self, linking: usize) -> MemoryPlan {
-        let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
-        let row = padded_len::<T>(self.dimension) * size_of::<T>() + norm;
+        let vectors = self.vector_bytes::<T>();
         let edges = self.params.max_degree() * size_of::<VectorId>() + size_of::<u16>();
         // Pages of adjacency are touched when the first edges are written, when that is gone.
-        let ingesting = ingest_bytes(self.rows, row).saturating_sub(self.rows * edges);
+        let ingesting = ingest_bytes(self.rows, vectors).saturating_sub(self.rows * edges);
         let parts = [
-            ("vectors", self.rows * row),
+            ("vectors", vectors),
             ("graph", self.rows * edges),
             ("keys", self.rows * size_of::<Key>()),
             ("scratch", linking.max(ingesting)),

@@ -32,8 +32,10 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Ve
     let expected = link(graph, &ids, within_batch);
     let mut all = rows(graph);
     all.extend(expected.rows);
-    let widen =
-        |graph: &Graph<T>, found| if within_batch { executor.join_batch(graph, found) } else { Ok(found) };
+    let widen = |graph: &Graph<T>, found| {
+        let found = executor.identify(graph, found)?;
+        if within_batch { executor.join_batch(graph, found) } else { Ok(found) }
+    };
     let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
     let identical: BTreeMap<u32, u32> = identical.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);

@@ -85,7 +85,9 @@ pub fn robust_prune<T: Element>(
             let scorer = graph.row_scorer(slot(candidate.id));
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
-                !are_settled && alpha * scorer.score_one(slot(kept.id)) <= candidate.distance
+                let between = scorer.score_one(slot(kept.id));
+                let origin = if alpha > 1.0 { graph.slack_origin() } else { 0.0 };
+                !are_settled && alpha * (origin + between) <= origin + candidate.distance
             };
             if kept.len() == params.max_degree() || kept.iter().any(leads) {
                 rest.push(candidate);
@@ -135,9 +137,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
         let scorer = graph.row_scorer(slot(vertex));
         let visited = walk(graph, &scorer, params.build_beam_width()).visited;
         let visited = sorted(visited.into_iter().filter(|near| near.id != vertex).collect());
-        let nearest = visited.first().map_or(0.0, |near| near.distance);
-        let mut ties = visited.iter().take_while(|near| near.distance == nearest);
-        match ties.find(|near| graph.vector(slot(near.id)) == graph.vector(slot(vertex))) {
+        match visited.iter().find(|near| graph.vector(slot(near.id)) == graph.vector(slot(vertex))) {
             Some(same) => drop(identical.insert(vertex, same.id)),
             None => drop(candidates.insert(vertex, visited)),
         }

@@ -26,7 +26,7 @@ pub struct Args {
 struct Report {
     /// Slots freed.
     freed: usize,
-    /// Vertices that were linked again because no path led to them.
+    /// Vertices that no path led to, and that were given an edge.
     repaired: usize,
     #[serde(flatten)]
     changed: Changed,

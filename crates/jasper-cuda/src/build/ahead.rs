@@ -6,14 +6,14 @@ use std::thread::{self, JoinHandle};
 use gpu_kernels::Kernel as _;
 use gpu_kernels::distances::Measure;
 use gpu_kernels::links::{FindRoom, Reach};
-use gpu_kernels::prune::{Identify, Link, Merge, Publish, TurnAround};
+use gpu_kernels::prune::{Link, Merge, Publish, TurnAround};
 use gpu_kernels::rows::SaveRows;
 use gpu_kernels::search::Search;
 use jasper_build::BuildShape;
 use jasper_core::{Element, padded_len};
 
 use crate::Context;
-use crate::graph::row_form;
+use crate::graph::form;
 use crate::search::pass::suited;
 
 /// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more for
@@ -47,7 +47,7 @@ impl Drop for KernelsAhead {
 
 /// Names of the kernels that take long to compile, or are launched first.
 fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'static, str>> {
-    let (form, beam_width) = (row_form::<T>(shape.metric), shape.params.build_beam_width() as u32);
+    let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
     let search = |batch| {
         let warps = suited(batch, multiprocessors, row_bytes).warps;
@@ -58,7 +58,6 @@ fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'sta
         search(usize::MAX),
         Link::for_rows(T::KIND, form, row_bytes).entry(),
         Merge::for_rows(T::KIND, form, row_bytes).entry(),
-        Identify.entry(),
         Publish.entry(),
         TurnAround.entry(),
         Reach.entry(),
@@ -79,7 +78,7 @@ mod tests {
         for metric in Metric::ALL {
             let shape = BuildShape { rows: 1000, dimension, metric, params: BuildParams::default() };
             let entries = entries::<T>(&shape, 132);
-            assert!(entries.len() >= 9, "{entries:?}");
+            assert!(entries.len() >= 8, "{entries:?}");
             for entry in entries {
                 let text = format!(".visible .entry {entry}(");
                 assert!(gpu_kernels::PTX.contains(&text), "{entry}");

@@ -2,7 +2,7 @@
 
 use gpu_kernels::bits::Slots;
 use gpu_kernels::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
-use gpu_kernels::prune::{Bypass, BypassArgs, Join, JoinArgs};
+use gpu_kernels::prune::{Bypass, BypassArgs, Identify, IdentifyArgs, Join, JoinArgs};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_build::connectivity;
 use jasper_build::{BATCH, Executor};
@@ -24,6 +24,27 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             Some(host) => host.pool().install(work),
             None => work(),
         }
+    }
+
+    fn identify(
+        &self,
+        graph: &DeviceGraph<T, S>,
+        mut candidates: Candidates<S>,
+    ) -> Result<Candidates<S>, S::Error> {
+        self.check(graph, candidates.graph);
+        let args = IdentifyArgs {
+            rows: graph.args().rows,
+            batch: candidates.batch.input(),
+            candidates: candidates.keys.input(),
+            work: candidates.work.input(),
+            identical: candidates.identical.output(),
+            row_bytes: graph.args().row_bytes,
+            lists: candidates.lists(),
+            candidates_stride: candidates.most,
+        };
+        // SAFETY: the arrays are of so many vertices, whose candidates are slots of this graph, as checked.
+        unsafe { self.stream.launch(&Identify, args)? };
+        Ok(candidates)
     }
 
     fn join_batch(

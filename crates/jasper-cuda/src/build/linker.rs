@@ -7,8 +7,8 @@ use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::NO_ROW;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, HOPS, IDENTICAL, Identify, IdentifyArgs, Link, LinkArgs, Merge, MergeArgs,
-    PRUNE_DISTANCES, PruneArgs, TurnAround, TurnAroundArgs,
+    COUNTERS, DISTANCES, HOPS, IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs,
+    TurnAround, TurnAroundArgs,
 };
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -66,7 +66,7 @@ impl<T: Element, S: Stream> DeviceLinker<T, S> {
     pub(super) fn prune_args(&self, graph: &DeviceGraph<T, S>, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args(),
-            form: graph.row_form(),
+            form: graph.form(),
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
@@ -125,32 +125,20 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             filter_slots: launch.filter_slots,
             starts_stride: 0,
             candidates_len: 0,
-            form: graph.row_form(),
+            form: graph.form(),
         };
         let kernel = Search::for_rows(
             T::KIND,
-            Measure::of(graph.row_form()),
+            Measure::of(graph.form()),
             args.graph.row_bytes,
             beam_width as u32,
             launch.warps,
         );
         let mut identical = stream.allocate(ids.len())?;
-        let identify = IdentifyArgs {
-            rows: graph.args().rows,
-            batch: batch.input(),
-            candidates: keys.input(),
-            work: work.input(),
-            identical: identical.output(),
-            row_bytes: graph.args().row_bytes,
-            lists: ids.len() as u32,
-            candidates_stride: most,
-        };
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launches; the batch
-        // holds slots of the graph, as asserted, and so does what the search finds.
-        unsafe {
-            stream.launch(&kernel, args)?;
-            stream.launch(&Identify, identify)?;
-        }
+        stream.fill(&mut identical, NO_ROW.to_ne_bytes()[0])?;
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
+        // slots of the graph, as asserted.
+        unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.number());
         Ok(Candidates { batch, keys, work, identical, joined: None, counters, most, graph })
     }

@@ -16,7 +16,7 @@ pub struct Candidates<S: Stream> {
     pub(super) keys: S::Buffer<u64>,
     /// `[lists][2]`
     pub(super) work: S::Buffer<u32>,
-    /// `[lists]`: vertices whose row theirs is.
+    /// `[lists]`: vertices whose row theirs is, where these are named; no row before.
     pub(super) identical: S::Buffer<u32>,
     /// `[lists][max_degree]`, where there are more of them out of the batch itself.
     pub(super) joined: Option<S::Buffer<u64>>,

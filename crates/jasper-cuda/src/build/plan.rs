@@ -1,6 +1,7 @@
 //! What a build on a device takes, before it begins.
 
 use gpu_kernels::groups::Groups;
+use gpu_kernels::links::Reached;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use gpu_kernels::sort::SortScratch;
 use jasper_build::{BuildShape, largest_batch};
@@ -30,7 +31,8 @@ fn most(name: &'static str, value: f64, most: f64) -> Result<()> {
 /// What a build on a device takes, there and on the host: the graph on both, and the largest batch.
 ///
 /// A batch is searched for and pruned in parts, whose links stay; then its back edges are sorted, which its links do not
-/// outlive; then they are merged in parts. So the batch takes what the largest of these steps does.
+/// outlive; then they are merged in parts. At the end, what can be reached is walked to, and what cannot is searched for. So
+/// the batch takes what the largest of these steps does.
 ///
 /// # Errors
 /// [`Error::BuildParam`]: the beam is wider, or a batch larger, than kernels are made for.
@@ -56,7 +58,9 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);
     let new_rows = edges.min(TARGETS_AT_ONCE.into()).min(shape.rows as u64) * (row * 4 + 4);
-    let steps = [links + candidates, links + pairs, pairs + sort, pairs + groups + new_rows];
+    let walk = Reached::<Stream>::bytes(shape.rows as u32);
+    let repair = candidates + shape.rows as u64 / 8;
+    let steps = [links + candidates, links + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
     let largest = steps.into_iter().max().unwrap_or(0);
     let plan = DeviceGraph::<T>::plan_of(shape, shape.plan_beside_device::<T>());
     Ok(plan.part(Place::Device, "largest batch", largest).part(Place::Host, "driver", DRIVER_BYTES))

@@ -73,8 +73,12 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     assert_eq!(found.start_points(), expected.start_points(), "{name}");
     assert_eq!(device_report.work.hops, report.work.hops, "{name}");
     assert_eq!(device_report.repaired, report.repaired, "{name}");
-    // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there.
-    assert!(device_report.work.prune_distances <= report.work.prune_distances, "{name}");
+    // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
+    // what waits for the second round is compared on a device as neighbours are kept, and on the CPU if the row has room for
+    // it: under inner products it often has none.
+    let (on_device, on_cpu) = (device_report.work.prune_distances, report.work.prune_distances);
+    println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");
+    assert!(on_device <= if metric == Metric::InnerProduct { on_cpu * 4 / 3 } else { on_cpu }, "{name}");
     assert!(device_report.work.distances >= report.work.distances, "{name}");
     report.repaired
 }

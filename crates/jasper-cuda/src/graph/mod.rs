@@ -222,17 +222,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         self.number
     }
 
-    /// How queries are scored, as on the host.
+    /// How queries are scored against rows, and rows against each other, as on the host.
     pub fn form(&self) -> Form {
-        match row_form::<T>(self.metric) {
-            Form::Augmented => Form::Negated,
-            form => form,
-        }
-    }
-
-    /// How rows are scored against each other, as on the host: in the space that the graph is built in.
-    pub fn row_form(&self) -> Form {
-        row_form::<T>(self.metric)
+        form::<T>(self.metric)
     }
 
     /// What is summed up over a query and a row.
@@ -241,11 +233,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 }
 
-/// How rows are scored against each other under a metric: see [`DeviceGraph::row_form`].
-pub(crate) fn row_form<T: Element>(metric: Metric) -> Form {
+/// How rows are scored under a metric: see [`DeviceGraph::form`].
+pub(crate) fn form<T: Element>(metric: Metric) -> Form {
     match (metric, T::EXACT) {
         (Metric::L2, _) => Form::Plain,
-        (Metric::InnerProduct, _) => Form::Augmented,
+        (Metric::InnerProduct, _) => Form::Negated,
         (Metric::Cosine, false) => Form::Half,
         (Metric::Cosine, true) => Form::Angle,
     }

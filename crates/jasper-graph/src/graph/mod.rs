@@ -5,13 +5,16 @@
 //! | `change` | the few ways a graph changes |
 //! | `keys` | which keys it has, and whose they are |
 //! | `memory` | what of it is in memory, and how much |
+//! | `over` | the same graph over other rows, for a while |
 //! | `rows` | rows into slots, by one thread or many |
 
 mod change;
 mod keys;
 mod memory;
+mod over;
 mod rows;
 
+pub use over::TakenRows;
 pub use rows::RowBlock;
 
 use jasper_core::{
@@ -206,6 +209,12 @@ impl<T: Element> Graph<T> {
         self.space.largest_squared_norm
     }
 
+    /// What the slack of a prune counts distances from: nothing, but for inner products the least negated product that there
+    /// can be. Of rows of one length, a product so counted is half of squared L2, and the slack means the same.
+    pub fn slack_origin(&self) -> f32 {
+        if self.metric() == Metric::InnerProduct { self.largest_squared_norm() } else { 0.0 }
+    }
+
     /// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros, and of unit length
     /// where the metric is cosine and the element a float. Gives the squared length before that.
     ///
@@ -224,8 +233,7 @@ impl<T: Element> Graph<T> {
         self.space.query_scorer(prepared)
     }
 
-    /// Distances of a stored row to others, in the space the graph is built in: the user's metric, but for inner
-    /// products, where it is squared L2 with the coordinate that makes all rows equally long.
+    /// Distances of a stored row to others, by which the graph is built: in the user's metric.
     pub fn row_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
         self.space.row_scorer(slot)
     }

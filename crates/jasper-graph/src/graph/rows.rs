@@ -90,11 +90,8 @@ impl<T: Element> Graph<T> {
         }
         self.tombstones.insert_range(new);
         write(self.row_blocks(&slots));
+        self.note_norms(&slots);
         let space = &mut self.space;
-        if let Some(norms) = &space.squared_norms {
-            let longest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
-            space.largest_squared_norm = space.largest_squared_norm.max(longest);
-        }
         if let Some(sketches) = &mut space.sketches {
             slots.iter().for_each(|slot| sketches.set(slot.index(), space.vectors.row(slot.index())));
         }
@@ -104,8 +101,17 @@ impl<T: Element> Graph<T> {
         Ok(slots)
     }
 
+    /// Follows the squared lengths that were written for `slots`, where the metric needs them.
+    pub(super) fn note_norms(&mut self, slots: &[VectorId]) {
+        let space = &mut self.space;
+        if let Some(norms) = &space.squared_norms {
+            let longest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
+            space.largest_squared_norm = space.largest_squared_norm.max(longest);
+        }
+    }
+
     /// The storage of `slots`, which rise, in blocks within a segment.
-    fn row_blocks<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<RowBlock<'a, T>> {
+    pub(super) fn row_blocks<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<RowBlock<'a, T>> {
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
         let rows = BLOCK_BYTES / (self.space.vectors.width() * size_of::<T>()).max(1);
         let rows = rows.clamp(1, BLOCK_ROWS);

@@ -163,3 +163,80 @@ fn answers_do_not_depend_on_how_many_are_asked() {
         }
     }
 }
+
+/// Rounded rows lead to the same neighbours, in every metric.
+#[test]
+fn links_by_bytes_find_as_much() {
+    let set = Clusters::new(DIMENSION, 55);
+    for metric in Metric::ALL {
+        // Far from the origin, where that leaves something to tell rows by.
+        let moved = |x: f32| x * 1e-3 + if metric == Metric::InnerProduct { 0.0 } else { 7.0 };
+        let [rows, queries] = [(9000, 0), (300, 1)].map(|(count, seed)| -> Vec<f32> {
+            set.rows::<f32>(count, seed).into_iter().map(moved).collect()
+        });
+        let exact = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+        let by_bytes = builder(metric).link_by_bytes().build(&view(&rows, DIMENSION)).unwrap();
+        for beam_width in [12, 24, 48] {
+            let [exact, by_bytes] =
+                [&exact, &by_bytes].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
+            println!("{metric}, beam {beam_width}: by rows {exact:.4}, by bytes {by_bytes:.4}");
+            assert!(by_bytes >= exact - 0.01, "{metric}, beam {beam_width}");
+        }
+        assert!(by_bytes.check().is_sound());
+    }
+}
+
+/// Lengths that spread by a factor of 57.
+fn length(row: usize) -> f32 {
+    1.5_f32.powi((row * 7 % 11) as i32 - 5)
+}
+
+/// Long rows are the answers, whichever way they are linked, and also beside one that is longer by far and was deleted.
+#[test]
+fn inner_products_of_uneven_lengths_are_found() {
+    let set = Clusters::new(DIMENSION, 56);
+    let rows = uneven(&set.rows::<f32>(9000, 0), length);
+    let queries: Vec<f32> = set.rows(300, 1);
+    let by_bytes = builder(Metric::InnerProduct).link_by_bytes();
+    for builder in [builder(Metric::InnerProduct), by_bytes] {
+        let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+        let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
+        println!("uneven lengths: {found:.4}");
+        assert!(found >= 0.99);
+    }
+    let mut long = rows;
+    long[..DIMENSION].iter_mut().for_each(|x| *x *= 1e5);
+    let mut index = builder(Metric::InnerProduct).build(&view(&long, DIMENSION)).unwrap();
+    index.delete(&[0]).unwrap();
+    index.consolidate().unwrap();
+    let found = recall(&index, &long, &numbers(&long)[1..], &queries, 48);
+    println!("beside a long one: {found:.4}");
+    assert!(found >= 0.99);
+}
+
+/// What comes is reached when the call returns, alone or with others that lie beside it.
+#[test]
+fn short_rows_are_reached_when_they_come() {
+    let set = Clusters::new(DIMENSION, 57);
+    let mut index = builder(Metric::InnerProduct)
+        .build(&view(&uneven(&set.rows::<f32>(9000, 0), length), DIMENSION))
+        .unwrap();
+    let mut most = 0;
+    let mut insert = |rows: &[f32], first: Key| {
+        let keys: Vec<Key> = (first..).take(rows.len() / DIMENSION).collect();
+        index.insert(&view(rows, DIMENSION), &keys).unwrap();
+        let lost = index.check().unreachable;
+        assert!(!lost.iter().any(|key| keys.contains(key)), "{lost:?} cannot be found");
+        most = most.max(lost.len());
+    };
+    for (row, key) in uneven(&set.rows::<f32>(100, 2), length).chunks(DIMENSION).zip(20_000..) {
+        insert(row, key);
+    }
+    // Beside each other and nearly nothing: they lead to each other, and nobody else to them.
+    let beside = |i: usize| 1e-3 * (1.0 + (i % 7 + i / DIMENSION) as f32 * 1e-2);
+    let few: Vec<f32> = (0..10 * DIMENSION).map(beside).collect();
+    insert(&few, 30_000);
+    println!("{most} lost for a while");
+    // They hang on one edge each, which room for others may cost until the next walk.
+    assert!(most < 400);
+}

@@ -90,6 +90,14 @@ entries! {
         search_i8_dot_wide 16, search_i8_dot_team;
     U8 SquaredL2 128: search_u8_l2_b128_r1 24, search_u8_l2_b128_r2 24, search_u8_l2_b128_r4 20,
         search_u8_l2_b128_wide 20, search_u8_l2_b128_team;
+    I8 SquaredL2 96: search_i8_l2_b96_r1 24, search_i8_l2_b96_r2 24, search_i8_l2_b96_r4 20,
+        search_i8_l2_b96_wide 20, search_i8_l2_b96_team;
+    I8 SquaredL2 960: search_i8_l2_b960_r1 16, search_i8_l2_b960_r2 16, search_i8_l2_b960_r4 16,
+        search_i8_l2_b960_wide 16, search_i8_l2_b960_team;
+    I8 SquaredL2 1536: search_i8_l2_b1536_r1 16, search_i8_l2_b1536_r2 16, search_i8_l2_b1536_r4 16,
+        search_i8_l2_b1536_wide 16, search_i8_l2_b1536_team;
+    I8 Dot 208: search_i8_dot_b208_r1 16, search_i8_dot_b208_r2 16, search_i8_dot_b208_r4 16,
+        search_i8_dot_b208_wide 16, search_i8_dot_b208_team;
     F16 SquaredL2 192: search_f16_l2_b192_r1 16, search_f16_l2_b192_r2 16, search_f16_l2_b192_r4 16,
         search_f16_l2_b192_wide 16, search_f16_l2_b192_team;
     F16 SquaredL2 1920: search_f16_l2_b1920_r1 16, search_f16_l2_b1920_r2 16, search_f16_l2_b1920_r4 16,
@@ -102,8 +110,6 @@ entries! {
         search_f32_l2_b384_wide 20, search_f32_l2_b384_team;
     F32 SquaredL2 512: search_f32_l2_b512_r1 20, search_f32_l2_b512_r2 16, search_f32_l2_b512_r4 16,
         search_f32_l2_b512_wide 20, search_f32_l2_b512_team;
-    F32 SquaredL2 800: search_f32_l2_b800_r1 16, search_f32_l2_b800_r2 16, search_f32_l2_b800_r4 16,
-        search_f32_l2_b800_wide 20, search_f32_l2_b800_team;
     F32 SquaredL2 3840: search_f32_l2_b3840_r1 16, search_f32_l2_b3840_r2 16, search_f32_l2_b3840_r4 16,
         search_f32_l2_b3840_wide 16, search_f32_l2_b3840_team;
     F32 SquaredL2 6144: search_f32_l2_b6144_r1 16, search_f32_l2_b6144_r2 16, search_f32_l2_b6144_r4 16,

@@ -12,17 +12,20 @@ use crate::distances::Measure;
 use crate::{Kernel, Launch};
 
 /// Rows that have kernels of their own: bytes of dimension 128, halves of dimension 96, 200, 960 and 1536, floats of
-/// dimension 96, 128, 200, 960 and 1536. A known length takes no tests of where the row ends, and is read in the shape
-/// that suits it. Graphs for inner products are built by L2 of the augmented rows.
-const SPECIALIZED: [(ElementKind, Measure, u32); 12] = [
+/// dimension 96, 128, 200, 960 and 1536, and the signed bytes that graphs of such floats are linked by. A known length takes
+/// no tests of where the row ends, and is read in the shape that suits it.
+const SPECIALIZED: [(ElementKind, Measure, u32); 15] = [
     (ElementKind::U8, Measure::SquaredL2, 128),
+    (ElementKind::I8, Measure::SquaredL2, 96),
+    (ElementKind::I8, Measure::Dot, 208),
+    (ElementKind::I8, Measure::SquaredL2, 960),
+    (ElementKind::I8, Measure::SquaredL2, 1536),
     (ElementKind::F16, Measure::SquaredL2, 192),
     (ElementKind::F16, Measure::SquaredL2, 1920),
     (ElementKind::F16, Measure::SquaredL2, 3072),
     (ElementKind::F16, Measure::Dot, 400),
     (ElementKind::F32, Measure::SquaredL2, 384),
     (ElementKind::F32, Measure::SquaredL2, 512),
-    (ElementKind::F32, Measure::SquaredL2, 800),
     (ElementKind::F32, Measure::SquaredL2, 3840),
     (ElementKind::F32, Measure::SquaredL2, 6144),
     (ElementKind::F32, Measure::Dot, 512),

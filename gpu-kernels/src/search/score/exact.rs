@@ -40,7 +40,6 @@ pub(in crate::search) struct Exact<
     rows: In<u8>,
     form: Form,
     squared_norms: In<f32>,
-    largest_squared_norm: f32,
     squared_norm: f32,
 }
 
@@ -79,7 +78,7 @@ where
                 }
             }
             let squared_norm = match args.form {
-                Form::Angle | Form::Augmented => squared_norm::<E>(query, args.graph.row_bytes),
+                Form::Angle => squared_norm::<E>(query, args.graph.row_bytes),
                 Form::Plain | Form::Half | Form::Negated => 0.0,
             };
             Self {
@@ -89,7 +88,6 @@ where
                 rows: args.graph.rows,
                 form: args.form,
                 squared_norms: args.graph.squared_norms,
-                largest_squared_norm: args.graph.largest_squared_norm,
                 squared_norm,
             }
         }
@@ -175,13 +173,11 @@ where
     #[inline(always)]
     unsafe fn finish(&self, sum: f32, id: u32) -> f32 {
         let other = match self.form {
-            // SAFETY: these forms have squared norms, and the id names a row.
-            Form::Angle | Form::Augmented => unsafe {
-                global::load_readonly(self.squared_norms.at(id as usize))
-            },
+            // SAFETY: this form has squared norms, and the id names a row.
+            Form::Angle => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
             Form::Plain | Form::Half | Form::Negated => 0.0,
         };
-        self.form.distance(sum, [self.squared_norm, other], self.largest_squared_norm)
+        self.form.distance(sum, [self.squared_norm, other])
     }
 }
 

@@ -38,10 +38,8 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         let mut left: Vec<_> = keys.iter().copied().filter(|key| key.id().get() != vertex).collect();
         left.sort_unstable();
         left.truncate(vertices.max_candidates);
-        let nearest = left.first().map(|key| key.distance());
-        let same = left.iter().find(|key| {
-            Some(key.distance()) == nearest && vertices.row(key.id().get()) == vertices.row(vertex)
-        });
+        let has_its_row = |key: &&Neighbor| vertices.row(key.id().get()) == vertices.row(vertex);
+        let same = keys.iter().filter(|key| key.id().get() != vertex).filter(has_its_row).min();
         let same = same.map(|key| key.id().get());
         let (kept, distances) = if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, &[]) };
         counters[0] += keys.len() as u64;

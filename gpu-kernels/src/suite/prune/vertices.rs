@@ -52,7 +52,7 @@ impl<T: Element> Vertices<T> {
         Self {
             form: match (metric, T::EXACT) {
                 (Metric::L2, _) => Form::Plain,
-                (Metric::InnerProduct, _) => Form::Augmented,
+                (Metric::InnerProduct, _) => Form::Negated,
                 (Metric::Cosine, false) => Form::Half,
                 (Metric::Cosine, true) => Form::Angle,
             },
@@ -77,20 +77,18 @@ impl<T: Element> Vertices<T> {
 
     /// The distance of two vertices, to the bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
-        let measure = if self.form == Form::Angle { Measure::Dot } else { Measure::SquaredL2 };
+        let measure = Measure::of(self.form);
         let lanes = shape((self.stride * size_of::<T>()) as u32).width;
         let width =
             TileWidth::ALL.into_iter().find(|width| width.lanes() == lanes).expect("a width of tiles");
         let sum =
             twin::distance(Distances::new(T::KIND, measure, Loads::Chunked, width), self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
-        let extra = |norm: f32| (self.largest_squared_norm() - norm).max(0.0).sqrt();
         match self.form {
             Form::Plain => sum,
             Form::Half => 0.5 * sum,
             Form::Negated => -sum,
             Form::Angle => 1.0 - sum / (one * other).sqrt(),
-            Form::Augmented => sum + (extra(one) - extra(other)).powi(2),
         }
     }
 
@@ -151,7 +149,11 @@ impl<T: Element> Vertices<T> {
                     if between <= other.distance() {
                         waiting.push(*other);
                     }
-                    self.alpha * between > other.distance()
+                    if self.alpha == 1.0 {
+                        return between > other.distance();
+                    }
+                    let origin = if self.form == Form::Negated { self.largest_squared_norm() } else { 0.0 };
+                    self.alpha * (origin + between) > origin + other.distance()
                 });
             }
         }

@@ -26,15 +26,12 @@ pub(super) fn agrees<T: Element>(
     let told = ask.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
     for (i, &query) in ask.queries.iter().enumerate() {
         let context = || format!("{kernel:?}, {} slots, {query:?} of {ask:?}", graph.slots());
-        let scorer = match ask.form {
-            Form::Augmented => graph.row_scorer(query),
-            _ => graph.scorer(graph.padded_vector(query)),
-        };
+        let scorer = graph.scorer(graph.padded_vector(query));
         let of =
             Asked { ask, i, warps: kernel.warps(), score: &|id| scorer.score_one(id), context: &context };
         let expected = of.agrees(&told, graph);
         let is_plain = ask.starts.is_none() && ask.candidates_len == 0;
-        if ask.form != Form::Augmented && (of.expansions(), ask.most_hops) == (1, TO_THE_END) && is_plain {
+        if (of.expansions(), ask.most_hops) == (1, TO_THE_END) && is_plain {
             is_of_the_cpu(cpu, graph, query, &expected, ask, &context);
         }
     }

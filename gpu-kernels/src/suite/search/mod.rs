@@ -26,8 +26,8 @@ use compare::agrees;
 fn forms(kernel: Search) -> &'static [Form] {
     let is_float = matches!(kernel.element(), ElementKind::F32 | ElementKind::F16);
     match (kernel.measure(), is_float) {
-        (Measure::SquaredL2, true) => &[Form::Plain, Form::Augmented, Form::Half],
-        (Measure::SquaredL2, false) => &[Form::Plain, Form::Augmented],
+        (Measure::SquaredL2, true) => &[Form::Plain, Form::Half],
+        (Measure::SquaredL2, false) => &[Form::Plain],
         (Measure::Dot, true) => &[Form::Negated],
         (Measure::Dot, false) => &[Form::Negated, Form::Angle],
     }
@@ -38,7 +38,7 @@ fn metric(form: Form) -> Metric {
     match form {
         Form::Plain => Metric::L2,
         Form::Half | Form::Angle => Metric::Cosine,
-        Form::Negated | Form::Augmented => Metric::InnerProduct,
+        Form::Negated => Metric::InnerProduct,
     }
 }
 
