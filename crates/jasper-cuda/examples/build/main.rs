@@ -4,6 +4,9 @@
 //! cargo run --release -p jasper-cuda --example build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
+//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--by-bytes` hold for the sets behind them; the last
+//! links rows of floats by bytes.
+//!
 //! Each set is built three times: its first rows alone, which has the driver compile the kernels; all of it, as ever; and
 //! with a wait behind each step of each batch, which tells the steps apart and costs some time itself.
 
@@ -16,7 +19,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use jasper_build::{
     BuildReport, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
-    bulk_build_by, link_growing,
+    bulk_build_by, link_by_bytes, link_growing,
 };
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
 use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Stream, link_on_device};
@@ -32,32 +35,53 @@ const FIRST_ROWS: usize = 50_000;
 
 fn main() -> Result<()> {
     let context = Context::open(0)?;
-    for set in std::env::args().skip(1) {
-        let (path, metric) = set.split_once(':').unwrap_or((&set, "l2"));
-        let rows = VectorFile::open(Path::new(path)).with_context(|| path.to_owned())?;
-        let metric = metric.parse()?;
-        println!(
-            "{}",
-            match rows.element() {
-                ElementKind::F32 => measure::<f32>(&context, path, &rows, metric)?,
-                ElementKind::F16 => measure::<f16>(&context, path, &rows, metric)?,
-                ElementKind::U8 => measure::<u8>(&context, path, &rows, metric)?,
-                ElementKind::I8 => measure::<i8>(&context, path, &rows, metric)?,
-            }
-        );
+    let (mut params, mut by_bytes) = (BuildParams::builder(), false);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(set) = arguments.next() {
+        let mut value = || arguments.next().with_context(|| format!("{set} takes a number"));
+        match set.as_str() {
+            "--build-beam" => params = params.build_beam_width(value()?.parse()?),
+            "--batch-share" => params = params.max_batch_share(value()?.parse()?),
+            "--alpha" => params = params.alpha(value()?.parse()?),
+            "--by-bytes" => by_bytes = true,
+            set => println!("{}", measure_set(&context, set, params.build()?, by_bytes)?),
+        }
     }
     Ok(())
 }
 
+/// What is measured of the set in a file, whose metric may stand behind a colon.
+fn measure_set(context: &Context, set: &str, params: BuildParams, by_bytes: bool) -> Result<Value> {
+    let (path, metric) = set.split_once(':').unwrap_or((set, "l2"));
+    let rows = VectorFile::open(Path::new(path)).with_context(|| path.to_owned())?;
+    let metric = metric.parse()?;
+    match rows.element() {
+        ElementKind::F32 => measure::<f32>(context, path, &rows, metric, params, by_bytes),
+        ElementKind::F16 => measure::<f16>(context, path, &rows, metric, params, by_bytes),
+        ElementKind::U8 => measure::<u8>(context, path, &rows, metric, params, false),
+        ElementKind::I8 => measure::<i8>(context, path, &rows, metric, params, false),
+    }
+}
+
 /// What is measured of one set.
-fn measure<T: Element>(context: &Context, set: &str, rows: &VectorFile, metric: Metric) -> Result<Value> {
+fn measure<T: Element>(
+    context: &Context,
+    set: &str,
+    rows: &VectorFile,
+    metric: Metric,
+    params: BuildParams,
+    by_bytes: bool,
+) -> Result<Value> {
     let cpu = CpuExecutor::new(0)?;
-    let on_device = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        link_on_device(context, cpu.pool(), graph, order, None, progress)
+    let on_device = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
+        true => link_by_bytes(&cpu, graph, |bytes| {
+            link_on_device(context, cpu.pool(), bytes, order, None, progress)
+        }),
+        false => link_on_device(context, cpu.pool(), graph, order, None, progress),
     };
     let begun = Instant::now();
     let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
-    build::<T>(&cpu, &first, metric, on_device, &mut silent)?;
+    build::<T>(&cpu, &first, metric, params, on_device, &mut silent)?;
     let first_seconds = begun.elapsed().as_secs_f64();
 
     let (mut stages, mut linking) = (Stages::new(), (0.0, 0.0));
@@ -68,21 +92,25 @@ fn measure<T: Element>(context: &Context, set: &str, rows: &VectorFile, metric: 
         linking = (before, begun.elapsed().as_secs_f64());
         Ok(report)
     };
-    let (graph, report) = build::<T>(&cpu, rows, metric, link, &mut |progress| stages.note(progress))?;
+    let (graph, report) =
+        build::<T>(&cpu, rows, metric, params, link, &mut |progress| stages.note(progress))?;
     let all = begun.elapsed().as_secs_f64();
     let degrees: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
     drop(graph);
 
     let mut steps = Value::Null;
-    let timed = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        let (work, spent) = link_timed(context, &cpu, graph, order, progress)?;
-        steps = spent;
-        Ok(LinkReport { work, repaired: 0 })
+    let timed = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
+        true => {
+            link_by_bytes(&cpu, graph, |bytes| link_timed(context, &cpu, bytes, order, progress, &mut steps))
+        }
+        false => link_timed(context, &cpu, graph, order, progress, &mut steps),
     };
-    build::<T>(&cpu, rows, metric, timed, &mut silent)?;
+    build::<T>(&cpu, rows, metric, params, timed, &mut silent)?;
     let (vertices, Work { hops, distances, prune_distances }) = (rows.len() as f64, report.work);
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "rows": rows.len(),
+        "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(), "alpha": params.alpha(),
+        "by_bytes": by_bytes,
         "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
         "seconds_of_parts": stages.parts(linking, all), "seconds_of_first_rows": first_seconds,
         "mean_degree": degrees as f64 / vertices, "repaired": report.repaired,
@@ -96,10 +124,11 @@ fn build<T: Element>(
     cpu: &CpuExecutor,
     rows: &VectorFile,
     metric: Metric,
+    params: BuildParams,
     link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<LinkReport, InsertError>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
-    bulk_build_by(cpu, link, rows, None, metric, BuildParams::default(), progress)
+    bulk_build_by(cpu, link, rows, None, metric, params, progress)
 }
 
 /// What [`link_on_device`] does up to the repair, and the seconds of each step.
@@ -109,7 +138,8 @@ fn link_timed<T: Element>(
     graph: &mut Graph<T>,
     order: &[VectorId],
     progress: &mut ProgressFn<'_>,
-) -> Result<(Work, Value), InsertError> {
+    steps: &mut Value,
+) -> Result<LinkReport, InsertError> {
     let stream = Stream::new(context).map_err(InsertError::device)?;
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
     let linker = Timed::new(DeviceLinker::new(stream.clone(), graph));
@@ -123,10 +153,10 @@ fn link_timed<T: Element>(
     let begun = Instant::now();
     copy.read_links(&stream, cpu.pool(), graph).map_err(InsertError::device)?;
     let reading = begun.elapsed().as_secs_f64();
-    let mut steps = linker.spent();
+    *steps = linker.spent();
     steps["upload"] = uploading.into();
     steps["read_links"] = reading.into();
-    Ok((work, steps))
+    Ok(LinkReport { work, repaired: 0 })
 }
 
 /// The graph that a linker works on.

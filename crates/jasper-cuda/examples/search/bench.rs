@@ -32,6 +32,8 @@ pub struct Options {
     pub builder: Builder,
     /// How graphs are built.
     pub params: BuildParams,
+    /// Whether graphs of floats are linked by rows of bytes.
+    pub by_bytes: bool,
     /// Elements to measure; all that a set can be held in, if none.
     pub elements: Vec<ElementKind>,
     /// Codes that curves are searched by; vectors, if none.

@@ -53,6 +53,7 @@ usage: search PART.. [OPTION..] SET..
   --alpha ALPHA      build graphs with this slack, and not the usual one
   --build-beam WIDTH and with this beam width
   --batch-share S    and with batches of up to this share of what is linked
+  --by-bytes         and link floats by rows rounded to bytes
   --budget SECONDS   begin nothing new after so long; 600, if not given";
 
 /// Parts of the program.
@@ -138,7 +139,13 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
 
 fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
     let device = (bench.options.builder == Builder::Cuda).then(|| bench.stream.context());
-    set.graph(bench.options.cache.as_deref(), |set| set.build(device, bench.options.params, &bench.clock))
+    let Options { params, by_bytes, .. } = bench.options;
+    // A graph that was built otherwise is another.
+    let (beam, share, alpha) = (params.build_beam_width(), params.max_batch_share(), params.alpha());
+    let rows = if by_bytes { "bytes" } else { "rows" };
+    let cache = bench.options.cache.as_ref();
+    let cache = cache.map(|folder| folder.join(format!("by-{rows}-beam-{beam}-share-{share}-alpha-{alpha}")));
+    set.graph(cache.as_deref(), |set| set.build(device, params, by_bytes, &bench.clock))
 }
 
 fn run_all<T: Element>(
@@ -171,6 +178,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         cache: None,
         builder: Builder::Cpu,
         params: BuildParams::default(),
+        by_bytes: false,
         elements: Vec::new(),
         codes: None,
         rerank: u32::MAX,
@@ -193,6 +201,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--batch-share" => {
                 params = params.max_batch_share(value()?.parse().context("--batch-share takes a share")?);
             }
+            "--by-bytes" => options.by_bytes = true,
             "--codes" => options.codes = Some(value()?.parse()?),
             "--rerank" => options.rerank = value()?.parse().context("--rerank takes a number")?,
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use jasper_build::{CpuExecutor, bulk_build, bulk_build_by};
+use jasper_build::{CpuExecutor, InsertError, LinkReport, bulk_build_by, link_by_bytes, link_on_host};
 use jasper_core::recall::recall_at;
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, silent};
 use jasper_cuda::{Context, link_on_device};
@@ -93,6 +93,7 @@ impl Set {
         &self,
         device: Option<&Context>,
         params: BuildParams,
+        by_bytes: bool,
         clock: &Clock,
     ) -> Result<Graph<T>> {
         let executor = CpuExecutor::new(0)?;
@@ -100,19 +101,21 @@ impl Set {
         let (base, metric) = (&self.base, self.metric());
         let mut progress =
             |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let (graph, report) = match device {
-            None => bulk_build(&executor, base, None, metric, params, &mut progress)?,
-            Some(device) => {
-                let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-                    link_on_device(device, executor.pool(), graph, order, None, progress)
-                };
-                bulk_build_by(&executor, link, base, None, metric, params, &mut progress)?
+        let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+            if by_bytes && !T::EXACT {
+                return link_by_bytes(&executor, graph, |bytes| {
+                    link(device, &executor, bytes, order, progress)
+                });
             }
+            link(device, &executor, graph, order, progress)
         };
+        let (graph, report) = bulk_build_by(&executor, link, base, None, metric, params, &mut progress)?;
         let seconds = begun.elapsed().as_secs_f64();
         let line = json!({
             "what": "build", "set": self.name, "device": if device.is_some() { "cuda" } else { "cpu" },
-            "threads": executor.threads(), "seconds": seconds, "rows_per_second": base.len() as f64 / seconds,
+            "threads": executor.threads(), "by_bytes": by_bytes && !T::EXACT,
+            "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(),
+            "alpha": params.alpha(), "seconds": seconds, "rows_per_second": base.len() as f64 / seconds,
             "distances": report.work.distances,
         });
         println!("{line}");
@@ -130,6 +133,20 @@ impl Set {
             .map(|(query, keys)| recall_at(k, keys, self.truth.truth(query)))
             .sum();
         sum / known.min(keys.len() / k).max(1) as f64
+    }
+}
+
+/// Links the vertices of a build, on a device if there is one.
+fn link<T: Element>(
+    device: Option<&Context>,
+    executor: &CpuExecutor,
+    graph: &mut Graph<T>,
+    order: &[VectorId],
+    progress: &mut ProgressFn<'_>,
+) -> Result<LinkReport, InsertError> {
+    match device {
+        None => link_on_host(executor, graph, order, None, progress),
+        Some(device) => link_on_device(device, executor.pool(), graph, order, None, progress),
     }
 }
 
@@ -179,12 +196,12 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), &Clock::new(60.0));
+        let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), false, &Clock::new(60.0));
         let built = set.graph(Some(&cache), build).unwrap();
         let opened = set.graph::<f32>(Some(&cache), |_| bail!("there is a file")).unwrap();
         assert_eq!((built.live(), opened.live(), opened.params().max_degree()), (1000, 1000, 64));
         assert!(
-            set.build::<f32>(None, BuildParams::default(), &Clock::new(0.0)).is_err(),
+            set.build::<f32>(None, BuildParams::default(), false, &Clock::new(0.0)).is_err(),
             "a build stops when time is over"
         );
         assert!(Set::open(folder.path(), "none-1k").is_err());
@@ -194,7 +211,7 @@ mod tests {
     fn another_element_keeps_the_edges() {
         let folder = files();
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
-        let graph = set.build::<f32>(None, BuildParams::default(), &Clock::new(60.0)).unwrap();
+        let graph = set.build::<f32>(None, BuildParams::default(), false, &Clock::new(60.0)).unwrap();
         let halves = converted::<f16>(&graph).unwrap();
         assert!(halves.check_structure().is_sound());
         assert_eq!(halves.start_points(), graph.start_points());

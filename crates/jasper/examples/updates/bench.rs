@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::time::Instant;
 
-use jasper::data::{Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
+use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
 use jasper::recall::{Truth, recall_at};
 use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, silent};
+use rayon::prelude::*;
 
 /// Answers a query.
 const K: usize = 10;
@@ -14,36 +15,48 @@ const JUDGED: usize = 1000;
 /// Searches of all queries, of which the fastest counts.
 const TIMES: usize = 5;
 
+/// What the command line says.
+pub struct Settings {
+    /// Where the index is.
+    pub device: Device,
+    /// How near two vectors are.
+    pub metric: Metric,
+    /// Of searches.
+    pub beam_width: usize,
+    /// Of builds, and of inserts.
+    pub build_beam_width: usize,
+    /// True neighbours of the queries among all vectors, if they are known.
+    pub truth: Option<GroundTruth>,
+}
+
 /// What all steps share.
 pub struct Bench<T> {
     /// Every vector, by its key.
     pub rows: Rows<T>,
     queries: Rows<T>,
-    metric: Metric,
-    device: Device,
-    beam_width: usize,
+    settings: Settings,
     pool: ThreadPool,
 }
 
 impl<T: Element> Bench<T> {
     /// Reads both files.
-    pub fn new(
-        device: Device,
-        rows: &VectorFile,
-        queries: &VectorFile,
-        metric: Metric,
-        beam_width: usize,
-    ) -> Result<Self, Box<dyn Error>> {
+    pub fn new(settings: Settings, rows: &VectorFile, queries: &VectorFile) -> Result<Self, Box<dyn Error>> {
         let pool = ThreadPoolBuilder::new().build()?;
-        Ok(Self { rows: rows.load()?, queries: queries.load_as()?, metric, device, beam_width, pool })
+        Ok(Self { rows: rows.load()?, queries: queries.load_as()?, settings, pool })
+    }
+
+    /// Something of every row, found by all threads.
+    pub fn for_each_row<R: Send>(&self, find: impl Fn(usize) -> R + Send + Sync) -> Vec<R> {
+        self.pool.install(|| (0..self.rows.view().len()).into_par_iter().map(find).collect())
     }
 
     /// An index over the vectors of `keys`, built where it is then searched.
     pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<SharedIndex<T>, Box<dyn Error>> {
         let rows = self.gather(keys);
-        let builder = Index::builder(self.metric).keys(keys).device(self.device);
+        let Settings { metric, build_beam_width, device, .. } = self.settings;
+        let builder = Index::builder(metric).build_beam_width(build_beam_width).keys(keys).device(device);
         let index = self.step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
-        let index = self.step("to device", keys.len(), || Ok(index.to_device(self.device)?))?;
+        let index = self.step("to device", keys.len(), || Ok(index.to_device(device)?))?;
         self.search(what, &index, keys)?;
         Ok(index)
     }
@@ -78,7 +91,7 @@ impl<T: Element> Bench<T> {
 
     /// Prints recall among the vectors `inside`, and queries a second from host memory and back.
     pub fn search(&self, what: &str, index: &SharedIndex<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
-        let params = SearchParams::new(K).beam_width(self.beam_width);
+        let params = SearchParams::new(K).beam_width(self.settings.beam_width);
         let all = self.queries.view();
         let mut seconds = f64::INFINITY;
         let mut hits = Vec::new();
@@ -88,9 +101,17 @@ impl<T: Element> Bench<T> {
             seconds = seconds.min(begun.elapsed().as_secs_f64());
         }
         let judged = all.slice(0..all.len().min(JUDGED));
-        // Deeper than k, so that ties with the k-th are seen.
-        let held = self.gather(inside);
-        let truth = exact_knn(self.view(&held), judged, 2 * K, self.metric, &self.pool, &mut silent)?;
+        let known = self.settings.truth.as_ref().filter(|_| inside.len() == self.rows.view().len());
+        let found = match known {
+            Some(_) => None,
+            None => {
+                let held = self.gather(inside);
+                let (view, metric) = (self.view(&held), self.settings.metric);
+                // Deeper than k, so that ties with the k-th are seen.
+                Some(exact_knn(view, judged, 2 * K, metric, &self.pool, &mut silent)?)
+            }
+        };
+        let truth = known.or(found.as_ref()).expect("one of them is there");
         let recalls = hits.chunks_exact(K).take(judged.len()).enumerate().map(|(query, hits)| {
             let Truth { ids, distances } = truth.truth(query);
             let ids: Vec<u32> = ids.iter().map(|&id| inside[id as usize] as u32).collect();
@@ -101,7 +122,7 @@ impl<T: Element> Bench<T> {
         let rate = all.len() as f64 / seconds;
         println!(
             "{{\"what\": \"search {what}\", \"beam_width\": {}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}",
-            self.beam_width
+            self.settings.beam_width
         );
         Ok(())
     }

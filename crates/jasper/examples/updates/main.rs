@@ -1,19 +1,26 @@
 //! What changes of an index cost, and what they do to recall: one line of JSON a step.
 //!
-//! `cargo run --release -p jasper --features cuda --example updates -- DEVICE VECTORS METRIC QUERIES [BEAM_WIDTH]`
+//! `cargo run --release -p jasper --features cuda --example updates -- PART DEVICE VECTORS METRIC QUERIES [OPTION..]`
 //!
-//! DEVICE is `cpu` or `cuda:0`. Nine tenths of the vectors are built, and the rest inserted in their order; a tenth is
-//! deleted, consolidated and compacted; then a twentieth is replaced, twenty times. Recall is that of searches where
-//! the index is, among the vectors that it holds, and each figure stands beside that of a fresh build over these.
+//! | PART | what is done |
+//! | --- | --- |
+//! | `changes` | nine tenths of the vectors are built, and the rest inserted; a tenth is deleted, consolidated and compacted; then a twentieth is replaced, twenty times |
+//! | `growth` | a twentieth of the vectors is built, and the rest inserted, a fiftieth of all at a time |
+//! | `sorted` | the same, in an order in which near vectors come together |
+//!
+//! DEVICE is `cpu` or `cuda:0`. Recall is that of searches where the index is, among the vectors that it holds, and each
+//! figure stands beside that of a fresh build over these. Options are `--beam-width N` of searches, 64 if not given,
+//! `--build-beam-width N`, 128, and `--truth FILE`, the true neighbours among all vectors, which saves looking for them.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod growth;
 
 use std::error::Error;
 
-use bench::Bench;
-use jasper::data::VectorFile;
+use bench::{Bench, Settings};
+use jasper::data::{GroundTruth, VectorFile};
 use jasper::synthetic::permutation;
 use jasper::{Device, Element, ElementKind, Key, f16};
 
@@ -22,30 +29,47 @@ const ROUNDS: usize = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [device, vectors, metric, queries, rest @ ..] = &args[..] else {
-        return Err("give DEVICE VECTORS METRIC QUERIES [BEAM_WIDTH]".into());
+    let [part, device, vectors, metric, queries, options @ ..] = &args[..] else {
+        return Err("give PART DEVICE VECTORS METRIC QUERIES".into());
     };
-    let (device, file) = (device.parse()?, VectorFile::open(vectors)?);
-    let beam_width = rest.first().map_or(Ok(64), |width| width.parse())?;
-    let (metric, queries) = (metric.parse()?, VectorFile::open(queries)?);
+    let (file, queries) = (VectorFile::open(vectors)?, VectorFile::open(queries)?);
+    let (device, metric) = (device.parse()?, metric.parse()?);
+    let mut settings = Settings { device, metric, beam_width: 64, build_beam_width: 128, truth: None };
+    for option in options.chunks(2) {
+        match option {
+            [name, width] if name == "--beam-width" => settings.beam_width = width.parse()?,
+            [name, width] if name == "--build-beam-width" => settings.build_beam_width = width.parse()?,
+            [name, file] if name == "--truth" => settings.truth = Some(GroundTruth::read(file)?),
+            other => return Err(format!("no such option: {}", other.join(" ")).into()),
+        }
+    }
     match file.element() {
-        ElementKind::F32 => run::<f32>(&Bench::new(device, &file, &queries, metric, beam_width)?),
-        ElementKind::F16 => run::<f16>(&Bench::new(device, &file, &queries, metric, beam_width)?),
-        ElementKind::U8 => run::<u8>(&Bench::new(device, &file, &queries, metric, beam_width)?),
-        ElementKind::I8 => run::<i8>(&Bench::new(device, &file, &queries, metric, beam_width)?),
+        ElementKind::F32 => run::<f32>(part, &Bench::new(settings, &file, &queries)?),
+        ElementKind::F16 => run::<f16>(part, &Bench::new(settings, &file, &queries)?),
+        ElementKind::U8 => run::<u8>(part, &Bench::new(settings, &file, &queries)?),
+        ElementKind::I8 => run::<i8>(part, &Bench::new(settings, &file, &queries)?),
     }
 }
 
-fn run<T: Element>(bench: &Bench<T>) -> Result<(), Box<dyn Error>> {
+fn run<T: Element>(part: &str, bench: &Bench<T>) -> Result<(), Box<dyn Error>> {
     let all: Vec<Key> = (0..bench.rows.view().len() as Key).collect();
+    match part {
+        "changes" => changes(bench, &all),
+        "growth" => growth::grow(bench, &all),
+        "sorted" => growth::grow(bench, &growth::sorted(bench)),
+        other => Err(format!("no such part: {other}").into()),
+    }
+}
+
+fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Error>> {
     let tenth = bench.rows.view().len() / 10;
     let (built, added) = all.split_at(all.len() - tenth);
 
     let index = bench.fresh("build", built)?;
     let rows = bench.gather(added);
     bench.step("insert", tenth, || Ok(index.insert(&bench.view(&rows), added)?))?;
-    bench.search("after insert", &index, &all)?;
-    drop(bench.fresh("fresh build", &all)?);
+    bench.search("after insert", &index, all)?;
+    drop(bench.fresh("fresh build", all)?);
 
     let order = permutation(all.len(), 1);
     let (gone, stay) = order.split_at(tenth);
