@@ -19,16 +19,31 @@ use crate::neighbor::id;
 pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Args, needs: Needs) {
     let warp = thread::thread_idx_x() / WARP;
     let query = thread::block_idx_x() * (thread::block_dim_x() / WARP) + warp;
-    if query >= args.queries_len {
-        return;
+    if query < args.queries_len {
+        // SAFETY: the caller's promise; the query is one of them.
+        unsafe { answer::<F, S>(&args, &of, needs, query) }
     }
-    let layout = Layout::new(&args, needs);
+}
+
+/// The search for one query, by the warp that this thread is of.
+///
+/// # Safety
+/// As for [`search`], and `query` is one of theirs.
+#[inline(always)]
+pub(super) unsafe fn answer<F: Frontier, S: Scorer>(
+    args: &SearchArgs,
+    of: &S::Args,
+    needs: Needs,
+    query: u32,
+) {
+    let layout = Layout::new(args, needs);
+    let warp = thread::thread_idx_x() / WARP;
     let memory = shared::dynamic_shared_mem::<u8>().byte_add(warp * layout.end);
     let part = |at: u32| memory.byte_add(at);
     // SAFETY: the plan gave each warp the memory of its layout; whole warps come to everything.
     unsafe {
         let lane = warp::lane_id();
-        let scorer = S::new(&args, &of, query, part(layout.query), lane, WARP);
+        let scorer = S::new(args, of, query, part(layout.query), lane, WARP);
         let filter = Filter::new(part(layout.filter).cast(), args.filter_slots, lane, WARP);
         let mut frontier = F::new(args.beam_width, part(layout.list).cast());
         warp::sync_warp(warp::FULL_MASK);
@@ -39,10 +54,10 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Arg
         // One loop for start points and neighbours: scoring and merging are most of the code.
         loop {
             if started < args.graph.starts_len {
-                met.meet(start(&args, query, started + lane));
+                met.meet(start(args, query, started + lane));
                 started += WARP;
             } else {
-                let hops = met.expand(&args, query, &mut frontier, work.hops);
+                let hops = met.expand(args, query, &mut frontier, work.hops);
                 if hops == 0 {
                     break;
                 }
@@ -51,7 +66,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Arg
             work.distances += met.score(&scorer, &mut frontier);
         }
         frontier.settle();
-        answers::write(&args, query, &frontier, work);
+        answers::write(args, query, &frontier, work);
     }
 }
 

@@ -73,7 +73,8 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
 
     /// The kernels that do one thing differently, where there are any for these rows.
     pub fn variants(&self) -> impl Iterator<Item = Variant> + use<T, S> {
-        Variant::of(T::KIND, self.graph.measure(), self.graph.args().row_bytes)
+        let (graph, multiprocessors) = (&self.graph, self.stream.multiprocessors());
+        Variant::of(T::KIND, graph.measure(), graph.args().row_bytes, multiprocessors)
     }
 
     pub(super) fn batch(&self, setting: Setting, queries: usize) -> Result<Batch<S>> {
@@ -214,13 +215,17 @@ mod tests {
     use gpu_kernels::search::Choice;
     use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, Metric, silent};
+    use jasper_core::{BuildParams, ElementKind, Metric, f16, silent};
 
     use super::*;
 
-    /// A small graph of some dimension, and its first rows as queries.
+    /// A small graph of some dimension, and its first rows as queries. Halves are small whole numbers, whose sums of a few
+    /// squares halves hold exactly.
     fn graph<T: Element>(dimension: usize) -> (Graph<T>, Vec<T>) {
-        let rows: Vec<T> = Clusters::new(dimension, 3).rows(300, 0);
+        let mut rows: Vec<T> = Clusters::new(dimension, 3).rows(300, 0);
+        if T::KIND == ElementKind::F16 {
+            rows.iter_mut().for_each(|x| *x = T::from_f32((x.to_f32() / 10.0).round().clamp(-8.0, 8.0)));
+        }
         let view = MatrixView::new(&rows, dimension).unwrap();
         let cpu = CpuExecutor::new(1).unwrap();
         let (graph, _) =
@@ -249,24 +254,27 @@ mod tests {
         }
     }
 
+    /// Queries that do not fill a block of two, four or eight, and are more than the smallest grid that stays has blocks.
+    const ASKED: usize = 27;
+
     fn variants_agree<T: Element>(dimension: usize) -> usize {
         let (graph, queries) = graph::<T>(dimension);
         let stream = EmulatedStream::new(Emulator::new(5));
-        let card = Card::new(&stream, &graph, MatrixView::new(&queries, dimension).unwrap(), 3).unwrap();
+        let card = Card::new(&stream, &graph, MatrixView::new(&queries, dimension).unwrap(), ASKED).unwrap();
         let setting = Setting::new(5, 20);
-        let expected = card.ask(&card.kernel(setting), setting, 3).unwrap();
-        let disagree = |variant: &Variant| card.ask(variant, setting, 3).unwrap().keys != expected.keys;
+        let expected = card.ask(&card.kernel(setting), setting, ASKED).unwrap();
+        let disagree = |variant: &Variant| card.ask(variant, setting, ASKED).unwrap().keys != expected.keys;
         let different: Vec<Variant> = card.variants().filter(disagree).collect();
         assert!(different.is_empty(), "{different:?}");
         // Without the mark some vertices are expanded again; a filter keeps their neighbours from being
         // scored again as well.
         for variant in card.variants().filter(|variant| variant.choice() == Choice::Unmarked) {
-            let found = card.ask(&variant, setting, 3).unwrap();
+            let found = card.ask(&variant, setting, ASKED).unwrap();
             assert!(found.hops > expected.hops, "{} hops, {} with it", found.hops, expected.hops);
             let mut neither = setting;
             neither.launch.filter_slots = 0;
-            let marked = card.ask(&card.kernel(neither), neither, 3).unwrap();
-            let neither = card.ask(&variant, neither, 3).unwrap();
+            let marked = card.ask(&card.kernel(neither), neither, ASKED).unwrap();
+            let neither = card.ask(&variant, neither, ASKED).unwrap();
             assert_eq!((neither.hops, &neither.keys), (found.hops, &expected.keys));
             assert!(neither.distances > marked.distances && marked.distances >= expected.distances);
         }
@@ -275,9 +283,10 @@ mod tests {
 
     #[test]
     fn variants_answer_as_the_library_does() {
-        // Three queries do not fill a block of two, four or eight.
-        let counts = [variants_agree::<u8>(128), variants_agree::<f32>(96), variants_agree::<f32>(960)];
-        assert_eq!(counts.iter().sum::<usize>(), Variant::all().count(), "{counts:?}");
+        let of_floats = [variants_agree::<f32>(96), variants_agree::<f32>(960)];
+        let of_halves = [variants_agree::<f16>(96), variants_agree::<f16>(960)];
+        let counts = [&[variants_agree::<u8>(128)], &of_floats[..], &of_halves].concat();
+        assert_eq!(counts.iter().sum::<usize>(), Variant::all(2).count(), "{counts:?}");
         assert_eq!(variants_agree::<u8>(64), 0);
     }
 }

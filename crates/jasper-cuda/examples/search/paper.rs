@@ -73,19 +73,20 @@ fn of_launches() -> Vec<Row> {
     filters.into_iter().chain(expansions).chain(frontiers).collect()
 }
 
+/// What the library does, as a row of each table that variants are beside it in.
+const USUAL: [(&str, &str); 4] =
+    [("queries a block", "1"), ("threads a query", "32"), ("grid", "a block a query"), ("sums", "floats")];
+
 /// The tables of rows that there are variants for: blocks, loads and tiles; then each choice of the kernel undone alone.
 fn of_variants(variants: &[Variant]) -> Vec<Row> {
-    if variants.is_empty() {
-        return Vec::new();
-    }
     let library = |table, name: &str, launch| Row::new(table, name, launch, Kind::BesideVariants);
-    let mut rows = vec![library("queries a block", "1", SOLO), library("threads a query", "32", SOLO)];
+    let mut rows = Vec::new();
     let no_filter = TunedLaunch { filter_slots: 0, ..SOLO };
     let mut undone = vec![library("ablation", "as it is", SOLO), library("ablation", "no filter", no_filter)];
     for &variant in variants {
         let launch = match variant.choice() {
             Choice::Warps(warps) => TunedLaunch { warps, ..SOLO },
-            Choice::Rows(..) | Choice::Queries(_) | Choice::Unmarked => SOLO,
+            _ => SOLO,
         };
         let row = |table, name: String| Row::new(table, name, launch, Kind::Variant(variant));
         let (table, name, is_undone) = match variant.choice() {
@@ -99,6 +100,8 @@ fn of_variants(variants: &[Variant]) -> Vec<Row> {
             }
             Choice::Queries(queries) => ("queries a block", queries.to_string(), queries == 8),
             Choice::Warps(warps) => ("threads a query", (32 * warps).to_string(), warps == 4),
+            Choice::Persistent(blocks) => ("grid", format!("{blocks} blocks that stay"), false),
+            Choice::Halves => ("sums", "halves".to_owned(), false),
             Choice::Unmarked => {
                 let neither = Row::new("ablation", "no filter, no mark", no_filter, Kind::Variant(variant));
                 undone.extend([row("ablation", "no mark".into()), neither]);
@@ -113,9 +116,18 @@ fn of_variants(variants: &[Variant]) -> Vec<Row> {
             rows.push(row(table, name));
         }
     }
-    rows.push(library("threads a query", "256", TunedLaunch { warps: 8, ..SOLO }));
-    rows.append(&mut undone);
-    rows
+    let has = |rows: &[Row], table: &str| rows.iter().any(|row| row.table == table);
+    let usual = USUAL.into_iter().filter(|(table, _)| has(&rows, table));
+    let mut all: Vec<Row> = usual.map(|(table, name)| library(table, name, SOLO)).collect();
+    if has(&rows, "threads a query") {
+        rows.push(library("threads a query", "256", TunedLaunch { warps: 8, ..SOLO }));
+    }
+    all.append(&mut rows);
+    // What was undone alone, if anything was.
+    if undone.len() > 2 {
+        all.append(&mut undone);
+    }
+    all
 }
 
 /// Measures all variants on one set in one element. Gives a row for each.
@@ -183,7 +195,8 @@ mod tests {
 
     #[test]
     fn every_table_has_rows_that_differ() {
-        let bytes = of_variants(&Variant::of(ElementKind::U8, Measure::SquaredL2, 128).collect::<Vec<_>>());
+        let bytes =
+            of_variants(&Variant::of(ElementKind::U8, Measure::SquaredL2, 128, 132).collect::<Vec<_>>());
         let rows: Vec<Row> = of_launches().into_iter().chain(bytes).collect();
         let count = |table: &str| rows.iter().filter(|row| row.table == table).count();
         let tables = [
@@ -194,6 +207,7 @@ mod tests {
             ("threads a query", 4),
             ("loads", 4),
             ("tile width", 5),
+            ("grid", 4),
             ("ablation", 8),
         ];
         for (table, expected) in tables {
@@ -202,5 +216,9 @@ mod tests {
         let names: BTreeSet<_> = rows.iter().map(|row| (row.table, &row.name)).collect();
         assert_eq!(names.len(), tables.iter().map(|(_, count)| count).sum::<usize>(), "no name comes twice");
         assert!(of_variants(&[]).is_empty(), "rows without variants have no table of them");
+        let halves =
+            of_variants(&Variant::of(ElementKind::F16, Measure::SquaredL2, 192, 132).collect::<Vec<_>>());
+        let tables: BTreeSet<_> = halves.iter().map(|row| row.table).collect();
+        assert_eq!((halves.len(), tables), (6, BTreeSet::from(["grid", "sums"])));
     }
 }

@@ -5,6 +5,10 @@
 
 #[cfg(feature = "kernels")]
 mod entries;
+#[cfg(feature = "kernels")]
+mod halves;
+#[cfg(feature = "kernels")]
+mod persistent;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]

@@ -14,9 +14,17 @@ use crate::{Kernel, Launch};
 /// Lanes of a warp.
 const WARP: u32 = 32;
 
-/// Rows that variants exist for: SIFT's bytes, and the floats of DEEP and of GIST.
-const ROWS: [(ElementKind, u32); 3] =
-    [(ElementKind::U8, 128), (ElementKind::F32, 384), (ElementKind::F32, 3840)];
+/// Rows that variants exist for: SIFT's bytes, and the floats and halves of DEEP and of GIST.
+const ROWS: [(ElementKind, u32); 5] = [
+    (ElementKind::U8, 128),
+    (ElementKind::F32, 384),
+    (ElementKind::F32, 3840),
+    (ElementKind::F16, 192),
+    (ElementKind::F16, 1920),
+];
+
+/// Blocks a multiprocessor of grids that stay: fewer than it holds, as many, and more.
+const PERSISTENT: [u32; 3] = [12, 16, 24];
 
 /// What a variant does differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +37,10 @@ pub enum Choice {
     Warps(u32),
     /// The frontier does not say what was visited, beyond how far the search has come.
     Unmarked,
+    /// The grid has so many blocks, and each takes query after query.
+    Persistent(u32),
+    /// Halves are subtracted and squared as such, and become floats when some squares are summed up.
+    Halves,
 }
 
 /// A kernel with one choice made differently. Arguments: [`SearchArgs`].
@@ -43,19 +55,30 @@ impl Variant {
     /// The widest beam that variants take.
     pub const MOST_ENTRIES: u32 = 128;
 
-    /// All that there are for some rows; none for most rows.
-    pub fn of(element: ElementKind, measure: Measure, row_bytes: u32) -> impl Iterator<Item = Self> {
+    /// All that there are for some rows, on a device of so many multiprocessors; none for most rows.
+    pub fn of(
+        element: ElementKind,
+        measure: Measure,
+        row_bytes: u32,
+        multiprocessors: u32,
+    ) -> impl Iterator<Item = Self> {
         let exist = measure == Measure::SquaredL2 && ROWS.contains(&(element, row_bytes));
+        let persistent = PERSISTENT.map(|blocks| Choice::Persistent(blocks * multiprocessors));
+        let of_halves = element == ElementKind::F16;
         let tiled = [8, 32].map(|width| Choice::Rows(Loads::Tiled, width));
         let chunked = [2, 4, 8, 16, 32].map(|width| Choice::Rows(Loads::Chunked, width));
         let teams = [2, 4, 8].map(Choice::Queries).into_iter().chain([2, 4].map(Choice::Warps));
-        let choices = tiled.into_iter().chain(chunked).chain(teams).chain([Choice::Unmarked]);
-        choices.filter(move |_| exist).map(move |choice| Self { element, row_bytes, choice })
+        let others = tiled.into_iter().chain(chunked).chain(teams).chain([Choice::Unmarked]);
+        let choices = others.filter(move |_| !of_halves).chain(of_halves.then_some(Choice::Halves));
+        let all = choices.chain(persistent).filter(move |_| exist);
+        all.map(move |choice| Self { element, row_bytes, choice })
     }
 
-    /// Every variant.
-    pub fn all() -> impl Iterator<Item = Self> {
-        ROWS.into_iter().flat_map(|(element, row_bytes)| Self::of(element, Measure::SquaredL2, row_bytes))
+    /// Every variant, on a device of so many multiprocessors.
+    pub fn all(multiprocessors: u32) -> impl Iterator<Item = Self> {
+        let of =
+            move |(element, row_bytes)| Self::of(element, Measure::SquaredL2, row_bytes, multiprocessors);
+        ROWS.into_iter().flat_map(of)
     }
 
     /// The element that rows hold, and their bytes.
@@ -71,7 +94,7 @@ impl Variant {
     /// Queries of a block, and the warps of each.
     fn teams(&self) -> (u32, u32) {
         match self.choice {
-            Choice::Rows(..) | Choice::Unmarked => (1, 1),
+            Choice::Rows(..) | Choice::Unmarked | Choice::Persistent(_) | Choice::Halves => (1, 1),
             Choice::Queries(queries) => (queries, 1),
             Choice::Warps(warps) => (1, warps),
         }
@@ -98,6 +121,8 @@ impl Kernel for Variant {
             Choice::Queries(queries) => format!("q{queries}"),
             Choice::Warps(warps) => format!("t{warps}"),
             Choice::Unmarked => "unmarked".to_owned(),
+            Choice::Persistent(_) => "persistent".to_owned(),
+            Choice::Halves => "halves".to_owned(),
         };
         format!("variant_{}_b{}_{choice}", self.element, self.row_bytes).into()
     }
@@ -112,7 +137,11 @@ impl Kernel for Variant {
         let query = if self.keeps_query() { 0 } else { args.graph.row_bytes };
         let needs = Needs { query, list: warps > 1, team: warps > 1 };
         let shared = queries * Layout::new(args, needs).end;
-        Launch::linear(args.queries_len.div_ceil(queries), queries * warps * WARP).with_shared(shared)
+        let blocks = match self.choice {
+            Choice::Persistent(blocks) => blocks.min(args.queries_len),
+            _ => args.queries_len.div_ceil(queries),
+        };
+        Launch::linear(blocks, queries * warps * WARP).with_shared(shared)
     }
 
     #[cfg(feature = "kernels")]
@@ -127,7 +156,7 @@ mod tests {
 
     #[test]
     fn lanes_have_enough_in_flight_and_no_more() {
-        for variant in Variant::all() {
+        for variant in Variant::all(1) {
             let Choice::Rows(loads, width) = variant.choice() else { continue };
             let (unit, most) = match loads {
                 Loads::Tiled => (variant.element.size() as u32, TILED_LOADS),
@@ -145,9 +174,10 @@ mod tests {
 
     #[test]
     fn few_rows_have_variants() {
-        let count = |element, bytes| Variant::of(element, Measure::SquaredL2, bytes).count();
-        assert_eq!((count(ElementKind::U8, 128), count(ElementKind::U8, 64)), (13, 0));
-        assert_eq!(Variant::of(ElementKind::U8, Measure::Dot, 128).count(), 0);
-        assert_eq!(Variant::all().count(), 39);
+        let count = |element, bytes| Variant::of(element, Measure::SquaredL2, bytes, 1).count();
+        assert_eq!((count(ElementKind::U8, 128), count(ElementKind::F16, 192)), (16, 4));
+        assert_eq!(count(ElementKind::U8, 64), 0);
+        assert_eq!(Variant::of(ElementKind::U8, Measure::Dot, 128, 1).count(), 0);
+        assert_eq!(Variant::all(1).count(), 3 * 16 + 2 * 4);
     }
 }

@@ -1,0 +1,25 @@
+//! A grid that stays: each block takes query after query, and none is begun while others run.
+
+use cuda_std::prelude::*;
+
+use crate::search::frontier::Frontier;
+use crate::search::layout::Needs;
+use crate::search::score::Scorer;
+use crate::search::{SearchArgs, solo};
+
+/// All searches that fall to a block of one warp, as a grid of so many deals them out.
+///
+/// # Safety
+/// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
+#[inline(always)]
+pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Args, needs: Needs) {
+    let mut query = thread::block_idx_x();
+    while query < args.queries_len {
+        // SAFETY: the caller's promise. The whole warp is done with its memory before it is used again.
+        unsafe {
+            solo::answer::<F, S>(&args, &of, needs, query);
+            warp::sync_warp(warp::FULL_MASK);
+        }
+        query += thread::grid_dim_x();
+    }
+}
