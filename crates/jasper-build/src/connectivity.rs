@@ -115,7 +115,10 @@ pub(crate) fn beyond<T: Element>(
     reached: &Reached,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
 ) -> Vec<VectorId> {
-    graph.vertices().filter(|&slot| wanted(graph, slot) && !reached.contains(slot)).collect()
+    // Words of slots that are all reached, nearly all words, are passed over whole.
+    let beyond = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
+    let slots = beyond.iter().take_while(|&slot| slot < graph.slots()).map(VectorId::from_index);
+    slots.filter(|&slot| !graph.is_free(slot) && wanted(graph, slot)).collect()
 }
 
 #[cfg(test)]

@@ -76,6 +76,17 @@ pub trait Linker<T: Element> {
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<Work, Self::Error>;
 }
 
+/// Which vertices of a batch are compared with each other before they are linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peers {
+    /// The first so many of the batch, in the order of their ids, and so on.
+    pub group: usize,
+    /// Of its group, a vertex is compared with one in so many at first,
+    pub every: usize,
+    /// and with the others only if so many of those joined its candidates, or as many as a row holds.
+    pub enough: usize,
+}
+
 /// A linker of graphs that are in use: vertices come in any order, and are taken out again.
 pub trait Executor<T: Element>: Linker<T> {
     /// The graphs, of which [`Linker::Graph`] is what leads from vertex to vertex.
@@ -95,8 +106,9 @@ pub trait Executor<T: Element>: Linker<T> {
         candidates: Self::Candidates,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Adds the nearest of its batch to the candidates of each vertex, which the graph does not lead to yet: needed when
-    /// rows arrive in an order of their own, pointless after a shuffle.
+    /// Adds to the candidates of each vertex the nearest of its [`Peers`], which the graph does not lead to yet: needed when
+    /// rows arrive in an order of their own, pointless after a shuffle. As many as a row holds, and only those that are nearer
+    /// than what would fill a row already.
     ///
     /// # Errors
     /// Of the processor.
@@ -104,6 +116,7 @@ pub trait Executor<T: Element>: Linker<T> {
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
+        peers: Peers,
     ) -> Result<Self::Candidates, Self::Error>;
 
     /// The live vertices with hidden neighbours, rising. Cost: every row is read once.

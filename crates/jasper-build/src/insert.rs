@@ -9,7 +9,7 @@ use crate::ingest::{add_rows, check_keys};
 use crate::live::{LinksOf, transaction};
 use crate::pipeline::{GraphCell, link_all};
 use crate::repair::{adopt, repair};
-use crate::{Executor, InsertError, LiveGraph, Work, start};
+use crate::{Executor, InsertError, LiveGraph, Peers, Work, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,9 +34,11 @@ pub enum Existing {
     Replace,
 }
 
-/// Rows of a batch. They keep the caller's order, which may be sorted, so each is compared with all of its batch: near
-/// rows, beside the few thousand far ones of its search. A device is half idle below (docs: experiments).
-pub const BATCH: usize = 2048;
+/// Rows of a batch: enough to keep a device busy (docs: experiments).
+const BATCH: usize = 8192;
+/// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). Where one in
+/// eight of the batch brings next to nothing, the order is as good as any, and the rest would bring nothing either.
+const PEERS: Peers = Peers { group: BATCH, every: 8, enough: 2 };
 /// Rows of a batch whatever there is. Larger ones are at most an eighth of what is linked: of sorted rows in one call into
 /// an empty index, larger ones lost 0.03 of recall.
 const SMALL_BATCH: usize = 512;
@@ -115,7 +117,7 @@ fn link_rows<T: Element, E: Executor<T>>(
     };
     let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().hidden();
     let before = cell.read(vertices_of) - order.len();
-    let widen = |graph: &E::Graph, found| executor.join_batch(graph, executor.identify(graph, found)?);
+    let widen = |graph: &E::Graph, found| executor.join_batch(graph, executor.identify(graph, found)?, PEERS);
     let size = |linked: usize| {
         let there = before + linked;
         there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH)

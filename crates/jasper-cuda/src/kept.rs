@@ -1,5 +1,6 @@
-//! Device memory that this process keeps for its next allocation.
+//! The pool that device memory comes from: kept for the next allocation, and metered.
 
+use cust::sys::CUmemPool_attribute::{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_USED_MEM_HIGH};
 use cust::sys::{self, CUmemPool_attribute, CUmemoryPool};
 
 use crate::error::Result;
@@ -9,10 +10,7 @@ use crate::{Context, Device};
 /// the driver, and work that allocates between waits pays for its memory anew, a millisecond or two for each hundred
 /// megabytes.
 #[derive(Debug)]
-pub struct KeptMemory {
-    context: Context,
-    pool: CUmemoryPool,
-}
+pub struct KeptMemory(Pool);
 
 impl KeptMemory {
     /// Keeps the memory of this device from now on.
@@ -20,28 +18,74 @@ impl KeptMemory {
     /// # Errors
     /// What the driver says.
     pub fn new(context: &Context) -> Result<Self> {
-        let device = Device::raw(context.device().ordinal)?;
-        let mut pool = std::ptr::null_mut();
-        // SAFETY: `pool` is writable, and the device came from the driver.
-        context.call(|| unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, device.as_raw()) })?;
-        let kept = Self { context: context.clone(), pool };
-        kept.keep(u64::MAX)?;
-        Ok(kept)
-    }
-
-    /// Keeps up to `bytes` that nobody uses.
-    fn keep(&self, mut bytes: u64) -> Result<()> {
-        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        // SAFETY: the device's own pool, which is never destroyed; this attribute is read from 64 bits.
-        self.context.call(|| unsafe {
-            sys::cuMemPoolSetAttribute(self.pool, attribute, std::ptr::from_mut(&mut bytes).cast())
-        })
+        let pool = Pool::of(context)?;
+        pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
+        Ok(Self(pool))
     }
 }
 
 impl Drop for KeptMemory {
     fn drop(&mut self) {
         // What is kept goes back at the next wait for the device. A failure means that the context is lost.
-        let _ = self.keep(0);
+        let _ = self.0.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+    }
+}
+
+/// How much device memory this process has at its peak: what plans say before.
+///
+/// Arrays that have grown where they are do not count, nor does what the driver has for itself.
+#[derive(Debug)]
+pub struct PeakMemory(Pool);
+
+impl PeakMemory {
+    /// Begins with what is in use now.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn begin(context: &Context) -> Result<Self> {
+        let pool = Pool::of(context)?;
+        pool.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
+        Ok(Self(pool))
+    }
+
+    /// The most bytes that were in use at once since.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn bytes(&self) -> Result<u64> {
+        self.0.get(CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    }
+}
+
+/// The pool of a device that all streams allocate from.
+#[derive(Debug)]
+struct Pool {
+    context: Context,
+    raw: CUmemoryPool,
+}
+
+impl Pool {
+    fn of(context: &Context) -> Result<Self> {
+        let device = Device::raw(context.device().ordinal)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is writable, and the device came from the driver.
+        context.call(|| unsafe { sys::cuDeviceGetDefaultMemPool(&mut raw, device.as_raw()) })?;
+        Ok(Self { context: context.clone(), raw })
+    }
+
+    /// Sets one of the two attributes that this module knows.
+    fn set(&self, attribute: CUmemPool_attribute, mut value: u64) -> Result<()> {
+        let value = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: the device's own pool, which is never destroyed; both attributes are read from 64 bits.
+        self.context.call(|| unsafe { sys::cuMemPoolSetAttribute(self.raw, attribute, value) })
+    }
+
+    /// One of the two attributes that this module knows.
+    fn get(&self, attribute: CUmemPool_attribute) -> Result<u64> {
+        let mut value = 0_u64;
+        let place = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: as above; both attributes are written to 64 bits.
+        self.context.call(|| unsafe { sys::cuMemPoolGetAttribute(self.raw, attribute, place) })?;
+        Ok(value)
     }
 }

@@ -33,7 +33,7 @@
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
 //! | [`ResidentGraph`], [`SearchLanes`] | a graph that is changed there while it is searched |
 //! | [`link_on_device`], [`DeviceLinker`], [`KernelsAhead`] | graphs built in device memory |
-//! | [`MemoryPlan`], [`KeptMemory`] | what a job takes, before it is begun; what stays between its allocations |
+//! | [`MemoryPlan`], [`KeptMemory`], [`PeakMemory`] | what a job takes, before it is begun; what stays between its allocations; what it took |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
 //!
@@ -73,7 +73,7 @@ pub use gpu_kernels::search::MAX_BEAM_WIDTH;
 pub use graph::{DeviceGraph, ResidentGraph};
 pub use jasper_build::{Bytes, MemoryPlan, Part, Place, PlanError};
 pub use jasper_driver::{Attempt, LoadError};
-pub use kept::KeptMemory;
+pub use kept::{KeptMemory, PeakMemory};
 pub use knn::{KnnError, exact_knn};
 pub use measure::{copy_bandwidth, median_time};
 pub use module::Module;

@@ -52,10 +52,12 @@ pub(super) const fn link_capacity(found: u32, joined: u32) -> u32 {
     (found + joined).next_power_of_two()
 }
 
-/// Candidates that there is room for when a vertex is compared with those of its `group`: what a bitonic sort takes.
+/// Candidates that there is room for when a vertex is compared with so many `at_once` beside those kept before, and first
+/// with up to `found` of a search: what a bitonic sort takes.
 #[inline(always)]
-pub(super) const fn join_capacity(group: u32) -> u32 {
-    group.next_power_of_two()
+pub(super) const fn join_capacity(at_once: u32, max_degree: u32, found: u32) -> u32 {
+    let joined = at_once + max_degree;
+    if joined > found { joined.next_power_of_two() } else { found.next_power_of_two() }
 }
 
 /// Candidates that there is room for when new edges and the old row come together. Of the new edges, as many are read as

@@ -34,14 +34,27 @@ pub struct JoinArgs {
     pub prune: PruneArgs,
     /// `[lists]`: the vertices, distinct.
     pub batch: In<u32>,
+    /// `[lists][candidates_stride]`, as [`LinkArgs::candidates`](super::LinkArgs::candidates).
+    pub candidates: In<u64>,
+    /// `[lists][2]`, as [`LinkArgs::work`](super::LinkArgs::work).
+    pub work: In<u32>,
     /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices that will not be linked: nobody gets them.
     pub identical: In<u32>,
-    /// `[lists][max_degree]`: keys of the nearest of its group, rising, then all ones.
+    /// `[lists][max_degree]`: keys of the nearest of its group that are nearer than the last of `max_degree` candidates,
+    /// rising, then all ones.
     pub joined: Out<u64>,
     /// Vertices.
     pub lists: u32,
-    /// Vertices of a group, each of which is compared with all others: the first so many of the batch, and so on.
+    /// Vertices of a group: the first so many of the batch, and so on.
     pub group: u32,
+    /// Of its group, a vertex is compared with one in so many at first,
+    pub every: u32,
+    /// and with the others only if so many of those joined its candidates, or `max_degree`.
+    pub enough: u32,
+    /// Vertices that are compared before the nearest are kept.
+    pub at_once: u32,
+    /// Places for candidates of each.
+    pub candidates_stride: u32,
 }
 
 /// Arguments of the kernels that take hidden neighbours out of rows.

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
-use crate::{Executor, Linker, Links, Work};
+use crate::{Executor, Linker, Links, Peers, Work};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
 pub use exact::ExactError;
@@ -59,7 +59,7 @@ pub struct PoolError {
 /// Vertices or queries a thread takes at a time.
 pub(crate) const GRAIN: usize = 8;
 /// Vertices that are searched for before they are pruned: candidates take a kilobyte or two a vertex.
-pub(crate) const SEARCHED_AT_ONCE: usize = 4096;
+pub(crate) const SEARCHED_AT_ONCE: usize = 8192;
 /// Targets of back edges whose rows are worked out before they are written: enough for many threads, and with rows of
 /// 256 bytes a megabyte, where a whole batch may take as much as the graph.
 pub(crate) const TARGETS_AT_ONCE: usize = 4096;
@@ -209,17 +209,17 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(candidates)
     }
 
-    fn join_batch(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
-        let batch: Vec<_> = candidates.rows().map(|row| row.0).collect();
+    fn join_batch(
+        &self,
+        graph: &Graph<T>,
+        candidates: NeighborLists,
+        peers: Peers,
+    ) -> Result<NeighborLists, Infallible> {
+        let batch = candidates.batch();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
-            scratch.candidates.clear();
-            scratch.score(graph, vertex, batch.iter().copied().filter(|&other| other != vertex));
-            joined.work.distances += scratch.ids.len() as u64;
-            scratch.candidates.sort_unstable();
-            // More of its own batch than a row holds would crowd the prune: its cost grows with the square.
-            scratch.candidates.truncate(graph.params().max_degree());
-            scratch.candidates.extend_from_slice(found);
-            scratch.order_candidates();
+            let place = batch.partition_point(|(other, _)| *other < vertex);
+            let group = batch.chunks(peers.group).nth(place / peers.group).unwrap_or_default();
+            joined.work.distances += scratch.join(graph, vertex, group, peers, found);
             joined.push(vertex, &scratch.candidates);
         }))
     }
@@ -304,6 +304,40 @@ impl Scratch {
             self.candidates.sort_unstable();
             candidates.push(vertex, &self.candidates);
         }
+    }
+
+    /// What was found for a vertex, and the nearest of its group, of which those count that are linked. Gives the distances
+    /// that were worked out.
+    fn join<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        vertex: VectorId,
+        group: &[(VectorId, bool)],
+        Peers { every, enough, .. }: Peers,
+        found: &[Neighbor],
+    ) -> u64 {
+        let max_degree = graph.params().max_degree();
+        let bound = found.get(max_degree - 1);
+        let (mut near, mut distances) = (Vec::new(), 0);
+        for is_first in [true, false] {
+            if !is_first && near.len() < enough.min(max_degree) {
+                break;
+            }
+            let part = group.iter().enumerate().filter(|(place, _)| place.is_multiple_of(every) == is_first);
+            let others = part.map(|(_, other)| other).filter(|(id, is_linked)| *is_linked && *id != vertex);
+            self.candidates.clear();
+            self.score(graph, vertex, others.map(|(id, _)| *id));
+            distances += self.ids.len() as u64;
+            near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
+        }
+        near.sort_unstable();
+        // More of its own batch than a row holds would crowd the prune: its cost grows with the square.
+        near.truncate(max_degree);
+        self.candidates.clear();
+        self.candidates.extend_from_slice(&near);
+        self.candidates.extend_from_slice(found);
+        self.order_candidates();
+        distances
     }
 
     /// The row of a target with the edges that are new to it.

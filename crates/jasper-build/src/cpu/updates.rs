@@ -28,6 +28,14 @@ impl NeighborLists {
         });
     }
 
+    /// The vertices, rising, and whether each still has a list.
+    pub(crate) fn batch(&self) -> Vec<(VectorId, bool)> {
+        let set_aside = self.identical.iter().map(|(vertex, _)| (*vertex, false));
+        let mut batch: Vec<_> = self.rows.iter().map(|row| (row.0, true)).chain(set_aside).collect();
+        batch.sort_unstable();
+        batch
+    }
+
     /// Every vertex with its list.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (VectorId, &[Neighbor])> {
         self.rows.iter().map(|(vertex, neighbors)| (*vertex, &**neighbors))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jasper_build::pipeline::link_batch;
-use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Links};
+use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Links, Peers};
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
@@ -27,14 +27,22 @@ fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// Links a batch as the executor does and as the twin does.
-fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[VectorId], within_batch: bool) {
+fn compare<T: Element>(
+    executor: &CpuExecutor,
+    graph: &mut Graph<T>,
+    batch: &[VectorId],
+    peers: Option<Peers>,
+) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
-    let expected = link(graph, &ids, within_batch);
+    let expected = link(graph, &ids, peers);
     let mut all = rows(graph);
     all.extend(expected.rows);
     let widen = |graph: &Graph<T>, found| {
         let found = executor.identify(graph, found)?;
-        if within_batch { executor.join_batch(graph, found) } else { Ok(found) }
+        match peers {
+            Some(peers) => executor.join_batch(graph, found, peers),
+            None => Ok(found),
+        }
     };
     let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
     let identical: BTreeMap<u32, u32> = identical.iter().map(|(a, b)| (a.get(), b.get())).collect();
@@ -46,7 +54,7 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Ve
 }
 
 /// A graph from nothing, batch by batch.
-fn grow<T: Element>(metric: Metric, within_batch: bool, threads: usize) {
+fn grow<T: Element>(metric: Metric, peers: Option<Peers>, threads: usize) {
     let executor = CpuExecutor::new(threads).unwrap();
     let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
     rows.copy_within(0..35, 35 * 7);
@@ -57,7 +65,7 @@ fn grow<T: Element>(metric: Metric, within_batch: bool, threads: usize) {
     while !rest.is_empty() {
         let linked = 260 - rest.len();
         let (batch, others) = rest.split_at(linked.min(rest.len()).min(40));
-        compare(&executor, &mut graph, batch, within_batch);
+        compare(&executor, &mut graph, batch, peers);
         rest = others;
     }
     assert!(graph.check_structure().is_sound());
@@ -65,8 +73,9 @@ fn grow<T: Element>(metric: Metric, within_batch: bool, threads: usize) {
 
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
-        grow::<T>(metric, false, 1);
-        grow::<T>(metric, true, 2);
+        grow::<T>(metric, None, 1);
+        grow::<T>(metric, Some(Peers { group: 40, every: 1, enough: 0 }), 2);
+        grow::<T>(metric, Some(Peers { group: 15, every: 4, enough: 2 }), 2);
     }
 }
 
@@ -91,7 +100,7 @@ fn on_any_graph<T: Element>(
     seed: u64,
     max_degree: usize,
     alpha: f32,
-    within_batch: bool,
+    peers: Option<Peers>,
 ) {
     let mut random = rng(seed);
     let rows: Vec<T> = (0..n * 3).map(|_| T::from_f32(random.random_range(1..9) as f32)).collect();
@@ -102,7 +111,7 @@ fn on_any_graph<T: Element>(
     let mut graph = any_graph(metric, &rows, 3, params(max_degree, 9, alpha), neighbors, &[0]);
     let executor = CpuExecutor::new(1).unwrap();
     let batch: Vec<VectorId> = permutation(n, seed).into_iter().take(n / 2).map(VectorId::new).collect();
-    compare(&executor, &mut graph, &batch, within_batch);
+    compare(&executor, &mut graph, &batch, peers);
 
     for key in 0..n as u64 / 3 {
         graph.delete_key(key * 2 % n as u64).unwrap();
@@ -127,14 +136,15 @@ proptest! {
         seed in any::<u64>(),
         max_degree in 1..9_usize,
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
-        within_batch in any::<bool>(),
+        peers in prop::option::of((2_usize..60, 1_usize..5, 0_usize..4)),
     ) {
         let metric = Metric::ALL[metric];
+        let peers = peers.map(|(group, every, enough)| Peers { group, every, enough });
         match element {
-            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, within_batch),
-            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, within_batch),
-            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, within_batch),
-            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, within_batch),
+            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, peers),
+            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, peers),
+            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, peers),
+            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, peers),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jasper_build::Peers;
 use jasper_core::{BuildParams, Element, Metric, VectorId, defaults};
 use jasper_graph::{Graph, Scorer};
 
@@ -128,8 +129,9 @@ pub struct Linked {
 }
 
 /// Searches for every vertex of a batch on the graph as it is, prunes what was expanded, and adds the edges turned around
-/// to their targets, pruning those that overflow.
-pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> Linked {
+/// to their targets, pruning those that overflow. Peers in the batch are candidates of each other, if they are nearer than
+/// what was expanded and would fill a row.
+pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -> Linked {
     let params = graph.params();
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
@@ -142,12 +144,28 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], within_batch: bool) -> 
             None => drop(candidates.insert(vertex, visited)),
         }
     }
+    let in_order: Vec<u32> = batch.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let mut rows = BTreeMap::new();
     let mut back_edges: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     for (&vertex, visited) in &candidates {
         let scorer = graph.row_scorer(slot(vertex));
-        let others = candidates.keys().copied().filter(|&other| within_batch && other != vertex);
-        let mut all = sorted(scored(&scorer, others));
+        let bound = visited.get(params.max_degree() - 1);
+        let is_near = |near: &Near| bound.is_none_or(|bound| sorted(vec![*near, *bound])[0] == *near);
+        let mut all = Vec::new();
+        for Peers { group, every, enough } in peers {
+            let group = in_order.chunks(group).find(|group| group.contains(&vertex)).unwrap();
+            let (firsts, others): (Vec<_>, Vec<_>) =
+                group.iter().copied().enumerate().partition(|(place, _)| place % every == 0);
+            for part in [firsts, others] {
+                let part = part.into_iter().map(|(_, other)| other);
+                let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
+                all.extend(scored(&scorer, linked).into_iter().filter(is_near));
+                if all.len() < enough.min(params.max_degree()) {
+                    break;
+                }
+            }
+        }
+        let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(visited);
         let kept = robust_prune(graph, ordered(all), &[], &[]).concat();

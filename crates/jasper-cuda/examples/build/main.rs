@@ -8,7 +8,8 @@
 //! links rows of floats by bytes.
 //!
 //! Each set is built three times: its first rows alone, which has the driver compile the kernels; all of it, as ever; and
-//! with a wait behind each step of each batch, which tells the steps apart and costs some time itself.
+//! with a wait behind each step of each batch, which tells the steps apart and costs some time itself. `--once` leaves the
+//! first and the last out.
 
 mod stages;
 mod timed;
@@ -18,11 +19,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jasper_build::{
-    BuildReport, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
+    BuildReport, BuildShape, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
     bulk_build_by, link_by_bytes, link_growing,
 };
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
-use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Stream, link_on_device};
+use jasper_cuda::{
+    Context, DeviceGraph, DeviceLinker, KeptMemory, PeakMemory, Place, Stream, link_on_device, plan_build,
+};
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
 use serde_json::{Value, json};
@@ -35,7 +38,7 @@ const FIRST_ROWS: usize = 50_000;
 
 fn main() -> Result<()> {
     let context = Context::open(0)?;
-    let (mut params, mut by_bytes) = (BuildParams::builder(), false);
+    let (mut params, mut how) = (BuildParams::builder(), How { by_bytes: false, once: false });
     let mut arguments = std::env::args().skip(1);
     while let Some(set) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{set} takes a number"));
@@ -43,23 +46,34 @@ fn main() -> Result<()> {
             "--build-beam" => params = params.build_beam_width(value()?.parse()?),
             "--batch-share" => params = params.max_batch_share(value()?.parse()?),
             "--alpha" => params = params.alpha(value()?.parse()?),
-            "--by-bytes" => by_bytes = true,
-            set => println!("{}", measure_set(&context, set, params.build()?, by_bytes)?),
+            "--by-bytes" => how.by_bytes = true,
+            "--once" => how.once = true,
+            set => println!("{}", measure_set(&context, set, params.build()?, how)?),
         }
     }
     Ok(())
 }
 
+/// How sets are built.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    /// Whether floats are linked by rows of bytes.
+    by_bytes: bool,
+    /// Whether only one build of each set is wanted.
+    once: bool,
+}
+
 /// What is measured of the set in a file, whose metric may stand behind a colon.
-fn measure_set(context: &Context, set: &str, params: BuildParams, by_bytes: bool) -> Result<Value> {
+fn measure_set(context: &Context, set: &str, params: BuildParams, how: How) -> Result<Value> {
     let (path, metric) = set.split_once(':').unwrap_or((set, "l2"));
     let rows = VectorFile::open(Path::new(path)).with_context(|| path.to_owned())?;
     let metric = metric.parse()?;
+    let as_they_are = How { by_bytes: false, ..how };
     match rows.element() {
-        ElementKind::F32 => measure::<f32>(context, path, &rows, metric, params, by_bytes),
-        ElementKind::F16 => measure::<f16>(context, path, &rows, metric, params, by_bytes),
-        ElementKind::U8 => measure::<u8>(context, path, &rows, metric, params, false),
-        ElementKind::I8 => measure::<i8>(context, path, &rows, metric, params, false),
+        ElementKind::F32 => measure::<f32>(context, path, &rows, metric, params, how),
+        ElementKind::F16 => measure::<f16>(context, path, &rows, metric, params, how),
+        ElementKind::U8 => measure::<u8>(context, path, &rows, metric, params, as_they_are),
+        ElementKind::I8 => measure::<i8>(context, path, &rows, metric, params, as_they_are),
     }
 }
 
@@ -70,7 +84,7 @@ fn measure<T: Element>(
     rows: &VectorFile,
     metric: Metric,
     params: BuildParams,
-    by_bytes: bool,
+    How { by_bytes, once }: How,
 ) -> Result<Value> {
     let cpu = CpuExecutor::new(0)?;
     let on_device = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
@@ -80,11 +94,14 @@ fn measure<T: Element>(
         false => link_on_device(context, cpu.pool(), graph, order, None, progress),
     };
     let begun = Instant::now();
-    let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
-    build::<T>(&cpu, &first, metric, params, on_device, &mut silent)?;
+    if !once {
+        let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
+        build::<T>(&cpu, &first, metric, params, on_device, &mut silent)?;
+    }
     let first_seconds = begun.elapsed().as_secs_f64();
 
     let (mut stages, mut linking) = (Stages::new(), (0.0, 0.0));
+    let peak = PeakMemory::begin(context)?;
     let begun = Instant::now();
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let before = begun.elapsed().as_secs_f64();
@@ -95,6 +112,9 @@ fn measure<T: Element>(
     let (graph, report) =
         build::<T>(&cpu, rows, metric, params, link, &mut |progress| stages.note(progress))?;
     let all = begun.elapsed().as_secs_f64();
+    let peak = peak.bytes()?;
+    let shape = BuildShape::of(&graph);
+    let plan = if by_bytes { plan_build::<i8>(&shape.of_bytes())? } else { plan_build::<T>(&shape)? };
     let degrees: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
     drop(graph);
 
@@ -105,7 +125,9 @@ fn measure<T: Element>(
         }
         false => link_timed(context, &cpu, graph, order, progress, &mut steps),
     };
-    build::<T>(&cpu, rows, metric, params, timed, &mut silent)?;
+    if !once {
+        build::<T>(&cpu, rows, metric, params, timed, &mut silent)?;
+    }
     let (vertices, Work { hops, distances, prune_distances }) = (rows.len() as f64, report.work);
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "rows": rows.len(),
@@ -114,6 +136,7 @@ fn measure<T: Element>(
         "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
         "seconds_of_parts": stages.parts(linking, all), "seconds_of_first_rows": first_seconds,
         "mean_degree": degrees as f64 / vertices, "repaired": report.repaired,
+        "peak_device_bytes": peak, "planned_device_bytes": plan.total(Place::Device),
         "hops": hops, "distances": distances, "prune_distances": prune_distances,
         "steps_with_waits": steps,
     }))

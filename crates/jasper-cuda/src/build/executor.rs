@@ -5,7 +5,7 @@ use gpu_kernels::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
 use gpu_kernels::prune::{Bypass, BypassArgs, Identify, IdentifyArgs, Join, JoinArgs};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_build::connectivity;
-use jasper_build::{BATCH, Executor};
+use jasper_build::{Executor, Peers};
 use jasper_core::{Element, Neighbor, VectorId};
 
 use super::DeviceLinker;
@@ -13,6 +13,8 @@ use super::parts::{Candidates, DeviceUpdates};
 use crate::DeviceGraph;
 use crate::graph::{ResidentGraph, Rows};
 
+/// Vertices of a batch that are compared with one before the nearest are kept: with these, a kilobyte for each 128.
+const COMPARED_AT_ONCE: u32 = 896;
 /// Slots that are listed at once.
 const LISTED_AT_ONCE: u32 = 1 << 20;
 
@@ -51,6 +53,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         &self,
         graph: &DeviceGraph<T, S>,
         mut candidates: Candidates<S>,
+        peers: Peers,
     ) -> Result<Candidates<S>, S::Error> {
         self.check(graph, candidates.graph);
         let lists = candidates.lists();
@@ -58,10 +61,16 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         let args = JoinArgs {
             prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
+            candidates: candidates.keys.input(),
+            work: candidates.work.input(),
             identical: candidates.identical.input(),
             joined: joined.output(),
             lists,
-            group: BATCH as u32,
+            group: peers.group as u32,
+            every: peers.every as u32,
+            enough: peers.enough as u32,
+            at_once: COMPARED_AT_ONCE,
+            candidates_stride: candidates.most,
         };
         // SAFETY: the arrays are of so many vertices, which are slots of this graph, as checked.
         unsafe {

@@ -23,6 +23,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (most, group) = (vertices.max_degree, rng.random_range(4..9));
+    let (every, enough) = (rng.random_range(1..5), rng.random_range(0..4));
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let lists = batch.len();
@@ -35,15 +36,27 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     for (list, &vertex) in batch.iter().enumerate() {
         let place = list / group * group;
         let places = place..lists.min(place + group);
-        counters[1] += places.len() as u64 - 1;
-        let others = places.filter(|&other| identical[other] == NO_ROW && batch[other] != vertex);
-        let mut nearest: Vec<Neighbor> =
-            others.map(|other| vertices.neighbor(vertex, batch[other])).collect();
+        let found = vertices.some(&mut rng, stride);
+        let found: Vec<Neighbor> = found.into_iter().map(|id| vertices.neighbor(vertex, id)).collect();
+        let mut known: Vec<Neighbor> = found.iter().copied().filter(|key| key.id().get() != vertex).collect();
+        known.sort_unstable();
+        let bound = known.get(most - 1);
+
+        let (firsts, others): (Vec<usize>, Vec<usize>) =
+            places.partition(|at| (at - place).is_multiple_of(every));
+        let mut nearest: Vec<Neighbor> = Vec::new();
+        for places in [firsts, others] {
+            let others = places.iter().filter(|&&at| identical[at] == NO_ROW && batch[at] != vertex);
+            let others = others.map(|&at| vertices.neighbor(vertex, batch[at]));
+            nearest.extend(others.filter(|key| bound.is_none_or(|bound| key < bound)));
+            counters[1] += places.iter().filter(|&&at| batch[at] != vertex).count() as u64;
+            if nearest.len() < enough.min(most) {
+                break;
+            }
+        }
         nearest.sort_unstable();
         nearest.truncate(most);
 
-        let found = vertices.some(&mut rng, stride);
-        let found: Vec<Neighbor> = found.into_iter().map(|id| vertices.neighbor(vertex, id)).collect();
         for (place, key) in candidates[list * stride..].iter_mut().zip(&found) {
             *place = key.visited().to_bits();
         }
@@ -72,10 +85,16 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let args = JoinArgs {
         prune: vertices.args(&mut device),
         batch: on_device.input(),
+        candidates: candidates.input(),
+        work: work.input(),
         identical: identical.input(),
         joined: keys.output(),
         lists: lists as u32,
         group: group as u32,
+        every: every as u32,
+        enough: enough as u32,
+        at_once: rng.random_range(1..12),
+        candidates_stride: stride as u32,
     };
     let link = LinkArgs {
         prune: vertices.args(&mut device),
@@ -98,7 +117,10 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
     }
 
-    let what = format!("{} {metric}, {row_bytes} bytes, groups of {group}", T::KIND);
+    let what = format!(
+        "{} {metric}, {row_bytes} bytes, groups of {group}, one in {every} first, {enough} enough",
+        T::KIND
+    );
     assert_eq!(stream.download(&keys).unwrap(), joined, "{what}");
     assert_eq!(stream.download(&ids).unwrap(), links, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");

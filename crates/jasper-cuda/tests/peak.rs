@@ -1,0 +1,35 @@
+//! A build takes what was planned: alone in its process, whose memory all counts.
+
+mod common;
+
+use std::cell::Cell;
+
+use jasper_build::{BuildShape, CpuExecutor, bulk_build_by};
+use jasper_core::synthetic::Clusters;
+use jasper_core::{BuildParams, MatrixView, Metric, ProgressFn, VectorId, silent};
+use jasper_cuda::{PeakMemory, Place, link_on_device, plan_build};
+use jasper_graph::Graph;
+
+#[test]
+fn a_build_takes_what_was_planned() {
+    let Some(context) = common::context() else { return };
+    let cpu = CpuExecutor::new(0).unwrap();
+    let values: Vec<f32> = Clusters::new(96, 5).rows(60_000, 0);
+    let rows = MatrixView::new(&values, 96).unwrap();
+    let peak = Cell::new(0);
+    let link = |graph: &mut Graph<f32>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
+        let meter = PeakMemory::begin(&context).unwrap();
+        let report = link_on_device(&context, cpu.pool(), graph, order, None, progress);
+        peak.set(meter.bytes().unwrap());
+        report
+    };
+    for share in [0.02, 0.1] {
+        let params = BuildParams::builder().max_batch_share(share).build().unwrap();
+        let (graph, _) =
+            bulk_build_by(&cpu, link, &rows, None, Metric::L2, params, &mut silent).unwrap();
+        let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(Place::Device);
+        let peak = peak.get();
+        println!("batches of up to {share}: {peak} bytes, planned {planned}");
+        assert!(peak <= planned && peak >= planned / 2, "{peak} bytes, planned {planned}");
+    }
+}
