@@ -22,7 +22,7 @@ use jasper_build::{
     bulk_build_by, link_by_bytes, link_growing,
 };
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
-use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Stream, link_on_device};
+use jasper_cuda::{Context, DeviceGraph, DeviceLinker, KeptMemory, Place, Stream, link_on_device};
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
 use serde_json::{Value, json};
@@ -144,7 +144,10 @@ fn link_timed<T: Element>(
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
     let linker = Timed::new(DeviceLinker::new(stream.clone(), graph));
     let begun = Instant::now();
-    let mut copy = cpu.pool().install(|| DeviceGraph::upload(&stream, graph)).map_err(InsertError::device)?;
+    let mut copy = cpu
+        .pool()
+        .install(|| DeviceGraph::upload(&stream, graph, Place::Device))
+        .map_err(InsertError::device)?;
     stream.synchronize().map_err(InsertError::device)?;
     let uploading = begun.elapsed().as_secs_f64();
     let growth = Growth::new(order);
