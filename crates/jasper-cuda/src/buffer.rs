@@ -161,9 +161,9 @@ impl<T> Drop for Buffer<T> {
         let (address, stream) = (self.address, &self.stream);
         match self.memory {
             _ if address == 0 => {}
-            // SAFETY: it was allocated by this stream, and nobody has it after this.
             Memory::Pool => {
-                stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) })
+                // SAFETY: it was allocated by this stream, and nobody has it after this.
+                stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
             }
             Memory::Mapped(_) => {}
             // Work that is queued may still use it; a failure means that it no longer does.
