@@ -263,12 +263,15 @@ impl gpu_kernels::Stream for Stream {
 
     fn fill<T: Pod>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
         self.check_owner(buffer);
+        if let Some(elements) = buffer.host_mut()? {
+            bytemuck::cast_slice_mut(elements).fill(byte);
+            return Ok(());
+        }
         let (address, bytes) = (buffer.address(), buffer.bytes());
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the buffer has that many bytes, any of which may hold any value, and goes behind this; the driver takes
-        // addresses of pinned pages here too.
+        // SAFETY: the buffer has that many bytes, any of which may hold any value, and goes behind this.
         self.context().call(|| unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.raw()) })
     }
 
