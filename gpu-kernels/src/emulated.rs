@@ -1,6 +1,6 @@
 //! The emulator as a stream: every launch runs at once, and is checked.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -26,9 +26,29 @@ impl EmulatedStream {
     }
 }
 
+/// An array of an emulated device, which has one memory: what is on the host is so in name.
+pub struct EmulatedBuffer<T> {
+    array: emulator::Buffer<T>,
+    on_host: bool,
+}
+
+impl<T> Deref for EmulatedBuffer<T> {
+    type Target = emulator::Buffer<T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.array
+    }
+}
+
+impl<T> DerefMut for EmulatedBuffer<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.array
+    }
+}
+
 impl Stream for EmulatedStream {
     type Error = Fault;
-    type Buffer<T: Pod> = emulator::Buffer<T>;
+    type Buffer<T: Pod> = EmulatedBuffer<T>;
 
     /// Few, so that small tests already have more blocks than that.
     fn multiprocessors(&self) -> u32 {
@@ -36,11 +56,17 @@ impl Stream for EmulatedStream {
     }
 
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
-        Ok(self.emulator.allocate(&name::<T>(len), len))
+        Ok(EmulatedBuffer { array: self.emulator.allocate(&name::<T>(len), len), on_host: false })
+    }
+
+    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+        let name = format!("{} on the host", name::<T>(len));
+        Ok(EmulatedBuffer { array: self.emulator.allocate(&name, len), on_host: true })
     }
 
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
-        Ok(self.emulator.upload(&name::<T>(values.len()), values))
+        let array = self.emulator.upload(&name::<T>(values.len()), values);
+        Ok(EmulatedBuffer { array, on_host: false })
     }
 
     /// In pieces of two granules, so that small tests already have more than one.
@@ -106,16 +132,20 @@ fn name<T>(len: usize) -> String {
     format!("[{}; {len}]", std::any::type_name::<T>())
 }
 
-impl<T: Pod> Buffer<T> for emulator::Buffer<T> {
+impl<T: Pod> Buffer<T> for EmulatedBuffer<T> {
     fn len(&self) -> usize {
-        self.len()
+        self.array.len()
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.on_host
     }
 
     fn input(&self) -> In<T> {
-        In::new(self.as_ptr())
+        In::new(self.array.as_ptr())
     }
 
     fn output(&mut self) -> Out<T> {
-        Out::new(self.as_mut_ptr())
+        Out::new(self.array.as_mut_ptr())
     }
 }

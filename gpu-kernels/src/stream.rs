@@ -17,7 +17,7 @@ pub trait Stream {
     /// What can go wrong on the device.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Device memory. It outlives the launches before its drop: the implementor sees to that.
+    /// Device memory, or memory of the host that the device reaches. It outlives the launches before its drop: the implementor sees to that.
     type Buffer<T: Pod>: Buffer<T>;
 
     /// Multiprocessors of the device: how many blocks it takes to fill it.
@@ -29,6 +29,15 @@ pub trait Stream {
     /// When there is not that much memory.
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error>;
 
+    /// The same in memory of the host, which kernels read and write over the bus by its address: for what is large and
+    /// seldom looked at. A stream that knows one kind of memory gives that.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error> {
+        self.allocate(len)
+    }
+
     /// An array with a copy of `values`.
     ///
     /// # Errors
@@ -36,7 +45,8 @@ pub trait Stream {
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
     /// Writes the elements `within` of `buffer`, by pieces: `fill` is given a range of elements, some whole number of
-    /// `granule`, and host memory to write them to, which is copied to the device while the next piece is filled.
+    /// `granule`, and host memory to write them to, which is copied to the device while the next piece is filled. An array on
+    /// the host may be written where it is, once all work of this stream is done.
     ///
     /// Returns when the last piece is filled; it is copied in the order of this stream.
     ///
@@ -81,14 +91,15 @@ pub trait Stream {
         len: usize,
     ) -> Result<(), Self::Error>;
 
-    /// Makes room in `buffer` for `len` elements, if there is less. What it holds stays; where it lies may change, and what
-    /// is new holds nothing yet.
+    /// Makes room in `buffer` for `len` elements, if there is less. What it holds stays; where it lies may change, but not
+    /// from the host to the device, and what is new holds nothing yet.
     ///
     /// # Errors
     /// When there is not that much memory; the buffer is as it was.
     fn grow<T: Pod>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<(), Self::Error> {
         if buffer.len() < len {
-            let mut larger = self.allocate(len)?;
+            let mut larger =
+                if buffer.is_on_host() { self.allocate_on_host(len)? } else { self.allocate(len)? };
             self.copy(buffer, &mut larger, buffer.len())?;
             *buffer = larger;
         }
@@ -169,7 +180,7 @@ pub trait Stream {
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Self::Error>;
 }
 
-/// An array in device memory.
+/// An array in memory that the device reaches.
 pub trait Buffer<T> {
     /// Elements.
     fn len(&self) -> usize;
@@ -177,6 +188,11 @@ pub trait Buffer<T> {
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether it is in memory of the host, by [`Stream::allocate_on_host`].
+    fn is_on_host(&self) -> bool {
+        false
     }
 
     /// Its address, for a kernel that reads it.

@@ -71,7 +71,9 @@ pub use executor::{Executor, Linker, Links, Peers};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use live::{LiveGraph, transaction};
-pub use memory::{BuildShape, Bytes, MemoryPlan, Part, Place, PlanError, SKETCHES, free_host_memory};
+pub use memory::{
+    BuildShape, Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError, SKETCHES, free_host_memory,
+};
 pub use pipeline::{Exclusive, GraphCell, LinkError};
 pub use query::{Distances, Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use request::{Request, Way};

@@ -8,6 +8,7 @@ use jasper::{Device, Element, Index, SharedIndex};
 use serde::Serialize;
 
 use crate::files::open_index;
+use crate::keep::OnDevice;
 use crate::machine;
 use crate::screen::Screen;
 
@@ -32,6 +33,8 @@ pub struct Target {
     /// Where to work: auto, cpu, cuda or cuda:N. A GPU pays for much at once: the index goes there and comes back
     #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
     device: Device,
+    #[command(flatten)]
+    vectors: OnDevice,
 }
 
 /// The index after a change.
@@ -58,7 +61,8 @@ impl Target {
         change: impl FnOnce(&SharedIndex<T>) -> Result<R>,
     ) -> Result<(R, Changed)> {
         self.device.find()?;
-        self.copy.change(screen, |index| {
+        self.copy.change(screen, |mut index| {
+            self.vectors.tell(&mut index);
             let index = index.to_device(self.device)?;
             let begun = Instant::now();
             let result = change(&index)?;

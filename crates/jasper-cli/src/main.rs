@@ -6,6 +6,7 @@
 //! | `element` | from the element type that a file names to the type of the code that works on it |
 //! | `change` | how commands open, change and save an index |
 //! | `graph` | how commands that make a graph build it |
+//! | `keep` | where vectors are kept |
 //! | `place` | on which device commands search |
 //! | `tuned` | searches that were tuned, in a table |
 //! | `files` | vector and truth files that go with an index |
@@ -31,6 +32,7 @@ mod format;
 mod graph;
 mod human;
 mod interrupt;
+mod keep;
 mod machine;
 mod place;
 mod plot;

@@ -7,6 +7,7 @@ use jasper::{Device, Element, SharedIndex};
 
 use crate::distances::By;
 use crate::files::open_index;
+use crate::keep::{OnDevice, note_bus, vectors_on};
 use crate::machine;
 use crate::screen::Screen;
 
@@ -19,6 +20,8 @@ pub struct Place {
     /// Where to search: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the index, or the cpu
     #[arg(long, default_value_t = Device::Auto)]
     pub device: Device,
+    #[command(flatten)]
+    pub vectors: OnDevice,
 }
 
 impl Place {
@@ -30,8 +33,11 @@ impl Place {
     /// Opens an index file to be searched many times: on a processor with sketches, which they earn, unless
     /// estimates find the way.
     pub fn open<T: Element>(&self, path: &Path, by: By, screen: Screen) -> Result<SharedIndex<T>> {
-        let index = open_index(path, self.threads, screen)?.to_device(self.device)?;
+        let mut index = open_index(path, self.threads, screen)?;
+        self.vectors.tell(&mut index);
+        let index = index.to_device(self.device)?;
         if index.device() != Device::Cpu {
+            note_bus(&index, by.is_exact(), screen)?;
             return Ok(index);
         }
         let mut index = index.into_index()?;
@@ -44,7 +50,11 @@ impl Place {
     /// What searches there, for readers of a measurement.
     pub fn describe<T: Element>(&self, index: &SharedIndex<T>) -> String {
         let name = index.device_name();
-        if index.device() == Device::Cpu { on_threads(self.threads, &name) } else { name }
+        match vectors_on(index) {
+            _ if index.device() == Device::Cpu => on_threads(self.threads, &name),
+            Some(jasper::Place::Host) => format!("{name}, vectors on the host"),
+            _ => name,
+        }
     }
 }
 

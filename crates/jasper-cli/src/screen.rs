@@ -18,7 +18,7 @@ pub struct Screen {
     /// Write one JSON object a line to standard output, in the place of text
     #[arg(long, global = true, display_order = 100)]
     pub json: bool,
-    /// Show no progress
+    /// Show no progress and no notes
     #[arg(long, short, global = true, display_order = 101)]
     quiet: bool,
 }
@@ -45,6 +45,11 @@ impl Screen {
     /// Writes a line of text, if no JSON was asked for.
     pub fn say(self, line: impl Display) -> Result<()> {
         if self.json { Ok(()) } else { self.text(line) }
+    }
+
+    /// Writes a line to standard error, where somebody is told of what goes on.
+    pub fn note(self, line: impl Display) -> Result<()> {
+        if self.quiet { Ok(()) } else { Ok(writeln!(std::io::stderr().lock(), "note: {line}")?) }
     }
 
     /// Shows the progress of long calls, one bar a stage; nothing if standard error is no terminal.

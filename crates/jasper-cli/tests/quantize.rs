@@ -3,7 +3,7 @@
 mod common;
 
 use common::Sandbox;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ASK: [&str; 10] =
     ["--queries", "query.fbin", "-k", "5", "--device", "cpu", "--beam-width", "40", "--output", "o.ibin"];
@@ -31,12 +31,64 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     assert!(found == exact, "the whole frontier is reranked, and holds the five");
     let (few, estimated) = search(&["--rerank", "0"]);
     assert!(estimated != exact);
-    let reranked = |report: &serde_json::Value| report["mean_distances"].as_f64().unwrap();
+    let reranked = |report: &Value| report["mean_distances"].as_f64().unwrap();
     assert!(reranked(&report) > reranked(&few) + 35.0, "{report} {few}");
 
     sandbox.ok(&["quantize", "vectors.jasper", "--code", "none"]);
     assert_eq!(sandbox.one(&["info", "vectors.jasper"])["code"], json!(null));
     assert_eq!(search(&[]).1, exact);
+}
+
+#[test]
+fn vectors_are_kept_where_it_is_said() {
+    let sandbox = Sandbox::with_index();
+    let quantize = |keep: &str| {
+        sandbox.one(&["quantize", "vectors.jasper", "--code", "mixed:1", "--keep-vectors", keep])
+    };
+    let [host, device] = ["host", "device"].map(quantize);
+    assert_eq!([&host["vector_bytes"], &device["vector_bytes"]], [&json!(400 * 64); 2]);
+    if cfg!(feature = "cuda") {
+        let bytes = |report: &Value, name: &str| report[name].as_u64().unwrap();
+        let (rows, codes) = (400 * 64, 400 * 32);
+        let before = bytes(&host, "device_bytes_before");
+        assert_eq!(bytes(&host, "device_bytes"), before - rows + codes);
+        assert_eq!(bytes(&device, "device_bytes"), before + codes);
+        assert_eq!(bytes(&device, "device_bytes_before"), before + codes, "it had these codes");
+        let again = ["quantize", "vectors.jasper", "--code", "mixed:1", "--keep-vectors", "host"];
+        let text = String::from_utf8(sandbox.jasper(&again).stdout).unwrap();
+        assert!(text.contains(" of a GPU with vectors on the host; "), "{text}");
+    }
+
+    let search = |more: &[&str]| {
+        let report = sandbox.one(&[&["search", "vectors.jasper"], &ASK[..], more].concat());
+        (report, sandbox.read("o.ibin"))
+    };
+    let (report, found) = search(&[]);
+    assert_eq!([&report["vectors"], &report["device_bytes"]], [&json!(null), &json!(0)]);
+    assert!(search(&["--keep-vectors", "host"]).1 == found, "it means nothing on a processor");
+    let wrong = ["search", "vectors.jasper", "--queries", "query.fbin", "--keep-vectors", "none"];
+    let error = sandbox.fails(2, &wrong);
+    assert!(error.contains("place `none` is not known; use device or host"), "{error}");
+    sandbox.vectors::<f32>("more.fbin", 20, 2);
+    sandbox.ok(&["insert", "vectors.jasper", "--base", "more.fbin", "--keep-vectors", "host"]);
+
+    #[cfg(feature = "cuda")]
+    if common::has_gpu("vectors_are_kept_where_it_is_said on a GPU") {
+        let ask = |keep: &'static str| {
+            let on = ["--device", "cuda", "--keep-vectors", keep];
+            [&["search", "vectors.jasper"], &ASK[..4], &on, &ASK[6..]].concat()
+        };
+        let on_gpu = |keep| (sandbox.one(&ask(keep)), sandbox.read("o.ibin"));
+        let [(there, found), (apart, same)] = ["device", "host"].map(on_gpu);
+        assert!(found == same);
+        assert_eq!([&there["vectors"], &apart["vectors"]], ["device", "host"]);
+        let bytes = |report: &Value| report["device_bytes"].as_u64().unwrap();
+        assert_eq!(bytes(&there) - bytes(&apart), 420 * 64);
+        let stderr =
+            |more: &[&str]| String::from_utf8(sandbox.jasper(&[&ask("host"), more].concat()).stderr).unwrap();
+        assert!(stderr(&["--exact"]).starts_with("note: exact distances, and vectors on the host"));
+        assert_eq!(stderr(&["--exact", "--quiet"]), "");
+    }
 }
 
 #[test]
@@ -46,7 +98,7 @@ fn a_build_codes_what_it_built_as_a_trial_finds() {
     let report = sandbox.one(&[&build[..], &["--quantize", "auto"]].concat());
     let tried = report["trial"]["tried"].as_array().unwrap();
     let chosen = tried.iter().find(|tried| tried["code"] == report["code"]).unwrap();
-    let asked = |tried: &serde_json::Value| tried["bytes_per_query"].as_f64().unwrap_or(f64::INFINITY);
+    let asked = |tried: &Value| tried["bytes_per_query"].as_f64().unwrap_or(f64::INFINITY);
     assert!(tried.iter().all(|other| asked(other) >= asked(chosen)), "{report}");
     assert_eq!(sandbox.one(&["info", "coded.jasper"])["code"], report["code"]);
     let text = sandbox.jasper(&["quantize", "coded.jasper", "--code", "auto"]).stdout;

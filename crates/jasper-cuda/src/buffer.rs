@@ -1,4 +1,4 @@
-//! Arrays in device memory.
+//! Arrays in device memory, or in memory of the host that kernels reach.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,17 +10,32 @@ use gpu_kernels::{In, Out};
 use crate::Stream;
 use crate::error::{Error, Result};
 use crate::mapped::Mapped;
+use crate::pinned::Pages;
+use crate::{MemoryPlan, Place};
 
-/// An array in device memory, made by a stream and given back in the order of that stream: behind the work that was
-/// queued there before the drop. That stream alone uploads, fills and downloads it; a launch in another stream has to
-/// be put between [`Event`](crate::Event)s.
+/// An array that kernels read and write by its address, made by a stream and given back in the order of that stream: behind
+/// the work that was queued there before the drop. That stream alone uploads, fills and downloads it; a launch in another
+/// stream has to be put between [`Event`](crate::Event)s.
+///
+/// It is in device memory or, by [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned memory of the host:
+/// there kernels reach it over the bus, a drop waits for the stream, and so does whoever writes or reads it from the host,
+/// which is then done in place, without a copy.
 pub struct Buffer<T> {
     stream: Stream,
     address: CUdeviceptr,
     len: usize,
-    /// Its memory, if that can grow; else it is of the stream's pool.
-    mapped: Option<Mapped>,
+    memory: Memory,
     elements: PhantomData<T>,
+}
+
+/// What memory an array is in.
+enum Memory {
+    /// That of the device, out of the stream's pool.
+    Pool,
+    /// That of the device, and can grow where it is.
+    Mapped(Mapped),
+    /// That of the host.
+    Host(Pages),
 }
 
 impl<T: Pod> Buffer<T> {
@@ -34,21 +49,33 @@ impl<T: Pod> Buffer<T> {
                 context.call(|| unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) });
             allocated.map_err(|error| error.wanted_for(|| wanted(bytes)))?;
         }
-        Ok(Self { stream: stream.clone(), address, len, mapped: None, elements: PhantomData })
+        Ok(Self { stream: stream.clone(), address, len, memory: Memory::Pool, elements: PhantomData })
+    }
+
+    /// An array on the host that holds nothing yet.
+    pub(crate) fn on_host(stream: &Stream, len: usize) -> Result<Self> {
+        let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
+        // The system may end a process that pins more than there is, and not refuse.
+        let plan = MemoryPlan::new("an array on the host").part(Place::Host, "pinned memory", bytes as u64);
+        plan.check(context.free_memory()?)?;
+        let pages = Pages::new(context, bytes)?;
+        let address = if bytes > 0 { pages.first().addr() as CUdeviceptr } else { 0 };
+        let memory = Memory::Host(pages);
+        Ok(Self { stream: stream.clone(), address, len, memory, elements: PhantomData })
     }
 
     /// An array that holds nothing yet, and can grow where it is; `None` where the device has no such memory.
     pub(crate) fn growing(stream: &Stream, len: usize) -> Result<Option<Self>> {
         let Some(mapped) = Mapped::new(stream.context())? else { return Ok(None) };
-        let (address, mapped) = (mapped.address(), Some(mapped));
-        let mut buffer = Self { stream: stream.clone(), address, len: 0, mapped, elements: PhantomData };
+        let (address, memory) = (mapped.address(), Memory::Mapped(mapped));
+        let mut buffer = Self { stream: stream.clone(), address, len: 0, memory, elements: PhantomData };
         buffer.extend(len)?;
         Ok(Some(buffer))
     }
 
     /// Makes it `len` elements long, if it can grow where it is; says whether it can.
     pub(crate) fn extend(&mut self, len: usize) -> Result<bool> {
-        let Some(mapped) = &mut self.mapped else { return Ok(false) };
+        let Memory::Mapped(mapped) = &mut self.memory else { return Ok(false) };
         let bytes = fitting::<T>(&self.stream, len)?;
         mapped.grow(bytes).map_err(|error| error.wanted_for(|| wanted(bytes)))?;
         self.len = len;
@@ -58,6 +85,23 @@ impl<T: Pod> Buffer<T> {
     /// The stream that made it.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// Its elements, if they are on the host, once all work of its stream is done.
+    pub(crate) fn host(&self) -> Result<Option<&[T]>> {
+        let Memory::Host(pages) = &self.memory else { return Ok(None) };
+        self.stream.synchronize()?;
+        // SAFETY: `on_host` asked for pages for that many elements, aligned as pages are; the system gives none without
+        // bytes, and any bytes are a `T`. They live as long as `self`.
+        Ok(Some(unsafe { std::slice::from_raw_parts(pages.first().cast(), self.len) }))
+    }
+
+    /// The same, to be written.
+    pub(crate) fn host_mut(&mut self) -> Result<Option<&mut [T]>> {
+        let Memory::Host(pages) = &self.memory else { return Ok(None) };
+        self.stream.synchronize()?;
+        // SAFETY: as above, and `self` is borrowed alone.
+        Ok(Some(unsafe { std::slice::from_raw_parts_mut(pages.first().cast(), self.len) }))
     }
 
     /// Its first byte; 0, which nothing may use, if it has none.
@@ -93,6 +137,10 @@ impl<T: Pod> gpu_kernels::Buffer<T> for Buffer<T> {
         self.len
     }
 
+    fn is_on_host(&self) -> bool {
+        matches!(self.memory, Memory::Host(_))
+    }
+
     fn input(&self) -> In<T> {
         In::new(std::ptr::without_provenance(self.address as usize))
     }
@@ -110,10 +158,18 @@ impl<T> fmt::Debug for Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.address != 0 && self.mapped.is_none() {
-            let (address, stream) = (self.address, &self.stream);
-            // SAFETY: it was allocated by this stream, and nobody has it after this.
-            stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
+        let (address, stream) = (self.address, &self.stream);
+        match self.memory {
+            _ if address == 0 => {}
+            Memory::Pool => {
+                // SAFETY: it was allocated by this stream, and nobody has it after this.
+                stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
+            }
+            Memory::Mapped(_) => {}
+            // Work that is queued may still use it; a failure means that it no longer does.
+            Memory::Host(_) => {
+                let _ = stream.synchronize();
+            }
         }
     }
 }

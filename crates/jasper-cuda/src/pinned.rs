@@ -1,6 +1,7 @@
 //! Host memory that the device copies from at full speed.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
@@ -10,18 +11,64 @@ use gpu_kernels::{In, Out};
 use crate::Context;
 use crate::error::Result;
 
-/// Pages of the host that stay where they are, so that the device copies them by itself: several times as fast as
-/// other memory, and beside kernels. Scarce: the system cannot use them for anything else.
-pub struct Pinned<T: Pod> {
+/// What empty memory is aligned to, as the driver aligns.
+const ALIGNMENT: usize = 256;
+
+/// Pages of the host that stay where they are. In every context they have the address that the host has.
+pub(crate) struct Pages {
     context: Context,
-    first: *mut T,
-    len: usize,
+    first: *mut u8,
+    bytes: usize,
 }
 
 // SAFETY: it owns its memory as a box does.
-unsafe impl<T: Pod + Send> Send for Pinned<T> {}
+unsafe impl Send for Pages {}
 // SAFETY: as above.
-unsafe impl<T: Pod + Sync> Sync for Pinned<T> {}
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Pages for so many bytes, which hold whatever they hold.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory): the system has no pages to give.
+    pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
+        let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
+        if bytes > 0 {
+            let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+            // SAFETY: `first` is writable.
+            let allocated = context.call(|| unsafe { sys::cuMemHostAlloc(&mut first, bytes, flags) });
+            allocated.map_err(|error| error.wanted_for(|| format!("{bytes} bytes of pinned host memory")))?;
+        }
+        Ok(Self { context: context.clone(), first: first.cast(), bytes })
+    }
+
+    /// The first byte.
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.first
+    }
+
+    /// How many they are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the driver gave it, and nobody has it after this.
+            self.context.release(|| unsafe { sys::cuMemFreeHost(self.first.cast()) });
+        }
+    }
+}
+
+/// Pages of the host that stay where they are, so that the device copies them by itself: several times as fast as
+/// other memory, and beside kernels. Scarce: the system cannot use them for anything else.
+pub struct Pinned<T: Pod> {
+    pages: Pages,
+    len: usize,
+    elements: PhantomData<T>,
+}
 
 impl<T: Pod> Pinned<T> {
     /// `len` zeros. Takes some milliseconds for each ten megabytes.
@@ -29,18 +76,14 @@ impl<T: Pod> Pinned<T> {
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory): the system has no pages to give.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        if bytes == 0 {
-            return Ok(Self { context: context.clone(), first: std::ptr::dangling_mut(), len });
-        }
-        let mut memory = std::ptr::null_mut();
-        // SAFETY: `memory` is writable.
-        let allocated = context.call(|| unsafe { sys::cuMemHostAlloc(&mut memory, bytes, 0) });
-        allocated.map_err(|error| error.wanted_for(|| format!("{bytes} bytes of pinned host memory")))?;
-        let first = memory.cast::<T>();
-        // SAFETY: the driver gave that many bytes, aligned to pages.
-        unsafe { first.cast::<u8>().write_bytes(0, bytes) };
-        Ok(Self { context: context.clone(), first, len })
+        let pages = Pages::new(context, len.saturating_mul(size_of::<T>()))?;
+        // SAFETY: the driver gave that many bytes.
+        unsafe { pages.first().write_bytes(0, pages.bytes()) };
+        Ok(Self { pages, len, elements: PhantomData })
+    }
+
+    fn first(&self) -> *mut T {
+        self.pages.first().cast()
     }
 }
 
@@ -52,11 +95,11 @@ impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     }
 
     fn input(&self) -> In<T> {
-        In::new(self.first)
+        In::new(self.first())
     }
 
     fn output(&mut self) -> Out<T> {
-        Out::new(self.first)
+        Out::new(self.first())
     }
 }
 
@@ -64,29 +107,20 @@ impl<T: Pod> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `zeroed` made that many elements, of bytes that are set; they live as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.first, self.len) }
+        // SAFETY: `zeroed` made that many elements, aligned as pages are, of bytes that are set; they live as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.first(), self.len) }
     }
 }
 
 impl<T: Pod> DerefMut for Pinned<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and `self` is borrowed alone.
-        unsafe { std::slice::from_raw_parts_mut(self.first, self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
     }
 }
 
 impl<T: Pod> fmt::Debug for Pinned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pinned({} elements of {} bytes)", self.len, size_of::<T>())
-    }
-}
-
-impl<T: Pod> Drop for Pinned<T> {
-    fn drop(&mut self) {
-        if self.len * size_of::<T>() > 0 {
-            // SAFETY: the driver gave it, and nobody has it after this.
-            self.context.release(|| unsafe { sys::cuMemFreeHost(self.first.cast()) });
-        }
     }
 }

@@ -174,6 +174,10 @@ impl gpu_kernels::Stream for Stream {
         Buffer::new(self, len)
     }
 
+    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::on_host(self, len)
+    }
+
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.allocate(values.len())?;
         self.write(&mut buffer, values.len(), 1, |range, out| {
@@ -192,15 +196,17 @@ impl gpu_kernels::Stream for Stream {
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         let piece = self.check_piece(buffer, &within, granule);
+        if let Some(elements) = buffer.host_mut()? {
+            return pieces(within, piece).try_for_each(|range| fill(range.clone(), &mut elements[range]));
+        }
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = match &mut *staging {
             Some(staging) => staging,
             none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
         };
-        for first in within.clone().step_by(piece) {
-            let range = first..within.end.min(first + piece);
+        for range in pieces(within, piece) {
             let slot = staging.next()?;
-            let bytes = range.len() * size_of::<T>();
+            let (first, bytes) = (range.start, range.len() * size_of::<T>());
             fill(range, bytemuck::cast_slice_mut(&mut slot.memory[..bytes]))?;
             let to = buffer.address() + (first * size_of::<T>()) as u64;
             let from = slot.memory.as_ptr().cast::<c_void>();
@@ -222,6 +228,10 @@ impl gpu_kernels::Stream for Stream {
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<()> {
         let piece = self.check_piece(buffer, &within, granule);
+        if let Some(elements) = buffer.host()? {
+            pieces(within, piece).for_each(|range| take(range.clone(), &elements[range]));
+            return Ok(());
+        }
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = match &mut *staging {
             Some(staging) => staging,
@@ -232,11 +242,10 @@ impl gpu_kernels::Stream for Stream {
             take(range, bytemuck::cast_slice(&bytes[..len]));
         };
         let mut before = None;
-        for first in within.clone().step_by(piece) {
-            let range = first..within.end.min(first + piece);
+        for range in pieces(within, piece) {
             let slot = staging.next()?;
             let bytes = range.len() * size_of::<T>();
-            let from = buffer.address() + (first * size_of::<T>()) as u64;
+            let from = buffer.address() + (range.start * size_of::<T>()) as u64;
             let to = slot.memory.as_mut_ptr().cast::<c_void>();
             // SAFETY: `to` has room for `bytes` bytes, which are pinned, and is not looked at before the event that is
             // recorded next; the range ends within the buffer, which is of this stream and goes behind this copy.
@@ -254,6 +263,10 @@ impl gpu_kernels::Stream for Stream {
 
     fn fill<T: Pod>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
         self.check_owner(buffer);
+        if let Some(elements) = buffer.host_mut()? {
+            bytemuck::cast_slice_mut(elements).fill(byte);
+            return Ok(());
+        }
         let (address, bytes) = (buffer.address(), buffer.bytes());
         if bytes == 0 {
             return Ok(());
@@ -271,20 +284,24 @@ impl gpu_kernels::Stream for Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both buffers have that many bytes, are not the same, and go behind this.
-        self.context()
-            .call(|| unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw()) })
+        // SAFETY: both buffers have that many bytes, are not the same, and go behind this; the driver knows by an address
+        // which memory it is of.
+        self.context().call(|| unsafe { sys::cuMemcpyAsync(to.address(), from.address(), bytes, self.raw()) })
     }
 
-    /// The first time, the array goes to memory that grows where it is, if the device has such.
+    /// The first time, the array goes to memory that grows where it is, if the device has such. One on the host is copied
+    /// each time, and there twice meanwhile.
     fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(buffer);
         if len <= buffer.len() || buffer.extend(len)? {
             return Ok(());
         }
-        let mut larger = match Buffer::growing(self, len)? {
-            Some(larger) => larger,
-            None => self.allocate(len)?,
+        let mut larger = match buffer.is_on_host() {
+            true => self.allocate_on_host(len)?,
+            false => match Buffer::growing(self, len)? {
+                Some(larger) => larger,
+                None => self.allocate(len)?,
+            },
         };
         self.copy(buffer, &mut larger, buffer.len())?;
         *buffer = larger;
@@ -302,6 +319,9 @@ impl gpu_kernels::Stream for Stream {
     fn download_range<T: Pod>(&self, buffer: &Buffer<T>, within: Range<usize>) -> Result<Vec<T>> {
         self.check_owner(buffer);
         assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
+        if let Some(elements) = buffer.host()? {
+            return Ok(elements[within].to_vec());
+        }
         let bytes = within.len() * size_of::<T>();
         let mut values = Vec::<T>::with_capacity(within.len());
         if bytes > 0 {
@@ -324,6 +344,11 @@ impl gpu_kernels::Stream for Stream {
         // SAFETY: device and host compile the same `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }
+}
+
+/// What a range is cut into, all of `piece` elements but the last.
+fn pieces(within: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> {
+    within.clone().step_by(piece).map(move |first| first..within.end.min(first + piece))
 }
 
 impl fmt::Debug for Stream {

@@ -28,7 +28,7 @@ fn a_call_takes_nothing_new() {
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(100_000, 0), set.rows(QUERIES, 1));
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
     let (graph, _) = bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
-    let searcher = Searcher::new(&context, &graph).unwrap();
+    let searcher = Searcher::new(&context, &graph, None).unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut hits = params.places(QUERIES).unwrap();
     let mut all = || {

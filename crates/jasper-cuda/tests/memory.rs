@@ -2,8 +2,8 @@
 
 mod common;
 
-use gpu_kernels::{Buffer as _, Stream as _};
-use jasper_cuda::{Context, Error, MemoryPlan, Pinned, Place, Stream};
+use gpu_kernels::{Buffer as _, Launch, Stream as _};
+use jasper_cuda::{Context, Error, MemoryPlan, Module, Pinned, Place, Stream};
 
 #[test]
 fn arrays_come_back_as_they_went() {
@@ -58,6 +58,48 @@ fn an_array_grows_where_it_is_and_keeps_what_it_holds() {
     let error = stream.grow(&mut buffer, 1 << 45).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     assert_eq!(buffer.len(), 20_000_000);
+}
+
+/// What is on the host is written and read in place, and kernels reach it by its address.
+#[test]
+fn an_array_on_the_host_is_an_array() {
+    let Some(context) = common::context() else { return };
+    let stream = Stream::new(&context).unwrap();
+    let len = 5 * Stream::PIECE_BYTES / size_of::<u32>() + 17;
+    let values: Vec<u32> = (0..len as u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect();
+    let mut array = stream.allocate_on_host::<u32>(len).unwrap();
+    assert!(array.is_on_host());
+    let fill = |range: std::ops::Range<usize>, out: &mut [u32]| {
+        out.copy_from_slice(&values[range]);
+        Ok::<(), Error>(())
+    };
+    stream.write(&mut array, len, 3, fill).unwrap();
+    assert!(stream.download(&array).unwrap() == values);
+    let mut read = Vec::new();
+    stream.read_range(&array, 5..len, 1, |_, piece| read.extend_from_slice(piece)).unwrap();
+    assert!(read == values[5..]);
+
+    let probe = Module::load(&context, common::PROBE).unwrap();
+    let mut other = stream.allocate_on_host::<u32>(len).unwrap();
+    let args = common::Move { from: array.input(), to: other.output(), len: len as u64 };
+    // SAFETY: `Move` is the kernel's parameter, and both arrays have `len` words.
+    unsafe { stream.launch_from(&probe, "copy", Launch::linear(64, 256), &args) }.unwrap();
+    assert!(stream.download(&other).unwrap() == values);
+
+    // From the host to the device and back, and grown where it was: on the host.
+    let mut there = stream.allocate::<u32>(len).unwrap();
+    stream.copy(&array, &mut there, len).unwrap();
+    assert!(stream.download(&there).unwrap() == values);
+    stream.grow(&mut array, 2 * len).unwrap();
+    assert!(array.is_on_host() && array.len() == 2 * len);
+    assert!(stream.download_range(&array, 0..len).unwrap() == values);
+    stream.fill(&mut array, 0xA5).unwrap();
+    stream.copy(&there, &mut array, len).unwrap();
+    let filled = stream.download(&array).unwrap();
+    assert!(filled[..len] == values && filled[len..].iter().all(|&value| value == 0xA5A5_A5A5));
+    assert!(stream.allocate_on_host::<u64>(0).unwrap().is_on_host());
+    let error = stream.allocate_on_host::<u64>(1 << 45).unwrap_err();
+    assert!(matches!(error, Error::Plan(_)), "{error}");
 }
 
 #[test]

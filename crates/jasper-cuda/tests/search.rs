@@ -4,11 +4,12 @@ mod common;
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::{Answer, NO_ANSWER};
-use jasper_build::{CpuExecutor, Filter, Hit, SearchParams, bulk_build};
+use jasper_build::{CpuExecutor, Distances, Filter, Hit, SearchParams, bulk_build, quantize};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, padded_len, silent};
-use jasper_cuda::{Context, OnDevice, Searcher, Stream};
+use jasper_cuda::{Context, DeviceGraph, OnDevice, Place, Searcher, Stream};
 use jasper_graph::{Graph, TunedLaunch};
+use jasper_quant::Code;
 
 /// A graph on the host and on the device.
 struct Both<T: Element> {
@@ -28,7 +29,12 @@ impl<T: Element> Both<T> {
     }
 
     fn of(context: &Context, cpu: CpuExecutor, graph: Graph<T>) -> Self {
-        let searcher = cpu.pool().install(|| Searcher::new(context, &graph)).unwrap();
+        Self::with_vectors(context, cpu, graph, Place::Device)
+    }
+
+    fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: Place) -> Self {
+        let searcher = cpu.pool().install(|| Searcher::new(context, &graph, Some(vectors))).unwrap();
+        assert_eq!(searcher.graph().vectors(), vectors);
         Self { cpu, graph, searcher }
     }
 
@@ -115,6 +121,42 @@ fn answers_are_those_of_the_processor() {
     agrees::<f16>(&context);
     agrees::<u8>(&context);
     agrees::<i8>(&context);
+}
+
+/// By codes with a rerank, and by exact distances; one launch reads what the other does, so that no sum is another.
+fn does_not_depend_on_the_place<T: Element>(context: &Context, dimension: usize, metric: Metric, code: Code) {
+    let mut both = Both::<T>::new(context, 8000, dimension, metric);
+    quantize(&both.cpu, &mut both.graph, code).unwrap();
+    (0..8000).step_by(7).for_each(|key| both.graph.delete_key(key).unwrap());
+    let queries = both.queries(3000);
+    let few = |key| key % 1000 == 3;
+    let mut expected = Vec::new();
+    for vectors in [Place::Device, Place::Host] {
+        both = Both::with_vectors(context, both.cpu, both.graph, vectors);
+        let mut found = Vec::new();
+        for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 20 }] {
+            let params = SearchParams::new(10).distances(distances);
+            for n in [1, 100, 3000] {
+                found.push(both.search(&queries[..n * dimension], params));
+            }
+            found.push(both.search(&queries[..500 * dimension], params.filter(Filter::Matching(&few))));
+        }
+        assert!(expected.is_empty() || found == expected, "{} {metric} {code}", T::KIND);
+        expected = found;
+    }
+    let [device, host] =
+        [Place::Device, Place::Host].map(|vectors| DeviceGraph::<T>::plan(&both.graph, vectors));
+    let rows = (8000 * padded_len::<T>(dimension) * size_of::<T>()) as u64;
+    assert_eq!(device.total(Place::Device) - host.total(Place::Device), rows);
+    assert!(both.searcher.graph().bytes() < device.total(Place::Device) - rows / 2);
+}
+
+#[test]
+fn answers_do_not_depend_on_where_vectors_are() {
+    let Some(context) = common::context() else { return };
+    does_not_depend_on_the_place::<f32>(&context, 200, Metric::L2, Code::Mixed { sectors: 1 });
+    does_not_depend_on_the_place::<f16>(&context, 96, Metric::InnerProduct, Code::Rabitq { bits: 4 });
+    does_not_depend_on_the_place::<u8>(&context, 128, Metric::Cosine, Code::Rabitq { bits: 7 });
 }
 
 #[test]

@@ -242,7 +242,7 @@ impl<'a> IndexBuilder<'a> {
         if let Some(code) = self.code {
             quantize(&executor, &mut graph, code)?;
         }
-        Ok((Index { graph, executor: Arc::new(executor) }, report))
+        Ok((Index { graph, executor: Arc::new(executor), vectors: None }, report))
     }
 
     fn links_by_bytes<T: Element>(&self) -> bool {
@@ -256,7 +256,7 @@ impl<'a> IndexBuilder<'a> {
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
         self.device.find()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
-        Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?) })
+        Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?), vectors: None })
     }
 
     /// What a build of `rows` vectors of `dimension` coordinates will take at its peak, of the host and of the device,

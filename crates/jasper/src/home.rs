@@ -11,7 +11,7 @@ use jasper_cuda::{Context, Copied, DeviceGraph, DeviceLinker, ResidentGraph, Sea
 
 #[cfg(feature = "cuda")]
 use crate::seat::unless_absent;
-use crate::{Device, DeviceError, processor};
+use crate::{Device, DeviceError, Place, processor};
 
 /// A graph where it is searched and changed. Without the feature `cuda` all are on the processor.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<T: Element> Home<T> {
         Self::Processor(Box::new(RwLock::new(graph)))
     }
 
-    /// Takes a graph to a device.
+    /// Takes a graph to a device, and its vectors to the place that is wanted there.
     ///
     /// # Errors
     /// [`DeviceError`], but never for [`Device::Cpu`].
@@ -47,13 +47,14 @@ impl<T: Element> Home<T> {
         graph: Graph<T>,
         executor: &Arc<CpuExecutor>,
         device: Device,
+        vectors: Option<Place>,
     ) -> Result<Self, DeviceError> {
         device.find()?;
         #[cfg(feature = "cuda")]
         match device {
             Device::Cpu => {}
             Device::Cuda(ordinal) => {
-                let copy = OnCuda::copy(&graph, executor, ordinal);
+                let copy = OnCuda::copy(&graph, executor, ordinal, vectors);
                 return copy
                     .and_then(|copy| OnCuda::home(graph, executor, copy))
                     .map_err(|error| DeviceError::Cuda { ordinal, error });
@@ -61,7 +62,9 @@ impl<T: Element> Home<T> {
             Device::Auto => {
                 let devices = unless_absent(0, jasper_cuda::Device::list())?.unwrap_or_default();
                 for ordinal in devices.into_iter().map(|device| device.ordinal) {
-                    if let Some(copy) = unless_absent(ordinal, OnCuda::copy(&graph, executor, ordinal))? {
+                    if let Some(copy) =
+                        unless_absent(ordinal, OnCuda::copy(&graph, executor, ordinal, vectors))?
+                    {
                         return OnCuda::home(graph, executor, copy)
                             .map_err(|error| DeviceError::Cuda { ordinal, error });
                     }
@@ -95,6 +98,15 @@ impl<T: Element> Home<T> {
             Self::Processor(_) => usize::MAX,
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => jasper_cuda::MAX_BEAM_WIDTH as usize,
+        }
+    }
+
+    /// Where searches read vectors.
+    pub(crate) fn vectors(&self) -> Place {
+        match self {
+            Self::Processor(_) => Place::Host,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => GraphCell::read(&&cuda.graph, |graph| graph.copy().vectors()),
         }
     }
 
@@ -156,11 +168,12 @@ impl<T: Element> OnCuda<T> {
         graph: &Graph<T>,
         executor: &CpuExecutor,
         ordinal: usize,
+        vectors: Option<Place>,
     ) -> jasper_cuda::Result<(Stream, DeviceGraph<T>)> {
         let context = Context::open(ordinal)?;
-        DeviceGraph::<T>::plan(graph).check(context.free_memory()?)?;
+        let (vectors, _) = DeviceGraph::<T>::plan_within(graph, vectors, context.free_memory()?)?;
         let stream = Stream::new(&context)?;
-        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph))?;
+        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, vectors))?;
         copy.check_search(&context)?;
         Ok((stream, copy))
     }

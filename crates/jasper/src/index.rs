@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use jasper_build::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
-    InsertError, InsertReport, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
+    InsertError, InsertReport, Place, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
     code_report, compact, quantize,
 };
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
 use jasper_quant::Code;
 
+#[cfg(feature = "cuda")]
+use crate::MemoryPlan;
 use crate::update::Updater;
 use crate::{CheckReport, DeleteError, IndexBuilder, IndexStats};
 
@@ -23,6 +25,8 @@ use crate::{CheckReport, DeleteError, IndexBuilder, IndexStats};
 pub struct Index<T: Element> {
     pub(crate) graph: Graph<T>,
     pub(crate) executor: Arc<CpuExecutor>,
+    /// Where vectors are to be on a CUDA device, if that is said.
+    pub(crate) vectors: Option<Place>,
 }
 
 impl Index<f32> {
@@ -69,7 +73,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`PoolError`] when `threads` threads (0: one for each processor) cannot be started.
     pub fn of_graph(graph: Graph<T>, threads: usize) -> Result<Self, PoolError> {
-        Ok(Self { graph, executor: Arc::new(CpuExecutor::new(threads)?) })
+        Ok(Self { graph, executor: Arc::new(CpuExecutor::new(threads)?), vectors: None })
     }
 
     /// Makes searches on long rows faster, with the same answers: keeps each row of f32 a second time at a byte a
@@ -106,6 +110,37 @@ impl<T: Element> Index<T> {
         }
         self.graph.drop_vectors();
         Ok(())
+    }
+
+    /// Says where vectors are when the index is [on a CUDA device](Self::to_device), or [tuned](Self::tune) there: in its
+    /// memory, or in pinned memory of the host, where kernels reach them over the bus. Without this they are on the device
+    /// if all of the index fits there, else on the host if it has codes. On a processor it means nothing; it is not saved.
+    ///
+    /// On the host they take none of the device's memory, which is most of what an index takes, and are there twice, since the
+    /// copy that the device reads is pinned. It is for indexes with codes: searches by these read over the bus only the
+    /// vectors that get exact distances, and answers are the same. Exact searches, inserts and consolidation read all their
+    /// vectors so, at a fraction of the speed.
+    ///
+    /// ```
+    /// use jasper::{Code, Device, Index, MatrixView, Metric, Place, SearchParams, synthetic::Clusters};
+    ///
+    /// let rows: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
+    /// let mut index = Index::builder(Metric::L2).quantize(Code::Rabitq { bits: 4 }).build(&MatrixView::new(&rows, 32)?)?;
+    /// index.keep_vectors(Place::Host);
+    /// let index = index.to_device(Device::Auto)?;
+    /// assert_eq!(index.stats().vectors, Place::Host);
+    /// assert_eq!(index.search(&rows[..32], SearchParams::new(10))?[0].key, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keep_vectors(&mut self, place: Place) {
+        self.vectors = Some(place);
+    }
+
+    /// What the index takes of a CUDA device and of the host beside it, part by part, with its vectors in that place. Cost:
+    /// none; there need not be a device.
+    #[cfg(feature = "cuda")]
+    pub fn plan_on_device(&self, vectors: Place) -> MemoryPlan {
+        jasper_cuda::DeviceGraph::<T>::plan(&self.graph, vectors)
     }
 
     /// How well codes fit the vectors as they are now, and how well codes learnt anew would; nothing where there are none.
@@ -293,7 +328,7 @@ impl<T: Element> Index<T> {
 
     /// Counts and sizes.
     pub fn stats(&self) -> IndexStats {
-        IndexStats::of(&self.graph)
+        IndexStats::of(&self.graph, Place::Host)
     }
 
     /// Keys that can be found.

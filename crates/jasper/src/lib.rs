@@ -112,8 +112,8 @@ pub use update::{CompactError, DeleteError};
 
 pub use jasper_build::{
     BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
-    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan, Part,
-    Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
+    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan,
+    ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
 };
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,

@@ -82,7 +82,7 @@ fn copy<T: Element>(
 ) -> Result<Option<jasper_cuda::Searcher<T>>, DeviceError> {
     let copy = |ordinal| -> jasper_cuda::Result<_> {
         let context = jasper_cuda::Context::open(ordinal)?;
-        index.executor.pool().install(|| jasper_cuda::Searcher::new(&context, &index.graph))
+        index.executor.pool().install(|| jasper_cuda::Searcher::new(&context, &index.graph, index.vectors))
     };
     match device {
         Device::Cpu => Ok(None),

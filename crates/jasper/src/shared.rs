@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jasper_build::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
-    InsertReport, SearchError, SearchParams, SearchReport, compact,
+    InsertReport, Place, SearchError, SearchParams, SearchReport, compact,
 };
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
 use jasper_graph::{Graph, SaveError, SaveStats};
@@ -60,11 +60,17 @@ pub struct SharedIndex<T: Element> {
     /// Held by whoever changes the index: what was looked up stays true until it is written.
     writer: Mutex<()>,
     pub(crate) executor: Arc<CpuExecutor>,
+    /// What [`Index::keep_vectors`] said.
+    vectors: Option<Place>,
 }
 
 impl<T: Element> Index<T> {
     /// Takes the index to a device: from now on it is searched and changed there. [`Device::Auto`] is the first CUDA device
     /// that can hold it, or the processor where there is none.
+    ///
+    /// Vectors go into the device's memory if all of the index fits there. If it does not and the index has codes, they go
+    /// into pinned memory of the host, if the rest fits; [`Self::keep_vectors`] says so beforehand, and
+    /// [`IndexStats::vectors`] where they are.
     ///
     /// Cost on a CUDA device: one pass over the index, and a start of some tenths of a second.
     ///
@@ -72,8 +78,8 @@ impl<T: Element> Index<T> {
     /// [`DeviceError`]: there is no such device, or the index does not fit, with numbers; a device that fails. The index is
     /// then dropped: where that would be a loss, ask [`Device::find`] first.
     pub fn to_device(self, device: Device) -> Result<SharedIndex<T>, DeviceError> {
-        let home = Home::find(self.graph, &self.executor, device)?;
-        Ok(SharedIndex { home, writer: Mutex::new(()), executor: self.executor })
+        let home = Home::find(self.graph, &self.executor, device, self.vectors)?;
+        Ok(SharedIndex { home, writer: Mutex::new(()), executor: self.executor, vectors: self.vectors })
     }
 }
 
@@ -108,7 +114,8 @@ macro_rules! change {
 impl<T: Element> SharedIndex<T> {
     /// Shares an index on the processor.
     pub fn new(index: Index<T>) -> Self {
-        Self { home: Home::on_processor(index.graph), writer: Mutex::new(()), executor: index.executor }
+        let Index { graph, executor, vectors } = index;
+        Self { home: Home::on_processor(graph), writer: Mutex::new(()), executor, vectors }
     }
 
     /// The index, when nobody shares it any more and it has left its device.
@@ -116,7 +123,8 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`DeviceError::Cuda`]: its edges are lost with the device. Never on the processor.
     pub fn into_index(self) -> Result<Index<T>, DeviceError> {
-        Ok(Index { graph: self.home.leave(&self.executor)?, executor: self.executor })
+        let graph = self.home.leave(&self.executor)?;
+        Ok(Index { graph, executor: self.executor, vectors: self.vectors })
     }
 
     /// See [`Index::search`].
@@ -303,7 +311,8 @@ impl<T: Element> SharedIndex<T> {
     /// See [`Index::stats`]. On a CUDA device `mean_degree` counts the edges that the last save or check brought to the host,
     /// none if the index was compacted since.
     pub fn stats(&self) -> IndexStats {
-        self.home.read(IndexStats::of)
+        let vectors = self.home.vectors();
+        self.home.read(|graph| IndexStats::of(graph, vectors))
     }
 
     /// See [`Index::len`].

@@ -1,5 +1,6 @@
 //! What an index holds.
 
+use jasper_build::Place;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Code;
@@ -27,6 +28,8 @@ pub struct IndexStats {
     pub mean_degree: f64,
     /// Bytes of vectors.
     pub vector_bytes: usize,
+    /// Where searches read them: on a CUDA device, its memory or that of the host; see [`crate::Index::keep_vectors`].
+    pub vectors: Place,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
     /// Which code vectors have beside them, if any.
@@ -38,8 +41,8 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
-    /// Counts. Cost: the degree of every vertex is read.
-    pub(crate) fn of<T: Element>(graph: &Graph<T>) -> Self {
+    /// Counts; searches read vectors in that place. Cost: the degree of every vertex is read.
+    pub(crate) fn of<T: Element>(graph: &Graph<T>, vectors: Place) -> Self {
         let vertices = graph.live() + graph.hidden();
         let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
         Self {
@@ -53,6 +56,7 @@ impl IndexStats {
             max_degree: graph.params().max_degree(),
             mean_degree: edges as f64 / vertices.max(1) as f64,
             vector_bytes: graph.vector_bytes(),
+            vectors,
             sketch_bytes: graph.sketch_bytes(),
             code: graph.codes().map(|codes| codes.quantizer().code()),
             code_bytes: graph.code_bytes(),

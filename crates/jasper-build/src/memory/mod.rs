@@ -12,7 +12,7 @@ use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::ingest::ingest_bytes;
 
 pub use free::free_host_memory;
-pub use plan::{Bytes, MemoryPlan, Part, Place, PlanError};
+pub use plan::{Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError};
 
 /// What a bulk build is to build: enough to say what it takes.
 ///

@@ -1,6 +1,7 @@
 //! What a job takes, by part, before it is begun.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,20 @@ impl fmt::Display for Place {
             Self::Host => "host",
             Self::Device => "device",
         })
+    }
+}
+
+/// The name of a place was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("place `{0}` is not known; use device or host")]
+pub struct ParsePlaceError(String);
+
+impl FromStr for Place {
+    type Err = ParsePlaceError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let place = [Self::Host, Self::Device].into_iter().find(|place| place.to_string() == name);
+        place.ok_or_else(|| ParsePlaceError(name.to_owned()))
     }
 }
 
@@ -209,6 +224,15 @@ mod tests {
         let host = plan().part(Place::Host, "staging", 1);
         assert_eq!(host.check(free).unwrap_err().place, Place::Host);
         assert!(plan().part(Place::Device, "all", u64::MAX).check(free).is_err());
+    }
+
+    #[test]
+    fn places_are_known_by_their_names() {
+        for place in [Place::Host, Place::Device] {
+            assert_eq!(place.to_string().parse(), Ok(place));
+        }
+        let told = "none".parse::<Place>().unwrap_err().to_string();
+        assert_eq!(told, "place `none` is not known; use device or host");
     }
 
     #[test]

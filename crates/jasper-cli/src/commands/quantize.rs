@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::trial::CodeTrial;
-use jasper::{Code, Element, Index, IndexInfo, UnknownCode};
+use jasper::{Code, Element, Index, IndexInfo, Place, UnknownCode};
 use serde::Serialize;
 
 use crate::change::{Changed, Copy};
 use crate::element::with_element;
 use crate::human;
+use crate::keep::{Keep, device_bytes};
 use crate::screen::Screen;
 
 /// Code the vectors of an index, so that searches read a fraction of their bytes
@@ -28,17 +29,8 @@ pub struct Args {
     #[arg(long, value_name = "CODE", default_value_t = Choice::Auto)]
     code: Choice,
     /// What becomes of the vectors
-    #[arg(long, value_name = "WHERE", default_value = "host", value_enum)]
+    #[arg(long, value_name = "WHERE", default_value = "device", value_enum)]
     keep_vectors: Keep,
-}
-
-/// What becomes of vectors beside which there are codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Keep {
-    /// They stay: answers have exact distances
-    Host,
-    /// Codes alone stay: answers have estimates, and nothing can be inserted any more
-    None,
 }
 
 /// What vectors are coded with.
@@ -61,6 +53,14 @@ pub struct Coded {
     code_bytes: usize,
     /// Bytes of all vectors.
     vector_bytes: usize,
+    /// Bytes that the index takes of a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_bytes: Option<u64>,
+    /// The same before it was coded, with vectors there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_bytes_before: Option<u64>,
+    #[serde(skip)]
+    keep: Keep,
     trial: Option<Trial>,
 }
 
@@ -101,9 +101,7 @@ impl Args {
     fn quantize<T: Element>(self, screen: Screen) -> Result<Report> {
         let (coded, changed) = self.copy.change::<T, _>(screen, |mut index| {
             let begun = Instant::now();
-            let trial = self.code.apply(&mut index, screen)?;
-            self.keep_vectors.apply(&mut index)?;
-            let coded = Coded::of(&index, trial);
+            let coded = self.code.code(&mut index, self.keep_vectors, screen)?;
             Ok((coded, begun.elapsed().as_secs_f64(), index))
         })?;
         Ok(Report { coded, changed })
@@ -111,33 +109,31 @@ impl Args {
 }
 
 impl Choice {
+    /// Gives an index these codes, and keeps its vectors or not.
+    pub fn code<T: Element>(self, index: &mut Index<T>, keep: Keep, screen: Screen) -> Result<Coded> {
+        let device_bytes_before = device_bytes(index, Place::Device);
+        let trial = self.apply(index, screen)?;
+        keep.apply(index)?;
+        let stats = index.stats();
+        Ok(Coded {
+            code: stats.code.map(|code| code.to_string()),
+            code_bytes: stats.code_bytes,
+            vector_bytes: stats.vector_bytes,
+            device_bytes: device_bytes(index, keep.place().unwrap_or(Place::Device)),
+            device_bytes_before,
+            keep,
+            trial,
+        })
+    }
+
     /// Gives an index these codes.
-    pub fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Trial>> {
+    fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Trial>> {
         match self {
             Self::Auto => return Ok(Some(index.quantize_by_trial(&mut screen.progress())?.into())),
             Self::None => index.forget_codes()?,
             Self::Code(code) => index.quantize(code)?,
         }
         Ok(None)
-    }
-}
-
-impl Keep {
-    /// Drops vectors that are not to be kept.
-    pub fn apply<T: Element>(self, index: &mut Index<T>) -> Result<()> {
-        match self {
-            Self::Host => Ok(()),
-            Self::None => Ok(index.drop_vectors()?),
-        }
-    }
-}
-
-impl Coded {
-    /// What an index has now.
-    pub fn of<T: Element>(index: &Index<T>, trial: Option<Trial>) -> Self {
-        let stats = index.stats();
-        let code = stats.code.map(|code| code.to_string());
-        Self { code, code_bytes: stats.code_bytes, vector_bytes: stats.vector_bytes, trial }
     }
 }
 
@@ -185,6 +181,14 @@ impl fmt::Display for Coded {
         match &self.code {
             Some(code) => write!(f, "codes    {code}: {codes} beside {vectors} of vectors")?,
             None => write!(f, "codes    none")?,
+        }
+        if let (Some(now), Some(before)) = (self.device_bytes, self.device_bytes_before) {
+            let vectors = self
+                .keep
+                .place()
+                .map_or("without vectors".into(), |place| format!("with vectors on the {place}"));
+            let [now, before] = [now, before].map(human::bytes);
+            write!(f, "\ndevice   {now} of a GPU {vectors}; {before} before, with vectors on the device")?;
         }
         let Some(Trial { recall, exact_bytes_per_query, tried }) = &self.trial else { return Ok(()) };
         let bytes = |bytes: f64| human::bytes(bytes as u64);

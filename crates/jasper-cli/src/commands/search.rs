@@ -15,6 +15,7 @@ use crate::distances::By;
 use crate::element::with_element;
 use crate::files::read_queries;
 use crate::human;
+use crate::keep::vectors_on;
 use crate::place::Place;
 use crate::screen::Screen;
 use crate::tuned::params;
@@ -71,6 +72,9 @@ struct Report {
     beam_width: usize,
     /// Where it ran: cpu or cuda:N.
     device: String,
+    /// Bytes that the index takes there, and where its vectors are, if it is a GPU.
+    device_bytes: u64,
+    vectors: Option<String>,
     seconds: f64,
     queries_per_second: f64,
     mean_hops: f64,
@@ -123,6 +127,8 @@ impl Args {
             k: params.k,
             beam_width: params.beam_width,
             device: index.device().to_string(),
+            device_bytes: index.device_bytes(),
+            vectors: vectors_on(&index).map(|place| place.to_string()),
             seconds,
             queries_per_second: count / seconds,
             mean_hops: work.hops as f64 / count,
@@ -162,6 +168,10 @@ impl fmt::Display for Report {
         let rate = human::rate(self.queries_per_second);
         writeln!(f, "found    {k} nearest of each of {queries} queries in {took}: {rate} queries a second")?;
         writeln!(f, "on       {}, with a beam width of {}", self.device, self.beam_width)?;
+        if let Some(vectors) = &self.vectors {
+            let bytes = human::bytes(self.device_bytes);
+            writeln!(f, "memory   {bytes} of the device, with vectors on the {vectors}")?;
+        }
         writeln!(f, "work     {mean_hops:.1} hops and {mean_distances:.1} distances a query")?;
         write!(f, "saved    {}", self.output.display())
     }

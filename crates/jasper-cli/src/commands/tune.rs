@@ -83,8 +83,9 @@ impl Args {
     }
 
     fn tune<T: Element>(self, screen: Screen) -> Result<Report> {
-        let Place { threads, device } = self.place;
+        let Place { threads, device, vectors } = self.place;
         let mut index = open_index::<T>(&self.index, threads, screen)?;
+        vectors.tell(&mut index);
         if !matches!(device, Device::Cuda(_)) {
             // As a processor will search it, which auto may come to.
             index.sketch()?;

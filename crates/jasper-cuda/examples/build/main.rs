@@ -167,7 +167,10 @@ fn link_timed<T: Element>(
     let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
     let linker = Timed::new(DeviceLinker::new(stream.clone(), graph));
     let begun = Instant::now();
-    let mut copy = cpu.pool().install(|| DeviceGraph::upload(&stream, graph)).map_err(InsertError::device)?;
+    let mut copy = cpu
+        .pool()
+        .install(|| DeviceGraph::upload(&stream, graph, Place::Device))
+        .map_err(InsertError::device)?;
     stream.synchronize().map_err(InsertError::device)?;
     let uploading = begun.elapsed().as_secs_f64();
     let growth = Growth::new(order);

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper_core::{BuildParams, ElementKind};
-use jasper_cuda::{Context, Stream, copy_bandwidth};
+use jasper_core::{BuildParams, Element, ElementKind};
+use jasper_cuda::{Context, DeviceGraph, Place, Stream, copy_bandwidth};
+use jasper_graph::Graph;
 use jasper_quant::Code;
 use serde_json::json;
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub elements: Vec<ElementKind>,
     /// Codes that curves are searched by; vectors, if none.
     pub codes: Option<Code>,
+    /// Where vectors are.
+    pub vectors: Place,
     /// Entries of a frontier of estimates that get exact distances.
     pub rerank: u32,
     /// Seconds after which nothing new is begun.
@@ -104,6 +107,26 @@ impl Bench {
         });
         println!("{line}");
         Ok(Self { stream, copy, clock, options })
+    }
+
+    /// Copies the graph of a set to the device, and its vectors where they are wanted. Prints what that takes of the device's
+    /// memory, what is free before and after, and what the graph would take without codes.
+    pub fn upload<T: Element>(&self, set: &str, graph: &Graph<T>) -> Result<DeviceGraph<T>> {
+        let (context, vectors) = (self.stream.context(), self.options.vectors);
+        let before = context.free_memory()?;
+        DeviceGraph::<T>::plan(graph, vectors).check(before)?;
+        let copy = DeviceGraph::upload(&self.stream, graph, vectors)?;
+        self.stream.synchronize()?;
+        let after = context.free_memory()?;
+        let uncoded = DeviceGraph::<T>::plan(graph, Place::Device).without("codes");
+        let line = json!({
+            "what": "memory", "set": set, "element": T::KIND.name(), "vectors": vectors.to_string(),
+            "codes": graph.codes().map(|codes| codes.quantizer().code().to_string()),
+            "device_bytes": copy.bytes(), "device_bytes_without_codes": uncoded.total(Place::Device),
+            "free_before": before.device, "free_after": after.device,
+        });
+        println!("{line}");
+        Ok(copy)
     }
 
     /// Whether vectors of this element are to be measured.

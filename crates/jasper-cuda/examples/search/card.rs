@@ -50,8 +50,14 @@ const ROUNDS: usize = 5;
 const TIMED: f64 = 0.4;
 
 impl<'a, T: Element, S: Stream> Card<'a, T, S> {
-    /// Copies `graph` and `count` queries to the device of `stream`: `queries`, again and again.
-    pub fn new(stream: &'a S, graph: &Graph<T>, queries: MatrixView<'_, T>, count: usize) -> Result<Self> {
+    /// Copies `count` queries of `graph` to the device of `stream`, where `copy` was made of it: `queries`, again and again.
+    pub fn new(
+        stream: &'a S,
+        graph: &Graph<T>,
+        copy: DeviceGraph<T, S>,
+        queries: MatrixView<'_, T>,
+        count: usize,
+    ) -> Result<Self> {
         let (mut rows, mut row) = (Vec::new(), Vec::new());
         for i in 0..count.min(queries.len()) {
             graph.prepare(i, queries.row(i), &mut row)?;
@@ -62,7 +68,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         while rows.len() < all {
             rows.extend_from_within(..distinct.min(all - rows.len()));
         }
-        Ok(Self { stream, graph: DeviceGraph::upload(stream, graph)?, queries: stream.upload(&rows)? })
+        Ok(Self { stream, graph: copy, queries: stream.upload(&rows)? })
     }
 
     /// The kernel that the library would take.
@@ -216,6 +222,7 @@ mod tests {
     use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, ElementKind, Metric, f16, silent};
+    use jasper_cuda::Place;
 
     use super::*;
 
@@ -238,7 +245,8 @@ mod tests {
         let (graph, queries) = graph::<i8>(20);
         let queries = MatrixView::new(&queries, 20).unwrap();
         let stream = EmulatedStream::new(Emulator::new(5));
-        let card = Card::new(&stream, &graph, queries, 6).unwrap();
+        let copy = DeviceGraph::upload(&stream, &graph, Place::Host).unwrap();
+        let card = Card::new(&stream, &graph, copy, queries, 6).unwrap();
         for beam_width in [5, 150] {
             let setting = Setting::new(5, beam_width);
             let found = card.ask(&card.kernel(setting), setting, 6).unwrap();
@@ -260,7 +268,9 @@ mod tests {
     fn variants_agree<T: Element>(dimension: usize) -> usize {
         let (graph, queries) = graph::<T>(dimension);
         let stream = EmulatedStream::new(Emulator::new(5));
-        let card = Card::new(&stream, &graph, MatrixView::new(&queries, dimension).unwrap(), ASKED).unwrap();
+        let copy = DeviceGraph::upload(&stream, &graph, Place::Device).unwrap();
+        let queries = MatrixView::new(&queries, dimension).unwrap();
+        let card = Card::new(&stream, &graph, copy, queries, ASKED).unwrap();
         let setting = Setting::new(5, 20);
         let expected = card.ask(&card.kernel(setting), setting, ASKED).unwrap();
         let disagree = |variant: &Variant| card.ask(variant, setting, ASKED).unwrap().keys != expected.keys;

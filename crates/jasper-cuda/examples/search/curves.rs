@@ -26,7 +26,8 @@ const MANY_AT: [f64; 3] = [0.90, 0.95, 0.99];
 pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
     let peers = Peers::read()?;
     let queries = set.queries::<T>()?;
-    let card = Card::new(&bench.stream, graph, queries.view(), MANY)?;
+    let copy = bench.upload(&set.name, graph)?;
+    let card = Card::new(&bench.stream, graph, copy, queries.view(), MANY)?;
     let code = graph.codes().map(|codes| codes.quantizer().code().to_string());
     let mut coder = match &code {
         Some(_) => Some(Coder::new(&bench.stream, graph, MANY, bench.options.rerank)?),
@@ -40,7 +41,10 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
             Some(coder) => card.measure_by_codes(coder, set, setting, queries)?,
             None => card.measure(&card.kernel(setting), set, setting, queries)?,
         };
-        let mut line = json!({"what": what, "set": set.name, "element": T::KIND.name(), "codes": code});
+        let vectors = bench.options.vectors.to_string();
+        let mut line = json!({
+            "what": what, "set": set.name, "element": T::KIND.name(), "codes": code, "vectors": vectors,
+        });
         merge(&mut line, point.line(bench.copy));
         println!("{line}");
         Ok(Some(point))

@@ -41,10 +41,11 @@ fn launches() -> Vec<TunedLaunch> {
 pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
     let peers = Peers::read()?;
     let queries = set.queries::<T>()?;
-    let card = Card::new(&bench.stream, graph, queries.view(), CHOSEN_BY)?;
-    let searcher = Searcher::new(bench.stream.context(), graph)?;
+    let copy = bench.upload(&set.name, graph)?;
+    let card = Card::new(&bench.stream, graph, copy, queries.view(), CHOSEN_BY)?;
+    let searcher = Searcher::new(bench.stream.context(), graph, Some(bench.options.vectors))?;
     let next_to_nothing = first_vertex(graph)?;
-    let of_nothing = Searcher::new(bench.stream.context(), &next_to_nothing)?;
+    let of_nothing = Searcher::new(bench.stream.context(), &next_to_nothing, Some(bench.options.vectors))?;
     let pool = ThreadPoolBuilder::new().build()?;
     let mut rows = Vec::new();
     for launch in launches() {

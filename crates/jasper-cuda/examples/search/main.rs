@@ -34,6 +34,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail, ensure};
 use jasper_build::{CpuExecutor, quantize};
 use jasper_core::{BuildParams, Element, ElementKind, f16};
+use jasper_cuda::Place;
 use jasper_graph::Graph;
 
 use bench::{Bench, Builder, Options};
@@ -49,6 +50,7 @@ usage: search PART.. [OPTION..] SET..
   --build cpu|cuda   where graphs are built; cpu, if not given
   --elements f16,..  measure only these; sets of f32 are measured as f16 and f32
   --codes CODE       curves of searches by codes, such as mixed:1 or rabitq:4; queries are coded within the time
+  --vectors PLACE    where vectors are: device, or host, from where searches read them over the bus; device, if not given
   --rerank N         of what these find, the nearest N get exact distances; all of the frontier, if not given
   --alpha ALPHA      build graphs with this slack, and not the usual one
   --build-beam WIDTH and with this beam width
@@ -181,6 +183,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         by_bytes: false,
         elements: Vec::new(),
         codes: None,
+        vectors: Place::Device,
         rerank: u32::MAX,
         budget: 600.0,
     };
@@ -203,6 +206,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             }
             "--by-bytes" => options.by_bytes = true,
             "--codes" => options.codes = Some(value()?.parse()?),
+            "--vectors" => options.vectors = value()?.parse()?,
             "--rerank" => options.rerank = value()?.parse().context("--rerank takes a number")?,
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
             "--elements" => options.elements = elements(&value()?)?,
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn parts_options_and_sets_come_in_any_order() {
         let asked =
-            asked("curves sift-1m --elements f16,u8 paper --data sets --build cuda --budget 90.5 t2i-1m")
+            asked("curves sift-1m --elements f16,u8 paper --vectors host --data sets --build cuda --budget 90.5 t2i-1m")
                 .unwrap();
         assert_eq!(
             (asked.parts, asked.sets),
@@ -242,6 +246,7 @@ mod tests {
         assert_eq!(asked.options.elements, [ElementKind::F16, ElementKind::U8]);
         assert_eq!((asked.options.data, asked.options.budget), ("sets".into(), 90.5));
         assert_eq!((asked.options.builder, asked.options.cache), (Builder::Cuda, None));
+        assert_eq!(asked.options.vectors, Place::Host);
     }
 
     #[test]
@@ -253,5 +258,6 @@ mod tests {
             assert!(error.starts_with(expected) && error.contains("usage:"), "{error}");
         }
         assert!(asked("curves --elements f8 sift-1m").is_err());
+        assert!(asked("curves --vectors disk sift-1m").is_err());
     }
 }

@@ -133,7 +133,8 @@ fn of_variants(variants: &[Variant]) -> Vec<Row> {
 /// Measures all variants on one set in one element. Gives a row for each.
 pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
     let queries = set.queries::<T>()?;
-    let card = Card::new(&bench.stream, graph, queries.view(), QUERIES)?;
+    let copy = bench.upload(&set.name, graph)?;
+    let card = Card::new(&bench.stream, graph, copy, queries.view(), QUERIES)?;
     let variants: Vec<Variant> = match VARIANTS {
         Some(ptx) => {
             bench.stream.context().add_kernels(ptx);

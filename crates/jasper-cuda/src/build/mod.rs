@@ -25,7 +25,7 @@ use jasper_graph::{Graph, RowError};
 
 use crate::kept::KeptMemory;
 use crate::search::pass::check_shared;
-use crate::{Bytes, Context, DeviceGraph, Error, ResidentGraph, Stream};
+use crate::{Bytes, Context, DeviceGraph, Error, Place, ResidentGraph, Stream};
 
 pub use ahead::KernelsAhead;
 pub use linker::DeviceLinker;
@@ -60,7 +60,7 @@ pub fn link_on_device<T: Element>(
     let growth = pool.install(|| Growth::resume(graph, order, checkpoints))?;
     let copied = || {
         let stream = Stream::new(context)?;
-        let copy = DeviceGraph::upload(&stream, graph)?;
+        let copy = DeviceGraph::upload(&stream, graph, Place::Device)?;
         check_shared(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
         Ok::<_, Error>((stream, copy))
     };

@@ -50,7 +50,7 @@ fn built_with<T: Element>(
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
         let growth = Growth::resume(graph, order, checkpoints)?;
-        let copy = DeviceGraph::upload(&stream, graph).unwrap();
+        let copy = DeviceGraph::upload(&stream, graph, Place::Device).unwrap();
         link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, order, growth, progress)
     };
     bulk_build_by(&cpu, link, rows, None, metric, params(), progress)
@@ -134,7 +134,7 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     graph.set_start_points(vec![VectorId::new(0)]);
     let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
-    let copy = DeviceGraph::upload(&stream, &graph).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, Place::Device).unwrap();
     let linker = DeviceLinker::new(stream, &graph);
     let cpu = CpuExecutor::new(1).unwrap();
     let mut cancel = |progress: Progress| {
@@ -214,7 +214,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         plan = plan_build::<T>(&BuildShape::of(graph)).unwrap().total(Place::Device);
         let stream = EmulatedStream::new(Emulator::new(11).threads(2));
-        let copy = DeviceGraph::upload(&stream, graph).unwrap();
+        let copy = DeviceGraph::upload(&stream, graph, Place::Device).unwrap();
         let linker = DeviceLinker::new(stream, graph);
         let report = link(&linker, copy, cpu.pool(), graph, order, Growth::new(order), progress);
         peak = linker.stream().emulator().peak_bytes() as u64;

@@ -5,6 +5,7 @@
 //! | `codes` | codes of rows |
 //! | `follow` | what changed on the host, taken over; growth |
 //! | `links` | rows of links: written, read, saved and put back |
+//! | `plan` | what a copy takes, and where vectors go |
 //! | `compact` | vertices moved into holes |
 //! | `resident` | a graph in use, half on the host and half on a device |
 
@@ -12,6 +13,7 @@ mod codes;
 mod compact;
 mod follow;
 mod links;
+mod plan;
 mod resident;
 #[cfg(test)]
 mod updates;
@@ -25,12 +27,11 @@ use gpu_kernels::codes::{CodeArgs, QueryTerms};
 use gpu_kernels::distances::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
 use gpu_kernels::{Buffer as _, In};
-use jasper_build::BuildShape;
 use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{MemoryPlan, Place, Stream};
+use crate::{Place, Stream};
 pub(crate) use codes::DeviceCodes;
 pub(crate) use links::Rows;
 use links::Undo;
@@ -49,9 +50,12 @@ pub(crate) struct GraphNumber(u64);
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// A copy of a graph in device memory: slots are numbered as on the host, every part is one array.
+///
+/// Vectors may lie in pinned memory of the host instead, where kernels reach them over the bus: for graphs with codes, by
+/// which searches find their way, so that they read only the vectors of what they found.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
-    /// `[slots][padded dimension]`; empty where there are only codes.
+    /// `[slots][padded dimension]`; empty where there are only codes. On the device or on the host, for good.
     rows: S::Buffer<T>,
     /// Whether there are vectors, or only codes.
     has_vectors: bool,
@@ -83,38 +87,14 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
-    /// What a copy of `graph` takes.
-    pub fn plan(graph: &Graph<T>) -> MemoryPlan {
-        let code_bytes = graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
-        let plan = MemoryPlan::new("a graph on a device");
-        let codes = (graph.slots() * code_bytes) as u64;
-        Self::plan_with(&BuildShape::of(graph), graph.has_vectors(), plan).part(Place::Device, "codes", codes)
-    }
-
-    /// `plan` and what a copy of a graph of this shape takes.
-    pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
-        Self::plan_with(shape, true, plan)
-    }
-
-    fn plan_with(shape: &BuildShape, has_vectors: bool, plan: MemoryPlan) -> MemoryPlan {
-        let of = |bytes: usize| (shape.rows * bytes) as u64;
-        let row_bytes = if has_vectors { padded_len::<T>(shape.dimension) * size_of::<T>() } else { 0 };
-        let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
-        plan.part(Place::Device, "vectors", of(row_bytes))
-            .part(Place::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
-            .part(Place::Device, "squared lengths", norms)
-            .part(Place::Device, "keys", of(size_of::<Key>()))
-            .part(Place::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
-            .part(Place::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
-    }
-
-    /// Copies `graph` to the device of `stream`, in whose order it is there. The host's part runs on the threads of the
-    /// pool that this is called in.
+    /// Copies `graph` to the device of `stream`, in whose order it is there, and its vectors to that place. The host's part
+    /// runs on the threads of the pool that this is called in.
     ///
     /// # Errors
     /// Of the device: there is no memory for what [`Self::plan`] says.
-    pub fn upload(stream: &S, graph: &Graph<T>) -> Result<Self, S::Error> {
+    pub fn upload(stream: &S, graph: &Graph<T>, vectors: Place) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
+        let width = padded_len::<T>(dimension);
         let rows = if graph.has_vectors() { slots } else { 0 };
         let links_stride = links_stride(graph.params());
         let live = if is_whole(graph) {
@@ -124,11 +104,16 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         } else {
             graph.live_slots().map(VectorId::index).collect()
         };
+        let mut rows_table = match vectors {
+            Place::Device => stream.allocate(rows * width)?,
+            Place::Host => stream.allocate_on_host(rows * width)?,
+        };
+        write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
+            out.copy_from_slice(graph.padded_vector(slot));
+        })?;
         Ok(Self {
             has_vectors: graph.has_vectors(),
-            rows: table(stream, rows, padded_len::<T>(dimension), |slot, out| {
-                out.copy_from_slice(graph.padded_vector(slot));
-            })?,
+            rows: rows_table,
             links: links(stream, graph, links_stride)?,
             squared_norms: graph
                 .squared_norms()
@@ -151,9 +136,10 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         })
     }
 
-    /// Bytes of device memory that it takes, with what is kept for growth.
+    /// Bytes of device memory that it takes, with what is kept for growth; not those of vectors on the host.
     pub fn bytes(&self) -> u64 {
-        let tables = self.rows.len() * size_of::<T>()
+        let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
+        let tables = rows
             + (self.links.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
             + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
@@ -169,6 +155,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Whether there are vectors, or only codes.
     pub fn has_vectors(&self) -> bool {
         self.has_vectors
+    }
+
+    /// Where its vectors are.
+    pub fn vectors(&self) -> Place {
+        if self.rows.is_on_host() { Place::Host } else { Place::Device }
     }
 
     /// Coordinates of a vector.
@@ -341,12 +332,12 @@ mod tests {
         }
         host.set_start_points([40, 3, 40].map(VectorId::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
-        let whole = DeviceGraph::upload(&stream, &host).unwrap();
+        let whole = DeviceGraph::upload(&stream, &host, Place::Device).unwrap();
         assert!(whole.live().is_nowhere());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
         host.delete_key(1066).unwrap();
-        let copy = DeviceGraph::upload(&stream, &host).unwrap();
+        let copy = DeviceGraph::upload(&stream, &host, Place::Device).unwrap();
         let (rows, links) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.links).unwrap());
         let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
@@ -364,7 +355,12 @@ mod tests {
         assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));
         assert_eq!(args.largest_squared_norm, host.largest_squared_norm());
         let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
-        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host);
+        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, Place::Device);
         assert_eq!(plan.total(Place::Device), parts.iter().sum::<usize>() as u64);
+
+        let apart = DeviceGraph::upload(&stream, &host, Place::Host).unwrap();
+        assert_eq!((copy.vectors(), apart.vectors()), (Place::Device, Place::Host));
+        assert_eq!(stream.download(&apart.rows).unwrap(), rows);
+        assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);
     }
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cuda_std::emulator::{self, Emulator, Fault};
-use gpu_kernels::emulated::EmulatedStream;
+use cuda_std::emulator::{Emulator, Fault};
+use gpu_kernels::emulated::{EmulatedBuffer, EmulatedStream};
 use gpu_kernels::{Kernel, Stream};
 use jasper_build::{
     CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
@@ -20,7 +20,7 @@ use jasper_quant::Code;
 use rand::RngExt;
 
 use super::{DeviceGraph, ResidentGraph};
-use crate::DeviceLinker;
+use crate::{DeviceLinker, Place};
 
 const DIMENSION: usize = 5;
 
@@ -47,7 +47,7 @@ fn wished() -> Fault {
 
 impl Stream for Faulty {
     type Error = Fault;
-    type Buffer<T: Pod> = emulator::Buffer<T>;
+    type Buffer<T: Pod> = EmulatedBuffer<T>;
 
     fn multiprocessors(&self) -> u32 {
         self.stream.multiprocessors()
@@ -56,6 +56,11 @@ impl Stream for Faulty {
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
         self.call()?;
         self.stream.allocate(len)
+    }
+
+    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+        self.call()?;
+        self.stream.allocate_on_host(len)
     }
 
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
@@ -120,12 +125,14 @@ struct Twins<T: Element> {
     stream: Faulty,
     linker: DeviceLinker<T, Faulty>,
     resident: ResidentGraph<T, Faulty>,
+    /// Where the device's copies of vectors are.
+    vectors: Place,
     /// Of the next rows.
     seed: u64,
 }
 
 impl<T: Element> Twins<T> {
-    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64) -> Self {
+    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64, vectors: Place) -> Self {
         let cpu = Arc::new(CpuExecutor::new(2).unwrap());
         let params =
             BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
@@ -144,9 +151,9 @@ impl<T: Element> Twins<T> {
             calls: Rc::new(Cell::new(None)),
         };
         let linker = DeviceLinker::new(stream.clone(), &host).with_threads_of(cpu.clone());
-        let copy = DeviceGraph::upload(&stream, &other).unwrap();
+        let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
         let resident = ResidentGraph::new(stream.clone(), other, copy).unwrap();
-        Self { cpu, host, stream, linker, resident, seed }
+        Self { cpu, host, stream, linker, resident, vectors, seed }
     }
 
     fn rows(&mut self, count: usize) -> Vec<T> {
@@ -242,7 +249,7 @@ impl<T: Element> Twins<T> {
                 assert_eq!(keys[at], expected.first_key(slot));
             }
         }
-        assert_eq!(copy.slots(), slots);
+        assert_eq!((copy.slots(), copy.vectors()), (slots, self.vectors));
         assert_eq!(copy.live().is_nowhere(), expected.live() == slots);
         assert_eq!(copy.largest_squared_norm, expected.largest_squared_norm());
         assert_eq!(stream.download(&copy.starts).unwrap(), super::starts(expected));
@@ -263,8 +270,8 @@ fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
 }
 
 /// Rounds of everything that may be done to an index.
-fn rounds<T: Element>(metric: Metric, seed: u64) {
-    let mut twins = Twins::<T>::new(metric, 90, 6, seed);
+fn rounds<T: Element>(metric: Metric, seed: u64, vectors: Place) {
+    let mut twins = Twins::<T>::new(metric, 90, 6, seed, vectors);
     twins.compare();
     let mut next = 1000;
     for round in 0..2 {
@@ -296,15 +303,15 @@ fn rounds<T: Element>(metric: Metric, seed: u64) {
 
 #[test]
 fn a_device_changes_as_the_cpu_does() {
-    rounds::<u8>(Metric::L2, 1);
-    rounds::<i8>(Metric::Cosine, 2);
-    rounds::<f32>(Metric::InnerProduct, 3);
-    rounds::<f16>(Metric::L2, 4);
+    rounds::<u8>(Metric::L2, 1, Place::Device);
+    rounds::<i8>(Metric::Cosine, 2, Place::Host);
+    rounds::<f32>(Metric::InnerProduct, 3, Place::Device);
+    rounds::<f16>(Metric::L2, 4, Place::Host);
 }
 
 #[test]
 fn an_index_begins_empty_and_ends_empty() {
-    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5);
+    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5, Place::Host);
     let rows = twins.rows(1);
     twins.insert(&rows, &[7]);
     let rows = twins.rows(30);
@@ -320,7 +327,7 @@ fn an_index_begins_empty_and_ends_empty() {
 
 #[test]
 fn whatever_fails_leaves_the_graph_as_it_was() {
-    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6);
+    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6, Place::Host);
     let gone: Vec<Key> = (0..20).collect();
     twins.delete(&gone);
     let rows = twins.rows(12);
@@ -358,7 +365,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
 
 #[test]
 fn a_cancel_leaves_the_graph_as_it_was() {
-    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7);
+    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7, Place::Device);
     let rows = twins.rows(12);
     for reports in 0..3 {
         let mut left = reports;

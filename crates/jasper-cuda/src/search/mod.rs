@@ -24,7 +24,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::{Graph, RowError};
 
 use crate::profile::LaunchProfile;
-use crate::{Buffer, Context, DeviceGraph, Error, MemoryPlan, Result, Stream};
+use crate::{Buffer, Context, DeviceGraph, Error, MemoryPlan, Place, Result, Stream};
 use batch::{Batch, Task};
 use lane::{Lane as _, PinnedLane};
 use pass::{Pass, Places, WIDEST, check_shared, usual_kernel};
@@ -128,7 +128,8 @@ impl<T: Element> SearchLanes<T> {
     /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
     /// which made the arrays. Whoever changes the graph waits for it first.
     ///
-    /// Vertices are found by exact distances, also where the index has codes, since nobody codes these queries.
+    /// Vertices are found by exact distances, also where the index has codes, since nobody codes these queries; where vectors
+    /// are on the host, every one of them comes over the bus.
     ///
     /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
     /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
@@ -227,7 +228,8 @@ pub struct Searcher<T: Element> {
 }
 
 impl<T: Element> Searcher<T> {
-    /// Copies `graph` to a device. The host's part runs on the threads of the pool that this is called in.
+    /// Copies `graph` to a device, and its vectors to the place that is wanted; where none is, as
+    /// [`DeviceGraph::plan_within`] says. The host's part runs on the threads of the pool that this is called in.
     ///
     /// Cost: one pass over the graph; some tenths of a second more where the device was not in use, or the driver
     /// compiles the kernel of usual searches for the first time.
@@ -235,11 +237,10 @@ impl<T: Element> Searcher<T> {
     /// # Errors
     /// [`Error::Plan`](crate::Error::Plan) when it does not fit, and [`Error::Rows`](crate::Error::Rows) when a row does
     /// not, with numbers; [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
-    pub fn new(context: &Context, graph: &Graph<T>) -> Result<Self> {
-        let plan = DeviceGraph::<T>::plan(graph);
-        plan.check(context.free_memory()?)?;
+    pub fn new(context: &Context, graph: &Graph<T>, vectors: Option<Place>) -> Result<Self> {
+        let (vectors, plan) = DeviceGraph::<T>::plan_within(graph, vectors, context.free_memory()?)?;
         let stream = Stream::new(context)?;
-        let copy = DeviceGraph::upload(&stream, graph)?;
+        let copy = DeviceGraph::upload(&stream, graph, vectors)?;
         stream.synchronize()?;
         copy.check_search(context)?;
         Ok(Self { lanes: SearchLanes::new(context), graph: copy, plan })

@@ -1,9 +1,9 @@
 //! Batches through the emulator, against the CPU executor.
 
 use bytemuck::Zeroable;
-use cuda_std::emulator::{Buffer, Emulator, Fault};
+use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::codes::QueryTerms;
-use gpu_kernels::emulated::EmulatedStream;
+use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_build::{
@@ -19,7 +19,7 @@ use rand::RngExt;
 use super::batch::{Batch, LANES, Task};
 use super::lane::{Answered, Lane, Prepared};
 use super::pass::{Places, Room, WIDEST, check_shared};
-use crate::DeviceGraph;
+use crate::{DeviceGraph, Place};
 
 /// A lane to an emulated device.
 struct EmulatedLane<'a, T> {
@@ -89,12 +89,15 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
 struct Both {
     cpu: CpuExecutor,
     stream: EmulatedStream,
+    /// Where the device's copies of vectors are.
+    vectors: Place,
 }
 
 impl Both {
     fn new(seed: u64) -> Self {
         let emulator = Emulator::new(seed).threads(2);
-        Self { cpu: CpuExecutor::new(2).unwrap(), stream: EmulatedStream::new(emulator) }
+        let stream = EmulatedStream::new(emulator);
+        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: Place::Device }
     }
 
     /// The emulated device's answers.
@@ -105,7 +108,7 @@ impl Both {
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
         let request = Request::new(graph, params, WIDEST)?;
-        let copy = DeviceGraph::upload(&self.stream, graph).map_err(SearchError::device)?;
+        let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let lane = || {
             Ok(EmulatedLane {
                 stream: &self.stream,
@@ -307,7 +310,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
     let both = Both::new(14);
     let check = |dimension: usize, kilobytes: u32| {
         let graph = built(&whole::<f32>(2, dimension, 18), dimension, Metric::L2, &both);
-        check_shared(&DeviceGraph::upload(&both.stream, &graph).unwrap(), 64, kilobytes << 10)
+        check_shared(&DeviceGraph::upload(&both.stream, &graph, Place::Device).unwrap(), 64, kilobytes << 10)
     };
     assert_eq!(check(23_000, 227), Ok(()));
     assert_eq!(check(20_000, 99), Ok(()));
@@ -357,6 +360,30 @@ fn estimates_lead_to_the_answers_of_the_processor() {
     estimates_agree::<u8>(Metric::L2, 40, Code::Rabitq { bits: 4 }, 21);
     estimates_agree::<f16>(Metric::InnerProduct, 33, Code::Rabitq { bits: 7 }, 22);
     estimates_agree::<i8>(Metric::Cosine, 70, Code::Mixed { sectors: 2 }, 23);
+}
+
+#[test]
+fn answers_do_not_depend_on_where_vectors_are() {
+    let mut both = Both::new(24);
+    let mut graph = built(&whole::<f32>(400, 33, 25), 33, Metric::L2, &both);
+    quantize(&both.cpu, &mut graph, Code::Mixed { sectors: 1 }).unwrap();
+    (0..400).step_by(5).for_each(|key| graph.delete_key(key).unwrap());
+    let queries = whole(9, 33, 26);
+    let view = MatrixView::new(&queries, 33).unwrap();
+    let few: BitSet = (0..30).collect();
+    for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 12 }] {
+        let params = SearchParams::new(7).beam_width(40).distances(distances);
+        for params in [params, params.launch(ALONE), params.filter(Filter::Keys(&few))] {
+            both.vectors = Place::Device;
+            let expected = both.emulated(&graph, view, params).unwrap();
+            both.vectors = Place::Host;
+            let found = both.emulated(&graph, view, params).unwrap();
+            assert_eq!(found.0, expected.0, "{params:?}");
+            assert_eq!(found.1.reranked, expected.1.reranked, "{params:?}");
+            assert_eq!(found.1.reranked > 0, distances != Distances::Exact && params.filter.is_none());
+            both.agree(&graph, &queries, params);
+        }
+    }
 }
 
 #[test]

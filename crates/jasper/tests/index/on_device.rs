@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BitSet, BuildError, Device, Element, Filter, Hit, Index, Metric, SearchError, SearchParams, SharedIndex,
-    synthetic::Clusters,
+    BitSet, BuildError, Code, Device, Distances, Element, Filter, Hit, Index, IndexStats, Metric, Place,
+    SearchError, SearchParams, SharedIndex, synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, small, view};
@@ -108,10 +108,75 @@ fn changes_do_not_depend_on_the_device() {
         assert!(device.delete(&keys).is_err() && device.insert(&part(0, 1), &[900]).is_err());
         assert_eq!(device.len(), host.len());
         assert!(device.check().unwrap().is_sound());
-        assert_eq!(device.stats(), host.stats());
+        let stats = device.stats();
+        assert_eq!(IndexStats { vectors: Place::Host, ..stats }, host.stats());
+        assert_eq!(stats.vectors == Place::Device, device.device() != Device::Cpu);
         compare(&host, &device, &rows[..20 * DIMENSION], SearchParams::new(10));
     }
     assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
+}
+
+/// Vectors on the host give the answers and the changes of vectors on the device, and of the processor.
+fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
+    let coded = || {
+        let mut index = index::<T>(metric);
+        index.quantize(Code::Rabitq { bits: 4 }).unwrap();
+        index
+    };
+    let mut host = coded();
+    let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
+    let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
+    let mut apart = coded();
+    apart.keep_vectors(Place::Host);
+    let mut apart = apart.to_device(Device::Auto).unwrap();
+    let there = coded().to_device(Device::Auto).unwrap();
+    let is_on_gpu = there.device() != Device::Cpu;
+    for round in 0..2 {
+        assert_eq!(apart.stats().vectors, Place::Host);
+        assert_eq!(apart.device_bytes() < there.device_bytes(), is_on_gpu);
+        for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 15 }] {
+            let params = SearchParams::new(10).distances(distances);
+            compare(&host, &apart, &queries, params);
+        }
+        let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
+        let first = apart.insert_next(&part).unwrap();
+        assert_eq!([host.insert_next(&part), there.insert_next(&part)].map(Result::unwrap), [first; 2]);
+        let gone: Vec<u64> = (first..first + 40).collect();
+        host.delete(&gone).unwrap();
+        apart.delete(&gone).unwrap();
+        there.delete(&gone).unwrap();
+        let freed = apart.consolidate().unwrap().freed;
+        assert_eq!([host.consolidate(), there.consolidate()].map(|report| report.unwrap().freed), [freed; 2]);
+        host.compact().unwrap();
+        apart.compact().unwrap();
+        there.compact().unwrap();
+        // What was said of vectors goes home with the index, and back.
+        apart = apart.into_index().unwrap().to_device(Device::Auto).unwrap();
+    }
+    assert!(bytes_of(&apart.into_index().unwrap()) == bytes_of(&host));
+}
+
+#[test]
+fn vectors_may_stay_on_the_host() {
+    vectors_stay_on_the_host::<u8>(Metric::L2);
+    vectors_stay_on_the_host::<i8>(Metric::InnerProduct);
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn what_a_device_has_to_hold_is_told_beforehand() {
+    let mut index = index::<f32>(Metric::L2);
+    let bytes = |index: &Index<f32>, vectors| index.plan_on_device(vectors).total(Place::Device);
+    // 12 coordinates are whole pieces of 16 bytes.
+    let rows = index.stats().vector_bytes as u64;
+    assert_eq!(rows, 900 * 12 * 4);
+    let bare = bytes(&index, Place::Device);
+    assert_eq!(bytes(&index, Place::Host), bare - rows);
+    index.quantize(Code::Mixed { sectors: 1 }).unwrap();
+    assert_eq!(bytes(&index, Place::Device), bare + 900 * 32);
+    index.drop_vectors().unwrap();
+    assert_eq!(bytes(&index, Place::Host), bare - rows + 900 * 32);
+    assert_eq!(bytes(&index, Place::Device), bytes(&index, Place::Host));
 }
 
 #[test]

@@ -12,10 +12,11 @@ use jasper::{Checkpoints, Device, Element, Index, Key, Place, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
-use super::quantize::{Choice, Coded, Keep};
+use super::quantize::{Choice, Coded};
 use crate::element::with_element;
 use crate::graph::Graph;
 use crate::interrupt::Interrupt;
+use crate::keep::Keep;
 use crate::screen::Screen;
 use crate::{human, machine};
 use plan::Plan;
@@ -52,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "CODE", default_value_t = Choice::None)]
     quantize: Choice,
     /// What becomes of the vectors when they are coded
-    #[arg(long, value_name = "WHERE", default_value = "host", value_enum, requires = "quantize")]
+    #[arg(long, value_name = "WHERE", default_value = "device", value_enum, requires = "quantize")]
     keep_vectors: Keep,
     /// The index file to write
     #[arg(long, value_name = "INDEX")]
@@ -118,7 +119,7 @@ impl Args {
 
     fn build<T: Element>(self, rows: &VectorFile, keys: Option<&[Key]>, screen: Screen) -> Result<()> {
         ensure!(
-            self.quantize != Choice::None || self.keep_vectors == Keep::Host,
+            self.quantize != Choice::None || self.keep_vectors != Keep::None,
             "--keep-vectors none: without codes nothing would be left; name some with --quantize"
         );
         let mut builder = self.graph.builder().threads(self.threads).device(self.device);
@@ -221,9 +222,7 @@ impl Args {
         if self.quantize == Choice::None {
             return Ok(None);
         }
-        let trial = self.quantize.apply(index, screen)?;
-        self.keep_vectors.apply(index)?;
-        Ok(Some(Coded::of(index, trial)))
+        Ok(Some(self.quantize.code(index, self.keep_vectors, screen)?))
     }
 }
 

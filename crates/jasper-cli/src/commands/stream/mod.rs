@@ -88,7 +88,9 @@ impl Args {
 
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, screen: Screen) -> Result<()> {
         let builder = self.graph.builder().threads(self.place.threads);
-        let index = builder.empty::<T>(base.dimension())?.to_device(self.place.device)?;
+        let mut index = builder.empty::<T>(base.dimension())?;
+        self.place.vectors.tell(&mut index);
+        let index = index.to_device(self.place.device)?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
         let queries = read_queries::<T>(&self.queries, base.dimension())?;
         let rows = base.map::<T>()?;

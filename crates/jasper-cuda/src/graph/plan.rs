@@ -1,0 +1,139 @@
+//! What a copy of a graph takes, and where its vectors go.
+
+use jasper_build::BuildShape;
+use jasper_core::{Element, Key, padded_len};
+use jasper_graph::Graph;
+
+use super::{DeviceGraph, links_stride};
+use crate::{Bytes, MemoryPlan, Place, PlanError, Stream};
+
+impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
+    /// What a copy of `graph` takes, with its vectors in that place.
+    pub fn plan(graph: &Graph<T>, vectors: Place) -> MemoryPlan {
+        let code_bytes = graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
+        let plan = MemoryPlan::new("a graph on a device").way_out(match vectors {
+            Place::Device => {
+                "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
+            }
+            Place::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
+        });
+        let codes = (graph.slots() * code_bytes) as u64;
+        let vectors = graph.has_vectors().then_some(vectors);
+        Self::plan_with(&BuildShape::of(graph), vectors, plan).part(Place::Device, "codes", codes)
+    }
+
+    /// The place for vectors, and the plan with them there, if so much is `free`. Where no place is wanted it is the device
+    /// if all fits there, and the host if the rest does and the graph has codes: without them every step of a search
+    /// would wait for the bus.
+    ///
+    /// # Errors
+    /// [`PlanError`]: it does not fit, with the numbers of the plan that takes the least of the device.
+    pub fn plan_within(
+        graph: &Graph<T>,
+        wanted: Option<Place>,
+        free: Bytes,
+    ) -> Result<(Place, MemoryPlan), PlanError> {
+        let fits = |vectors| {
+            let plan = Self::plan(graph, vectors);
+            plan.check(free).map(|()| (vectors, plan))
+        };
+        match wanted {
+            Some(vectors) => fits(vectors),
+            None if graph.has_vectors() && graph.codes().is_some() => {
+                fits(Place::Device).or_else(|_| fits(Place::Host))
+            }
+            None => fits(Place::Device),
+        }
+    }
+
+    /// `plan` and what a copy of a graph of this shape takes, with its vectors on the device.
+    pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
+        Self::plan_with(shape, Some(Place::Device), plan)
+    }
+
+    fn plan_with(shape: &BuildShape, vectors: Option<Place>, plan: MemoryPlan) -> MemoryPlan {
+        let of = |bytes: usize| (shape.rows * bytes) as u64;
+        let row_bytes = vectors.map_or(0, |_| padded_len::<T>(shape.dimension) * size_of::<T>());
+        let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
+        plan.part(vectors.unwrap_or(Place::Device), "vectors", of(row_bytes))
+            .part(Place::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
+            .part(Place::Device, "squared lengths", norms)
+            .part(Place::Device, "keys", of(size_of::<Key>()))
+            .part(Place::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
+            .part(Place::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_build::{CpuExecutor, bulk_build, quantize};
+    use jasper_core::synthetic::Clusters;
+    use jasper_core::{BuildParams, MatrixView, Metric, silent};
+    use jasper_quant::Code;
+
+    use super::*;
+
+    fn graph(code: Option<Code>) -> Graph<f32> {
+        let (cpu, rows) = (CpuExecutor::new(1).unwrap(), Clusters::new(30, 3).rows(200, 0));
+        let params = BuildParams::builder().max_degree(8).build().unwrap();
+        let view = MatrixView::new(&rows, 30).unwrap();
+        let (mut graph, _) = bulk_build(&cpu, &view, None, Metric::L2, params, &mut silent).unwrap();
+        if let Some(code) = code {
+            quantize(&cpu, &mut graph, code).unwrap();
+        }
+        graph
+    }
+
+    fn plan(graph: &Graph<f32>, vectors: Place) -> MemoryPlan {
+        DeviceGraph::<f32>::plan(graph, vectors)
+    }
+
+    #[test]
+    fn vectors_are_counted_where_they_lie() {
+        let mut graph = graph(Some(Code::Mixed { sectors: 1 }));
+        let (device, host) = (plan(&graph, Place::Device), plan(&graph, Place::Host));
+        // 30 coordinates are padded to 32.
+        let rows = 200 * 32 * 4;
+        assert_eq!(device.total(Place::Device) - host.total(Place::Device), rows);
+        assert_eq!(host.total(Place::Host) - device.total(Place::Host), rows);
+        assert!(host.parts().iter().any(|part| (part.name, part.bytes) == ("codes", 200 * 32)));
+        graph.drop_vectors();
+        for vectors in [Place::Device, Place::Host] {
+            let dropped = plan(&graph, vectors);
+            assert_eq!(dropped.total(Place::Device), host.total(Place::Device));
+            assert_eq!(dropped.total(Place::Host), device.total(Place::Host));
+        }
+    }
+
+    #[test]
+    fn vectors_that_do_not_fit_go_to_the_host_if_there_are_codes() {
+        let (bare, coded) = (graph(None), graph(Some(Code::Mixed { sectors: 1 })));
+        let free = |device| Bytes { device, host: 1 << 30 };
+        let place = |graph, wanted, device| {
+            let within = DeviceGraph::<f32>::plan_within(graph, wanted, free(device));
+            within.map(|(vectors, plan)| {
+                assert_eq!(plan, self::plan(graph, vectors));
+                vectors
+            })
+        };
+        // A little is left free.
+        let enough = |vectors| plan(&coded, vectors).total(Place::Device) * 16 / 15;
+        let (all, rest) = (enough(Place::Device), enough(Place::Host));
+        for graph in [&bare, &coded] {
+            assert_eq!(place(graph, None, all), Ok(Place::Device));
+            assert_eq!(place(graph, Some(Place::Host), all), Ok(Place::Host));
+            assert_eq!(place(graph, Some(Place::Host), rest), Ok(Place::Host));
+            assert!(place(graph, Some(Place::Device), rest).is_err());
+            assert!(place(graph, None, rest / 2).is_err());
+        }
+        assert_eq!(place(&coded, None, rest), Ok(Place::Host));
+        let told = place(&bare, None, rest).unwrap_err().to_string();
+        assert!(told.starts_with("a graph on a device needs "), "{told}");
+        assert!(told.ends_with(
+            "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
+        ));
+        let no_pages = Bytes { device: all, host: 0 };
+        let refused = DeviceGraph::<f32>::plan_within(&coded, Some(Place::Host), no_pages).unwrap_err();
+        assert_eq!(refused.place, Place::Host);
+    }
+}
