@@ -25,8 +25,7 @@ fn a_build_takes_what_was_planned() {
     };
     for share in [0.02, 0.1] {
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
-        let (graph, _) =
-            bulk_build_by(&cpu, link, &rows, None, Metric::L2, params, &mut silent).unwrap();
+        let (graph, _) = bulk_build_by(&cpu, link, &rows, None, Metric::L2, params, &mut silent).unwrap();
         let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(Place::Device);
         let peak = peak.get();
         println!("batches of up to {share}: {peak} bytes, planned {planned}");

@@ -119,14 +119,15 @@ impl<'a> IndexBuilder<'a> {
     /// close together far from the origin, or most of which are a hundred times shorter than the longest. Vectors of bytes are
     /// linked as they are.
     ///
-    /// Takes a byte a coordinate of host memory while it links, and a pass over the rows.
+    /// Takes a byte a coordinate of host memory while it links, and a pass over the rows. A checkpoint of such a build is one
+    /// of `i8`.
     ///
     /// ```
     /// # use jasper::{Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
     /// # let rows: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let rows = MatrixView::new(&rows, 16)?;
     /// let index = Index::builder(Metric::L2).link_by_bytes().build(&rows)?;
-    /// assert_eq!(index.search(rows.row(5), &SearchParams::new(1))?[0].key, 5);
+    /// assert_eq!(index.search(rows.row(5), SearchParams::new(1))?[0].key, 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn link_by_bytes(mut self) -> Self {

@@ -26,6 +26,7 @@ use crate::{In, Out};
 /// Slots of a word.
 pub(crate) const WORD: u32 = u32::BITS;
 /// Threads of a block that marks.
+#[cfg(not(target_arch = "nvptx64"))]
 const MARK_THREADS: u32 = 256;
 
 /// What becomes of the slots of a list.

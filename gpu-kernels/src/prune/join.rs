@@ -30,13 +30,13 @@ pub(super) unsafe fn join<S: Space>(args: JoinArgs) {
         thread::sync_threads();
         let first = list / args.group * args.group;
         let len = args.group.min(args.lists - first);
-        let mut near = Near { vertex, bound, most, keys: memory.keys, count: memory.fresh };
+        let mut near = Near { vertex, bound, most, kept: 0, keys: memory.keys, count: memory.fresh };
         let space = S::new(&args.prune.graph, args.prune.form);
         // One in so many, then those between.
         let (every, firsts) = (args.every, len.div_ceil(args.every));
         let mut compared = firsts;
         near.compare(&space, &args, firsts, |i| first + i * every);
-        if near.count.load() >= args.enough.min(most) {
+        if near.kept >= args.enough.min(most) {
             compared = len;
             near.compare(&space, &args, len - firsts, |i| first + i + i / (every - 1) + 1);
         }
@@ -53,6 +53,7 @@ struct Near {
     vertex: u32,
     bound: u64,
     most: u32,
+    kept: u32,
     keys: Shared<u64>,
     count: Shared<u32>,
 }
@@ -80,11 +81,12 @@ impl Near {
                     }
                 });
                 let found = count.load();
+                self.kept = found.min(self.most);
                 if found > self.most {
                     sort_padded(keys, found);
                     self.bound = keys.add(self.most - 1).load();
                     if thread::thread_idx_x() == 0 {
-                        count.store(self.most);
+                        count.store(self.kept);
                     }
                 }
                 thread::sync_threads();
@@ -102,10 +104,9 @@ impl Near {
         let joined = args.joined.from(list as usize * self.most as usize);
         // SAFETY: the caller's promise; at most `most` are kept.
         unsafe {
-            let count = self.count.load();
-            sort_padded(self.keys, count);
+            sort_padded(self.keys, self.kept);
             for_my_places(self.most, |place| {
-                let key = if place < count { self.keys.add(place).load() } else { NO_CANDIDATE };
+                let key = if place < self.kept { self.keys.add(place).load() } else { NO_CANDIDATE };
                 global::store(joined.at(place as usize), key);
             });
         }

@@ -72,6 +72,7 @@ use crate::graph::{Form, GraphArgs};
 use crate::{In, Out};
 
 /// Threads of a block that goes through rows without sharing anything.
+#[cfg(not(target_arch = "nvptx64"))]
 const ROW_THREADS: u32 = 256;
 
 /// Slack of the first round, as on the CPU.

@@ -43,6 +43,7 @@ pub(crate) const fn stays_in_registers(units: u32, width: u32, steps: usize) -> 
 }
 
 /// Whether the query of a search over rows of `row_bytes` stays in registers.
+#[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const fn keeps_query(row_bytes: u32) -> bool {
     let Shape { width, steps, .. } = shape(row_bytes);
     stays_in_registers(row_bytes / 16, width, steps)

@@ -150,16 +150,18 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
     for (&vertex, visited) in &candidates {
         let scorer = graph.row_scorer(slot(vertex));
         let bound = visited.get(params.max_degree() - 1);
-        let is_near = |near: &Near| bound.is_none_or(|bound| sorted(vec![*near, *bound])[0] == *near);
+        let is_nearer =
+            |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
         let mut all = Vec::new();
-        for Peers { group, every, enough } in peers {
+        if let Some(Peers { group, every, enough }) = peers {
             let group = in_order.chunks(group).find(|group| group.contains(&vertex)).unwrap();
             let (firsts, others): (Vec<_>, Vec<_>) =
                 group.iter().copied().enumerate().partition(|(place, _)| place % every == 0);
             for part in [firsts, others] {
                 let part = part.into_iter().map(|(_, other)| other);
                 let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
-                all.extend(scored(&scorer, linked).into_iter().filter(is_near));
+                let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
+                all.extend(scored(&scorer, linked).into_iter().filter(nearer));
                 if all.len() < enough.min(params.max_degree()) {
                     break;
                 }
