@@ -158,5 +158,5 @@ variants! {
         warps ;
         unmarked ;
         persistent variant_f16_b1920_persistent 16;
-        halves variant_f16_b1920_halves 14;
+        halves variant_f16_b1920_halves 12;
 }
