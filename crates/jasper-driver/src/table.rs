@@ -208,6 +208,7 @@ forward! {
     fn cuStreamGetPriority(h_stream: CUstream, priority: *mut c_int);
     fn cuStreamQuery(h_stream: CUstream);
     fn cuStreamSynchronize(h_stream: CUstream);
+    fn cuStreamSetAttribute(h_stream: CUstream, attr: CUstreamAttrID, value: *const CUstreamAttrValue);
     fn cuStreamWaitEvent(h_stream: CUstream, h_event: CUevent, flags: c_uint);
     fn cuSurfObjectCreate(p_surf_object: *mut CUsurfObject, p_res_desc: *const CUDA_RESOURCE_DESC);
     fn cuSurfObjectDestroy(surf_object: CUsurfObject);

@@ -26,6 +26,7 @@ mod latency;
 mod paper;
 mod peers;
 mod point;
+mod renamed;
 mod report;
 mod set;
 
@@ -52,7 +53,8 @@ usage: search PART.. [OPTION..] SET..
   --codes CODE       curves of searches by codes, such as mixed:1 or rabitq:4; queries are coded within the time
   --vectors PLACE    where vectors are: device, or host, from where searches read them over the bus; device, if not given
   --rerank N         of what these find, the nearest N get exact distances; all of the frontier, if not given
-  --alpha ALPHA      build graphs with this slack, and not the usual one
+  --max-degree R     build graphs of so many edges a vertex, and not 64
+  --alpha ALPHA      with this slack, and not the usual one
   --build-beam WIDTH and with this beam width
   --batch-share S    and with batches of up to this share of what is linked
   --by-bytes         and link floats by rows rounded to bytes
@@ -128,7 +130,7 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
         ElementKind::F32 => {
             let graph = graph_of::<f32>(bench, &set)?;
             if bench.wants(ElementKind::F16) {
-                run_all(bench, &set, set::converted::<f16>(&graph)?, tables)?;
+                run_all(bench, &set, renamed::converted::<f16>(&graph)?, tables)?;
             }
             if bench.wants(ElementKind::F32) {
                 run_all(bench, &set, graph, tables)?;
@@ -144,9 +146,9 @@ fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
     let Options { params, by_bytes, .. } = bench.options;
     // A graph that was built otherwise is another.
     let (beam, share, alpha) = (params.build_beam_width(), params.max_batch_share(), params.alpha());
-    let rows = if by_bytes { "bytes" } else { "rows" };
-    let cache = bench.options.cache.as_ref();
-    let cache = cache.map(|folder| folder.join(format!("by-{rows}-beam-{beam}-share-{share}-alpha-{alpha}")));
+    let (rows, degree) = (if by_bytes { "bytes" } else { "rows" }, params.max_degree());
+    let name = format!("by-{rows}-degree-{degree}-beam-{beam}-share-{share}-alpha-{alpha}");
+    let cache = bench.options.cache.as_ref().map(|folder| folder.join(name));
     set.graph(cache.as_deref(), |set| set.build(device, params, by_bytes, &bench.clock))
 }
 
@@ -196,6 +198,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--build" => {
                 let name = value()?;
                 options.builder = Builder::of(&name).with_context(|| format!("no such builder: {name}"))?;
+            }
+            "--max-degree" => {
+                params = params.max_degree(value()?.parse().context("--max-degree takes a number")?);
             }
             "--alpha" => params = params.alpha(value()?.parse().context("--alpha takes a number")?),
             "--build-beam" => {

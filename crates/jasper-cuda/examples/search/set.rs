@@ -57,7 +57,7 @@ impl Set {
         Ok(self.queries.load_as()?)
     }
 
-    /// Its graph of 64 edges a vertex: from its file in `cache`, or from `build`, and put there. Prints how long that
+    /// Its graph: from its file in `cache`, or from `build`, and put there. Prints how long that
     /// took.
     pub fn graph<T: Element>(
         &self,
@@ -150,29 +150,11 @@ fn link<T: Element>(
     }
 }
 
-/// The same graph over rows of another element: coordinates are rounded, edges stay. For graphs without deletes.
-pub fn converted<T: Element>(graph: &Graph<f32>) -> Result<Graph<T>> {
-    let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
-    let mut row = Vec::new();
-    for slot in graph.live_slots() {
-        let vector: Vec<T> = graph.vector(slot).iter().map(|&value| T::from_f32(value)).collect();
-        let squared_norm = other.prepare(slot.index(), &vector, &mut row)?;
-        let same = other.add_row(&row, squared_norm)?;
-        assert_eq!(same, slot, "a graph without deletes has no holes");
-        graph.keys_of(slot).for_each(|key| other.assign_unused_key(key, slot));
-    }
-    for slot in graph.live_slots() {
-        other.set_neighbors(slot, graph.neighbors(slot));
-    }
-    other.set_start_points(graph.start_points().to_vec());
-    Ok(other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jasper_core::MatrixView;
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{MatrixView, f16};
     use jasper_data::{ThreadPoolBuilder, exact_knn, write_vectors};
 
     /// The set `tiny-1k` of some rows and queries, in files.
@@ -205,21 +187,6 @@ mod tests {
             "a build stops when time is over"
         );
         assert!(Set::open(folder.path(), "none-1k").is_err());
-    }
-
-    #[test]
-    fn another_element_keeps_the_edges() {
-        let folder = files();
-        let set = Set::open(folder.path(), "tiny-1k").unwrap();
-        let graph = set.build::<f32>(None, BuildParams::default(), false, &Clock::new(60.0)).unwrap();
-        let halves = converted::<f16>(&graph).unwrap();
-        assert!(halves.check_structure().is_sound());
-        assert_eq!(halves.start_points(), graph.start_points());
-        for slot in graph.live_slots() {
-            assert_eq!(halves.neighbors(slot), graph.neighbors(slot));
-            assert_eq!(halves.vector(slot)[3], f16::from_f32(graph.vector(slot)[3]));
-            assert!(halves.keys_of(slot).eq(graph.keys_of(slot)));
-        }
     }
 
     #[test]
