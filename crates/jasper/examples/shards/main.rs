@@ -1,0 +1,166 @@
+//! More vectors than a card holds: made by shards, built by rows of bytes, served by codes. One line of JSON a step.
+//!
+//! `cargo run --release -p jasper --features cuda --example shards -- DEVICE ROWS DIMENSION CODE`
+//!
+//! No file is read: vectors come from a seed, wherever they are asked for. The host holds them, as f32, until they are coded;
+//! the device holds a byte a coordinate while they are linked, and then codes and edges. `cuda:0 200000000 96 mixed:1` takes
+//! 150 GB of the host.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::ops::Range;
+use std::time::Instant;
+
+use jasper::data::{ThreadPoolBuilder, exact_knn};
+use jasper::recall::{Truth, recall_at};
+use jasper::synthetic::Clusters;
+use jasper::{Device, Index, Key, MatrixView, Metric, Place, RowSource, SearchParams, silent};
+use rayon::prelude::*;
+
+/// Rows that are made together.
+const SHARD: usize = 4096;
+/// Rows that are looked through together for true neighbours.
+const BLOCK: usize = 1 << 20;
+/// Queries of a batch, and those of them whose true neighbours are looked for.
+const QUERIES: usize = 10_000;
+const JUDGED: usize = 200;
+/// Answers a query.
+const K: usize = 10;
+/// True neighbours that are kept of each, deeper than k, so that ties with the k-th are seen.
+const KEPT: usize = 2 * K;
+/// Searches of all queries, of which the fastest counts.
+const TIMES: usize = 3;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [device, rows, dimension, code] = &args[..] else {
+        return Err("give DEVICE ROWS DIMENSION CODE".into());
+    };
+    let (device, dimension): (Device, usize) = (device.parse()?, dimension.parse()?);
+    let shards = Shards { set: Clusters::new(dimension, 1), rows: rows.parse()?, dimension };
+    let queries: Vec<f32> = shards.set.rows(QUERIES, u64::MAX);
+    let queries = MatrixView::new(&queries, dimension)?;
+
+    let builder = Index::builder(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
+    let builder = builder.link_by_bytes();
+    let plan = builder.estimate_memory::<f32>(shards.rows, dimension)?;
+    let [on_host, on_device] = [Place::Host, Place::Device].map(|place| plan.total(place));
+    println!("{{\"what\": \"plan\", \"host\": {on_host}, \"device\": {on_device}}}");
+    let mut index = step("build", shards.rows, || Ok(builder.build(&shards)?))?;
+    let vector_bytes = index.stats().vector_bytes;
+    step("quantize", shards.rows, || Ok(index.quantize(code.parse()?)?))?;
+    index.drop_vectors()?;
+    let stats = index.stats();
+    let share = stats.code_bytes as f64 / vector_bytes as f64;
+    println!(
+        "{{\"what\": \"bytes\", \"vectors\": {vector_bytes}, \"codes\": {}, \"graph\": {}, \"codes_of_vectors\": {share:.4}}}",
+        stats.code_bytes, stats.graph_bytes
+    );
+    let truth = step("truth", shards.rows, || shards.nearest(queries.slice(0..JUDGED)))?;
+    let index = step("to device", shards.rows, || Ok(index.to_device(device)?))?;
+    for beam_width in [16, 32, 64, 128, 256] {
+        let params = SearchParams::new(K).beam_width(beam_width);
+        let (mut seconds, mut hits) = (f64::INFINITY, Vec::new());
+        for _ in 0..TIMES {
+            let begun = Instant::now();
+            hits = index.search_batch(queries, params)?;
+            seconds = seconds.min(begun.elapsed().as_secs_f64());
+        }
+        let recalls = hits.chunks_exact(K).zip(&truth).map(|(hits, (ids, distances))| {
+            let answers: Vec<Key> = hits.iter().map(|hit| hit.key).collect();
+            recall_at(K, &answers, Truth { ids, distances: Some(distances) })
+        });
+        let (recall, rate) = (recalls.sum::<f64>() / truth.len() as f64, QUERIES as f64 / seconds);
+        println!(
+            "{{\"what\": \"search\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
+        );
+    }
+    Ok(())
+}
+
+/// Does something to `count` vectors, and prints how long it took.
+fn step<R>(
+    what: &str,
+    count: usize,
+    step: impl FnOnce() -> Result<R, Box<dyn Error>>,
+) -> Result<R, Box<dyn Error>> {
+    let begun = Instant::now();
+    let result = step()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let rate = count as f64 / seconds;
+    println!(
+        "{{\"what\": \"{what}\", \"vectors\": {count}, \"seconds\": {seconds:.4}, \"per_second\": {rate:.0}}}"
+    );
+    Ok(result)
+}
+
+/// Rows of a made set, of which each shard is a stream of its own.
+struct Shards {
+    set: Clusters,
+    rows: usize,
+    dimension: usize,
+}
+
+/// Ids and distances, nearest first.
+type Nearest = (Vec<u32>, Vec<f32>);
+
+impl Shards {
+    /// The true neighbours of some queries among all rows.
+    fn nearest(&self, queries: MatrixView<'_, f32>) -> Result<Vec<Nearest>, Box<dyn Error>> {
+        let pool = ThreadPoolBuilder::new().build()?;
+        let mut nearest: Vec<Vec<(f32, u32)>> = vec![Vec::new(); queries.len()];
+        for first in (0..self.rows).step_by(BLOCK) {
+            let range = first..self.rows.min(first + BLOCK);
+            let mut rows = vec![0.0; range.len() * self.dimension];
+            let shards = rows.par_chunks_mut(SHARD * self.dimension).enumerate();
+            pool.install(|| {
+                shards.try_for_each(|(shard, out)| {
+                    let first = first + shard * SHARD;
+                    self.read(first..first + out.len() / self.dimension, out)
+                })
+            })?;
+            let rows = MatrixView::new(&rows, self.dimension)?;
+            let found = exact_knn(rows, queries, KEPT.min(rows.len()), Metric::L2, &pool, &mut silent)?;
+            for (query, nearest) in nearest.iter_mut().enumerate() {
+                let Truth { ids, distances } = found.truth(query);
+                let distances = distances.expect("exact neighbours come with their distances");
+                nearest
+                    .extend(distances.iter().zip(ids).map(|(&distance, &id)| (distance, id + first as u32)));
+                nearest.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+                nearest.truncate(KEPT);
+            }
+        }
+        Ok(nearest
+            .into_iter()
+            .map(|nearest| nearest.into_iter().map(|(distance, id)| (id, distance)).unzip())
+            .collect())
+    }
+}
+
+impl RowSource<f32> for Shards {
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [f32]) -> std::io::Result<()> {
+        let mut written = 0;
+        for shard in range.start / SHARD..range.end.div_ceil(SHARD) {
+            let rows: Vec<f32> = self.set.rows(SHARD, shard as u64);
+            let part = range.start.max(shard * SHARD)..range.end.min((shard + 1) * SHARD);
+            let part = &rows
+                [(part.start - shard * SHARD) * self.dimension..(part.end - shard * SHARD) * self.dimension];
+            out[written..written + part.len()].copy_from_slice(part);
+            written += part.len();
+        }
+        Ok(())
+    }
+
+    fn concurrent(&self) -> Option<&(dyn RowSource<f32> + Sync)> {
+        Some(self)
+    }
+}
