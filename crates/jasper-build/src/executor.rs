@@ -77,14 +77,31 @@ pub trait Linker<T: Element> {
 }
 
 /// Which vertices of a batch are compared with each other before they are linked.
+///
+/// A vertex is compared with a sample of its group, and with the others only if one of the sample joins its candidates. The
+/// sample is one of each `every` that arrive together, in no rhythm: rows may come from several sources in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peers {
-    /// The first so many of the batch, in the order of their ids, and so on.
+    /// The first so many of what is searched for at once, in the order of their ids, and so on. At least 1; batches that are
+    /// larger than an executor searches for at once want a divisor of that.
     pub group: usize,
-    /// Of its group, a vertex is compared with one in so many at first,
+    /// At least 1: then the sample is all.
     pub every: usize,
-    /// and with the others only if so many of those joined its candidates, or as many as a row holds.
-    pub enough: usize,
+}
+
+impl Peers {
+    /// Whether the vertex at a `place` of a group of `len` is of the sample.
+    pub fn is_sampled(&self, place: usize, len: usize) -> bool {
+        let number = place / self.every;
+        let there = self.every.min(len - number * self.every);
+        place % self.every == sampled(number as u32) as usize % there
+    }
+}
+
+/// A number for the `number`-th of those that arrive together, of which the remainder tells who is of the sample: the same
+/// on devices.
+fn sampled(number: u32) -> u32 {
+    number.wrapping_mul(0x9E37_79B1) >> 16
 }
 
 /// A linker of graphs that are in use: vertices come in any order, and are taken out again.

@@ -36,9 +36,11 @@ pub enum Existing {
 
 /// Rows of a batch: enough to keep a device busy (docs: experiments).
 const BATCH: usize = 8192;
-/// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). Where one in
-/// eight of the batch brings next to nothing, the order is as good as any, and the rest would bring nothing either.
-const PEERS: Peers = Peers { group: BATCH, every: 8, enough: 2 };
+/// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). To whom one in
+/// eight of the batch brings nothing, the rest would bring little: most rows come in no order of their own.
+const PEERS: Peers = Peers { group: BATCH, every: 8 };
+/// Or executors that search for different numbers of vertices at once would leave different graphs.
+const _: () = assert!(BATCH <= crate::cpu::SEARCHED_AT_ONCE);
 /// Rows of a batch whatever there is. Larger ones are at most an eighth of what is linked: of sorted rows in one call into
 /// an empty index, larger ones lost 0.03 of recall.
 const SMALL_BATCH: usize = 512;

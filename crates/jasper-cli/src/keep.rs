@@ -64,16 +64,14 @@ pub fn device_bytes<T: Element>(_: &Index<T>, _: Place) -> Option<u64> {
     None
 }
 
-/// Where searches read vectors, if there are any and that can be more than one place.
+/// Where searches read vectors, if that can be more than one place.
 pub fn vectors_on<T: Element>(index: &SharedIndex<T>) -> Option<Place> {
-    let stats = index.stats();
-    (index.device() != Device::Cpu && stats.vector_bytes > 0).then_some(stats.vectors)
+    (index.device() != Device::Cpu).then(|| index.vectors())
 }
 
 /// Notes that searches by exact distances wait for the bus, where they do; `is_exact` says that these are wanted.
 pub fn note_bus<T: Element>(index: &SharedIndex<T>, is_exact: bool, screen: Screen) -> Result<()> {
-    let by_vectors = is_exact || index.stats().code.is_none();
-    if vectors_on(index) == Some(Place::Host) && by_vectors {
+    if vectors_on(index) == Some(Place::Host) && (is_exact || index.stats().code.is_none()) {
         screen.note(
             "exact distances, and vectors on the host: the GPU waits for the bus at every step; `jasper quantize` makes \
              codes, `--keep-vectors device` takes vectors to the GPU",

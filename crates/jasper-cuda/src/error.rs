@@ -42,6 +42,15 @@ pub enum Error {
         /// Bytes of the device.
         total: usize,
     },
+    /// The system does not pin so much memory of the host, though it is free.
+    #[error(
+        "no {bytes} bytes of pinned host memory; raise the limit of locked memory (`ulimit -l`), or keep vectors on the \
+         device"
+    )]
+    NotPinned {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// A job needs more memory than there is; nothing of it was begun.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -187,6 +196,7 @@ impl Error {
                 | Self::NoDevice
                 | Self::NoSuchDevice { .. }
                 | Self::OutOfMemory { .. }
+                | Self::NotPinned { .. }
                 | Self::Plan(_)
                 | Self::Rows { .. }
         )

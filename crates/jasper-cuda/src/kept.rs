@@ -31,9 +31,10 @@ impl Drop for KeptMemory {
     }
 }
 
-/// How much device memory this process has at its peak: what plans say before.
+/// The most device memory that arrays of this process take at once: what plans say before.
 ///
-/// Arrays that have grown where they are do not count, nor does what the driver has for itself.
+/// Arrays that have grown where they are do not count, nor does what is kept without being used, or what the driver has for
+/// itself.
 #[derive(Debug)]
 pub struct PeakMemory(Pool);
 

@@ -9,7 +9,7 @@ use cust::sys;
 use gpu_kernels::{In, Out};
 
 use crate::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What empty memory is aligned to, as the driver aligns.
 const ALIGNMENT: usize = 256;
@@ -30,14 +30,17 @@ impl Pages {
     /// Pages for so many bytes, which hold whatever they hold.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory): the system has no pages to give.
+    /// [`Error::NotPinned`]: the system has no pages to give.
     pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
         let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
         if bytes > 0 {
             let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
             // SAFETY: `first` is writable.
             let allocated = context.call(|| unsafe { sys::cuMemHostAlloc(&mut first, bytes, flags) });
-            allocated.map_err(|error| error.wanted_for(|| format!("{bytes} bytes of pinned host memory")))?;
+            allocated.map_err(|error| match error {
+                Error::OutOfMemory { .. } => Error::NotPinned { bytes },
+                other => other,
+            })?;
         }
         Ok(Self { context: context.clone(), first: first.cast(), bytes })
     }
@@ -74,7 +77,7 @@ impl<T: Pod> Pinned<T> {
     /// `len` zeros. Takes some milliseconds for each ten megabytes.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory): the system has no pages to give.
+    /// [`Error::NotPinned`]: the system has no pages to give.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
         let pages = Pages::new(context, len.saturating_mul(size_of::<T>()))?;
         // SAFETY: the driver gave that many bytes.

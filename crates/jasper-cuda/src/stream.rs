@@ -81,10 +81,10 @@ impl Stream {
     }
 
     /// Has kernels of this stream leave the `bytes` from an address on in the second cache, as far as that can be set aside:
-    /// what others read pushes them out last. A hint, for who measures.
+    /// what others read pushes them out last. What was kept before is kept no more. A hint, for who measures.
     ///
     /// # Errors
-    /// What the driver says.
+    /// What the driver says: devices differ in how many bytes they take, some tens of megabytes.
     pub fn keep_in_cache(&self, first: In<u8>, bytes: usize) -> Result<()> {
         /// What the driver copies, which has more kinds of it than the bindings know.
         #[repr(C)]
@@ -99,6 +99,8 @@ impl Stream {
         let value = Value(sys::CUstreamAttrValue { accessPolicyWindow: window }, [0; 4]);
         let attribute = sys::CUstreamAttrID::CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW;
         let limit = sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
+        // SAFETY: it changes where bytes are cached, and nothing else.
+        self.context().call(|| unsafe { sys::cuCtxResetPersistingL2Cache() })?;
         // SAFETY: a limit of this context, which the driver cuts to what there may be.
         self.context().call(|| unsafe { sys::cuCtxSetLimit(limit, bytes) })?;
         // SAFETY: the handle lives as long as `self`, and `value` is what this attribute is of. Nothing is read or written

@@ -1,4 +1,4 @@
-//! A build takes what was planned: alone in its process, whose memory all counts.
+//! A build takes no more than was planned: alone in its process, whose memory all counts.
 
 mod common;
 
@@ -11,7 +11,7 @@ use jasper_cuda::{PeakMemory, Place, link_on_device, plan_build};
 use jasper_graph::Graph;
 
 #[test]
-fn a_build_takes_what_was_planned() {
+fn a_build_takes_no_more_than_was_planned() {
     let Some(context) = common::context() else { return };
     let cpu = CpuExecutor::new(0).unwrap();
     let values: Vec<f32> = Clusters::new(96, 5).rows(60_000, 0);

@@ -49,6 +49,7 @@ forward! {
     fn cuCtxPushCurrent_v2(ctx: CUcontext);
     fn cuCtxSetCacheConfig(config: CUfunc_cache);
     fn cuCtxSetCurrent(ctx: CUcontext);
+    fn cuCtxResetPersistingL2Cache();
     fn cuCtxSetLimit(limit: CUlimit, value: usize);
     fn cuCtxSetSharedMemConfig(config: CUsharedconfig);
     fn cuCtxSynchronize();

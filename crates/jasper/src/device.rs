@@ -6,7 +6,8 @@ use std::str::FromStr;
 /// Where an index is built, and where it is searched and changed once [taken there](crate::Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The fastest there is: searches and changes run on the first CUDA device that can hold the index, if there is one.
+    /// The fastest there is: searches and changes run on the first CUDA device that can hold the index, if there is one; an
+    /// index with codes may leave its vectors on the host, see [`Index::keep_vectors`](crate::Index::keep_vectors).
     /// Builds run on the processor, whose graph is the same on every machine.
     #[default]
     Auto,

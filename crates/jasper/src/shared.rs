@@ -311,7 +311,7 @@ impl<T: Element> SharedIndex<T> {
     /// See [`Index::stats`]. On a CUDA device `mean_degree` counts the edges that the last save or check brought to the host,
     /// none if the index was compacted since.
     pub fn stats(&self) -> IndexStats {
-        let vectors = self.home.vectors();
+        let vectors = self.vectors();
         self.home.read(|graph| IndexStats::of(graph, vectors))
     }
 
@@ -356,6 +356,11 @@ impl<T: Element> SharedIndex<T> {
     /// Name of the processor or GPU where it lives, such as `NVIDIA H200`.
     pub fn device_name(&self) -> String {
         self.home.name()
+    }
+
+    /// Where searches read vectors, as [`IndexStats::vectors`] says: the cost of a look.
+    pub fn vectors(&self) -> Place {
+        self.home.vectors()
     }
 
     /// Bytes of device memory that the index takes; 0 on the processor.

@@ -7,6 +7,7 @@ use super::layout::join_capacity;
 use super::score::score;
 use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
 use super::space::Space;
+use super::update::sampled;
 use super::{DISTANCES, JoinArgs};
 use crate::graph::NO_ROW;
 use crate::neighbor;
@@ -32,17 +33,22 @@ pub(super) unsafe fn join<S: Space>(args: JoinArgs) {
         let len = args.group.min(args.lists - first);
         let mut near = Near { vertex, bound, most, kept: 0, keys: memory.keys, count: memory.fresh };
         let space = S::new(&args.prune.graph, args.prune.form);
-        // One in so many, then those between.
-        let (every, firsts) = (args.every, len.div_ceil(args.every));
-        let mut compared = firsts;
-        near.compare(&space, &args, firsts, |i| first + i * every);
-        if near.kept >= args.enough.min(most) {
+        // One of each so many, then the others.
+        let (every, samples) = (args.every, len.div_ceil(args.every));
+        let of_sample = |number: u32| sampled(number) % every.min(len - number * every);
+        let mut compared = samples;
+        near.compare(&space, &args, samples, |number| first + number * every + of_sample(number));
+        if near.kept > 0 {
             compared = len;
-            near.compare(&space, &args, len - firsts, |i| first + i + i / (every - 1) + 1);
+            near.compare(&space, &args, len - samples, |i| {
+                let (number, other) = (i / (every - 1), i % (every - 1));
+                first + number * every + other + u32::from(other >= of_sample(number))
+            });
         }
         near.keep(&args, list);
         if thread::thread_idx_x() == 0 {
-            let itself = (list - first).is_multiple_of(every) || compared == len;
+            let number = (list - first) / every;
+            let itself = compared == len || (list - first) % every == of_sample(number);
             atomic::add(args.prune.counters.at(DISTANCES), u64::from(compared - u32::from(itself)));
         }
     }

@@ -127,7 +127,7 @@ families! {
     Merge, "merge", merge_body: |args: MergeArgs| {
         (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
-    /// The kernel that compares new vertices with each other: a distance for each pair of a group. Arguments: [`JoinArgs`].
+    /// The kernel that compares new vertices with those of their group. Arguments: [`JoinArgs`].
     Join, "join", join_body: |args: JoinArgs| { (args.lists, join_capacity(args.at_once, args.prune.max_degree, args.candidates_stride)) };
     /// The kernel that takes hidden neighbours out of rows. Arguments: [`BypassArgs`].
     Bypass, "bypass", bypass_body: |args: BypassArgs| { (args.rows, bypass_capacity(&args.prune)) };

@@ -47,10 +47,9 @@ pub struct JoinArgs {
     pub lists: u32,
     /// Vertices of a group: the first so many of the batch, and so on.
     pub group: u32,
-    /// Of its group, a vertex is compared with one in so many at first,
+    /// Of its group, a vertex is compared with one of each so many at first, [`sampled`], and with the others only if one of
+    /// those joins.
     pub every: u32,
-    /// and with the others only if so many of those joined its candidates, or `max_degree`.
-    pub enough: u32,
     /// Vertices that are compared before the nearest are kept.
     pub at_once: u32,
     /// Places for candidates of each.
@@ -71,4 +70,11 @@ pub struct BypassArgs {
     pub ids: Out<u32>,
     /// Vertices.
     pub rows: u32,
+}
+
+/// A number for the `number`-th [`JoinArgs::every`] vertices of a group, of which the remainder tells who is of the sample:
+/// as the CPU executor has it.
+#[cfg(feature = "kernels")]
+pub(super) const fn sampled(number: u32) -> u32 {
+    number.wrapping_mul(0x9E37_79B1) >> 16
 }

@@ -217,8 +217,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
-            let place = batch.partition_point(|(other, _)| *other < vertex);
-            let group = batch.chunks(peers.group).nth(place / peers.group).unwrap_or_default();
+            let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
+            let group = &batch[first..batch.len().min(first + peers.group)];
             joined.work.distances += scratch.join(graph, vertex, group, peers, found);
             joined.push(vertex, &scratch.candidates);
         }))
@@ -313,17 +313,18 @@ impl Scratch {
         graph: &Graph<T>,
         vertex: VectorId,
         group: &[(VectorId, bool)],
-        Peers { every, enough, .. }: Peers,
+        peers: Peers,
         found: &[Neighbor],
     ) -> u64 {
         let max_degree = graph.params().max_degree();
         let bound = found.get(max_degree - 1);
         let (mut near, mut distances) = (Vec::new(), 0);
-        for is_first in [true, false] {
-            if !is_first && near.len() < enough.min(max_degree) {
+        for of_sample in [true, false] {
+            if !of_sample && near.is_empty() {
                 break;
             }
-            let part = group.iter().enumerate().filter(|(place, _)| place.is_multiple_of(every) == is_first);
+            let is_of_part = |place: usize| peers.is_sampled(place, group.len()) == of_sample;
+            let part = group.iter().enumerate().filter(|(place, _)| is_of_part(*place));
             let others = part.map(|(_, other)| other).filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
             self.score(graph, vertex, others.map(|(id, _)| *id));

@@ -153,16 +153,19 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
         let mut all = Vec::new();
-        if let Some(Peers { group, every, enough }) = peers {
-            let group = in_order.chunks(group).find(|group| group.contains(&vertex)).unwrap();
-            let (firsts, others): (Vec<_>, Vec<_>) =
-                group.iter().copied().enumerate().partition(|(place, _)| place % every == 0);
-            for part in [firsts, others] {
+        if let Some(peers) = peers {
+            let group = in_order.chunks(peers.group).find(|group| group.contains(&vertex)).unwrap();
+            let (sample, others): (Vec<_>, Vec<_>) = group
+                .iter()
+                .copied()
+                .enumerate()
+                .partition(|(place, _)| peers.is_sampled(*place, group.len()));
+            for part in [sample, others] {
                 let part = part.into_iter().map(|(_, other)| other);
                 let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
                 let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
                 all.extend(scored(&scorer, linked).into_iter().filter(nearer));
-                if all.len() < enough.min(params.max_degree()) {
+                if all.is_empty() {
                     break;
                 }
             }

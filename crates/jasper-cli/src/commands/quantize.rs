@@ -28,7 +28,7 @@ pub struct Args {
     /// the one by which searches ask for the fewest bytes, or none
     #[arg(long, value_name = "CODE", default_value_t = Choice::Auto)]
     code: Choice,
-    /// What becomes of the vectors
+    /// What becomes of the vectors. Device and host leave the same file, and differ in what is told of a GPU's memory
     #[arg(long, value_name = "WHERE", default_value = "device", value_enum)]
     keep_vectors: Keep,
 }

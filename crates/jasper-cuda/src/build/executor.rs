@@ -13,7 +13,8 @@ use super::parts::{Candidates, DeviceUpdates};
 use crate::DeviceGraph;
 use crate::graph::{ResidentGraph, Rows};
 
-/// Vertices of a batch that are compared with one before the nearest are kept: with these, a kilobyte for each 128.
+/// Vertices of a batch that are compared with one before the nearest are kept. With up to 128 that are kept they take 8 KB of
+/// shared memory.
 const COMPARED_AT_ONCE: u32 = 896;
 /// Slots that are listed at once.
 const LISTED_AT_ONCE: u32 = 1 << 20;
@@ -68,7 +69,6 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             lists,
             group: peers.group as u32,
             every: peers.every as u32,
-            enough: peers.enough as u32,
             at_once: COMPARED_AT_ONCE,
             candidates_stride: candidates.most,
         };

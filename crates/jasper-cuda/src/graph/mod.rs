@@ -55,7 +55,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// which searches find their way, so that they read only the vectors of what they found.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
-    /// `[slots][padded dimension]`; empty where there are only codes. On the device or on the host, for good.
+    /// `[slots][padded dimension]`; empty where there are only codes. On the device or on the host.
     rows: S::Buffer<T>,
     /// Whether there are vectors, or only codes.
     has_vectors: bool,

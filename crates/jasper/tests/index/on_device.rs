@@ -116,6 +116,25 @@ fn changes_do_not_depend_on_the_device() {
     assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
 }
 
+/// A sorted batch as large as they come, each of whose rows sees all the others.
+#[test]
+fn a_large_batch_does_not_depend_on_the_device() {
+    let set = Clusters::new(DIMENSION, 41);
+    let built = || {
+        let rows: Vec<u8> = set.rows(70_000, 0);
+        Index::builder(Metric::L2).max_degree(16).build_beam_width(24).build(&view(&rows, DIMENSION)).unwrap()
+    };
+    let device = built().to_device(Device::Auto).unwrap();
+    if device.device() == Device::Cpu {
+        return;
+    }
+    let mut host = built();
+    let rows: Vec<u8> = set.rows_of(&[3; 9000], 1);
+    host.insert_next(&view(&rows, DIMENSION)).unwrap();
+    device.insert_next(&view(&rows, DIMENSION)).unwrap();
+    assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
+}
+
 /// Vectors on the host give the answers and the changes of vectors on the device, and of the processor.
 fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let coded = || {

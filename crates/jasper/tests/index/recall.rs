@@ -26,11 +26,10 @@ fn builder<'a>(metric: Metric) -> jasper::IndexBuilder<'a> {
     Index::builder(metric).max_degree(32).build_beam_width(64).threads(2)
 }
 
-#[test]
-fn a_sorted_stream_is_as_good_as_a_build() {
+/// A stream of the clusters `labels`, into an empty index, by and by and at once.
+fn a_stream_is_as_good_as_a_build(what: &str, labels: &[usize]) {
     let set = Clusters::new(DIMENSION, 51);
-    let labels: Vec<usize> = (0..9000).map(|i| i / 450).collect();
-    let rows: Vec<f32> = set.rows_of(&labels, 0);
+    let rows: Vec<f32> = set.rows_of(labels, 0);
     let queries: Vec<f32> = set.rows(300, 1);
     let built = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
     let mut at_once = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
@@ -43,11 +42,51 @@ fn a_sorted_stream_is_as_good_as_a_build() {
         let [built, at_once, by_and_by] = [&built, &at_once, &by_and_by]
             .map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
         println!(
-            "sorted, beam {beam_width}: built {built:.4}, at once {at_once:.4}, by and by {by_and_by:.4}"
+            "{what}, beam {beam_width}: built {built:.4}, at once {at_once:.4}, by and by {by_and_by:.4}"
         );
-        assert!(at_once >= built - 0.01 && by_and_by >= built - 0.01, "beam {beam_width}");
+        assert!(at_once >= built - 0.01 && by_and_by >= built - 0.01, "{what}, beam {beam_width}");
     }
     assert!(at_once.check().is_sound() && by_and_by.check().is_sound());
+}
+
+#[test]
+fn a_sorted_stream_is_as_good_as_a_build() {
+    a_stream_is_as_good_as_a_build("sorted", &(0..9000).map(|i| i / 450).collect::<Vec<_>>());
+}
+
+/// Eight sources in turn, each sorted: what is looked at first must not be all of one.
+#[test]
+fn sorted_streams_in_turn_are_as_good_as_a_build() {
+    let label = |i: usize| (i % 8 * 5 + i / 1800) % 20;
+    a_stream_is_as_good_as_a_build("in turn", &(0..9000).map(label).collect::<Vec<_>>());
+}
+
+/// Some rows beside each other, far from all others, among many that are not.
+#[test]
+fn few_rows_apart_are_found() {
+    let set = Clusters::new(DIMENSION, 58);
+    let mut index = builder(Metric::L2).build(&view(&set.rows::<f32>(9000, 0), DIMENSION)).unwrap();
+    let mut rows: Vec<f32> = set.rows(1000, 2);
+    for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
+        let first = 100 + 200 * number;
+        for (i, row) in rows.chunks_mut(DIMENSION).skip(first).take(burst).enumerate() {
+            row.fill(300.0 * (number + 1) as f32);
+            row[i] += 1.0;
+        }
+    }
+    index.insert_next(&view(&rows, DIMENSION)).unwrap();
+    assert!(index.check().is_sound());
+    for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
+        let first = 100 + 200 * number;
+        for row in first..first + burst {
+            let params = SearchParams::new(burst).beam_width(24);
+            let found = index.search(&rows[row * DIMENSION..][..DIMENSION], params).unwrap();
+            let mut keys: Vec<Key> = found.iter().map(|hit| hit.key - 9000).collect();
+            assert_eq!(keys[0], row as Key, "of {burst}");
+            keys.sort_unstable();
+            assert!(keys.into_iter().eq((first..first + burst).map(|row| row as Key)), "of {burst}");
+        }
+    }
 }
 
 #[test]

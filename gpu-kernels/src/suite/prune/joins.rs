@@ -1,5 +1,6 @@
 //! New vertices beside each other.
 
+use jasper_build::Peers;
 use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -9,6 +10,9 @@ use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_ROW;
 use crate::prune::{Join, JoinArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
+
+/// Groups are smaller.
+const GROUP: usize = 20;
 
 /// The nearest of their groups to the vertices of a batch, and links of both these and what searches found: some of it
 /// twice, some vertices not to be linked, the last group smaller.
@@ -22,8 +26,8 @@ pub fn joins_agree_with_the_twin(stream: &impl Stream, seed: u64) {
 fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
-    let (most, group) = (vertices.max_degree, rng.random_range(4..9));
-    let (every, enough) = (rng.random_range(1..5), rng.random_range(0..4));
+    let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP));
+    let peers = Peers { group, every: rng.random_range(1..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let lists = batch.len();
@@ -42,15 +46,16 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         known.sort_unstable();
         let bound = known.get(most - 1);
 
-        let (firsts, others): (Vec<usize>, Vec<usize>) =
-            places.partition(|at| (at - place).is_multiple_of(every));
+        let len = places.len();
+        let (sample, others): (Vec<usize>, Vec<usize>) =
+            places.partition(|at| peers.is_sampled(at - place, len));
         let mut nearest: Vec<Neighbor> = Vec::new();
-        for places in [firsts, others] {
+        for places in [sample, others] {
             let others = places.iter().filter(|&&at| identical[at] == NO_ROW && batch[at] != vertex);
             let others = others.map(|&at| vertices.neighbor(vertex, batch[at]));
             nearest.extend(others.filter(|key| bound.is_none_or(|bound| key < bound)));
             counters[1] += places.iter().filter(|&&at| batch[at] != vertex).count() as u64;
-            if nearest.len() < enough.min(most) {
+            if nearest.is_empty() {
                 break;
             }
         }
@@ -91,8 +96,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         joined: keys.output(),
         lists: lists as u32,
         group: group as u32,
-        every: every as u32,
-        enough: enough as u32,
+        every: peers.every as u32,
         at_once: rng.random_range(1..12),
         candidates_stride: stride as u32,
     };
@@ -117,10 +121,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
     }
 
-    let what = format!(
-        "{} {metric}, {row_bytes} bytes, groups of {group}, one in {every} first, {enough} enough",
-        T::KIND
-    );
+    let what = format!("{} {metric}, {row_bytes} bytes, {peers:?}", T::KIND);
     assert_eq!(stream.download(&keys).unwrap(), joined, "{what}");
     assert_eq!(stream.download(&ids).unwrap(), links, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");

@@ -52,7 +52,8 @@ pub struct Args {
     /// quantize`
     #[arg(long, value_name = "CODE", default_value_t = Choice::None)]
     quantize: Choice,
-    /// What becomes of the vectors when they are coded
+    /// What becomes of the vectors when they are coded. Device and host leave the same file, and differ in what is told of a
+    /// GPU's memory
     #[arg(long, value_name = "WHERE", default_value = "device", value_enum, requires = "quantize")]
     keep_vectors: Keep,
     /// The index file to write

@@ -1,6 +1,6 @@
 //! More vectors than a card holds: made by shards, built by rows of bytes, served by codes. One line of JSON a step.
 //!
-//! `cargo run --release -p jasper --features cuda --example shards -- DEVICE ROWS DIMENSION CODE`
+//! `cargo run --release -p jasper --features cuda --example larger_than_a_card -- DEVICE ROWS DIMENSION CODE`
 //!
 //! No file is read: vectors come from a seed, wherever they are asked for. The host holds them, as f32, until they are coded;
 //! the device holds a byte a coordinate while they are linked, and then codes and edges. `cuda:0 200000000 96 mixed:1` takes
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (device, dimension): (Device, usize) = (device.parse()?, dimension.parse()?);
     let shards = Shards { set: Clusters::new(dimension, 1), rows: rows.parse()?, dimension };
-    let queries: Vec<f32> = shards.set.rows(QUERIES, u64::MAX);
+    let queries: Vec<f32> = shards.set.rows(QUERIES, u64::MAX - 1);
     let queries = MatrixView::new(&queries, dimension)?;
 
     let builder = Index::builder(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
