@@ -47,7 +47,7 @@ pub struct JoinArgs {
     pub lists: u32,
     /// Vertices of a group: the first so many of the batch, and so on.
     pub group: u32,
-    /// Of its group, a vertex is compared with one of each so many at first, [`sampled`], and with the others only if one of
+    /// Of its group, a vertex is compared with one of each so many at first, and with the others only if one of
     /// those joins.
     pub every: u32,
     /// Vertices that are compared before the nearest are kept.
