@@ -31,7 +31,7 @@ macro_rules! variants {
             $(variant!($queries, $query_threads, $query_blocks, $element $bytes, solo<Registers<4>>, false);)*
             $(variant!($warps, $team_threads, 1, $element $bytes, team, true);)*
             $(variant!($unmarked, 32, $unmarked_blocks, $element $bytes, solo<Unmarked<4>>, false);)*
-            variant!($persistent, 32, $persistent_blocks, $element $bytes, persistent<Registers<4>>, false);
+            variant!($persistent, 32, $persistent_blocks, $element $bytes, persistent, false);
             $(variant!($halves, $halves_blocks, $element $bytes, Halves);)*
         )*
 

@@ -2,8 +2,8 @@
 
 use cuda_std::prelude::*;
 
-use crate::search::frontier::Frontier;
 use crate::search::layout::Needs;
+use crate::search::registers::Registers;
 use crate::search::score::Scorer;
 use crate::search::{SearchArgs, solo};
 
@@ -12,14 +12,12 @@ use crate::search::{SearchArgs, solo};
 /// # Safety
 /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, of: S::Args, needs: Needs) {
+pub(super) unsafe fn search<S: Scorer>(args: SearchArgs, of: S::Args, needs: Needs) {
     let mut query = thread::block_idx_x();
     while query < args.queries_len {
-        // SAFETY: the caller's promise. The whole warp is done with its memory before it is used again.
-        unsafe {
-            solo::answer::<F, S>(&args, &of, needs, query);
-            warp::sync_warp(warp::FULL_MASK);
-        }
+        // SAFETY: the caller's promise. Behind the barrier of its last scores a search whose frontier is in registers has
+        // nothing in shared memory, so that the next may use that.
+        unsafe { solo::answer::<Registers<4>, S>(&args, &of, needs, query) };
         query += thread::grid_dim_x();
     }
 }
