@@ -85,7 +85,7 @@ pub struct Peers {
     /// The first so many of what is searched for at once, in the order of their ids, and so on. At least 1; batches that are
     /// larger than an executor searches for at once want a divisor of that.
     pub group: usize,
-    /// At least 1: then the sample is all.
+    /// At least 1, with which the sample is all of the group.
     pub every: usize,
 }
 

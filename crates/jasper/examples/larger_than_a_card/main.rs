@@ -8,6 +8,9 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../updates/step.rs"]
+mod step;
+
 use std::error::Error;
 use std::ops::Range;
 use std::time::Instant;
@@ -17,6 +20,8 @@ use jasper::recall::{Truth, recall_at};
 use jasper::synthetic::Clusters;
 use jasper::{Device, Index, Key, MatrixView, Metric, Place, RowSource, SearchParams, silent};
 use rayon::prelude::*;
+
+use step::step;
 
 /// Rows that are made together.
 const SHARD: usize = 4096;
@@ -77,22 +82,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     Ok(())
-}
-
-/// Does something to `count` vectors, and prints how long it took.
-fn step<R>(
-    what: &str,
-    count: usize,
-    step: impl FnOnce() -> Result<R, Box<dyn Error>>,
-) -> Result<R, Box<dyn Error>> {
-    let begun = Instant::now();
-    let result = step()?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let rate = count as f64 / seconds;
-    println!(
-        "{{\"what\": \"{what}\", \"vectors\": {count}, \"seconds\": {seconds:.4}, \"per_second\": {rate:.0}}}"
-    );
-    Ok(result)
 }
 
 /// Rows of a made set, of which each shard is a stream of its own.

@@ -8,6 +8,8 @@ use jasper::recall::{Truth, recall_at};
 use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, silent};
 use rayon::prelude::*;
 
+use crate::step::step;
+
 /// Answers a query.
 const K: usize = 10;
 /// Queries whose answers are compared with the truth.
@@ -55,8 +57,8 @@ impl<T: Element> Bench<T> {
         let rows = self.gather(keys);
         let Settings { metric, build_beam_width, device, .. } = self.settings;
         let builder = Index::builder(metric).build_beam_width(build_beam_width).keys(keys).device(device);
-        let index = self.step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
-        let index = self.step("to device", keys.len(), || Ok(index.to_device(device)?))?;
+        let index = step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
+        let index = step("to device", keys.len(), || Ok(index.to_device(device)?))?;
         self.search(what, &index, keys)?;
         Ok(index)
     }
@@ -70,23 +72,6 @@ impl<T: Element> Bench<T> {
     /// Vectors that were gathered.
     pub fn view<'a>(&self, gathered: &'a [T]) -> MatrixView<'a, T> {
         MatrixView::new(gathered, self.rows.view().dimension()).expect("whole rows of a valid dimension")
-    }
-
-    /// Does something to `count` vectors, and prints how long it took.
-    pub fn step<R>(
-        &self,
-        what: &str,
-        count: usize,
-        step: impl FnOnce() -> Result<R, Box<dyn Error>>,
-    ) -> Result<R, Box<dyn Error>> {
-        let begun = Instant::now();
-        let result = step()?;
-        let seconds = begun.elapsed().as_secs_f64();
-        let rate = count as f64 / seconds;
-        println!(
-            "{{\"what\": \"{what}\", \"vectors\": {count}, \"seconds\": {seconds:.4}, \"per_second\": {rate:.0}}}"
-        );
-        Ok(result)
     }
 
     /// Prints recall among the vectors `inside`, and queries a second from host memory and back.

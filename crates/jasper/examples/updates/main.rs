@@ -16,6 +16,7 @@
 
 mod bench;
 mod growth;
+mod step;
 
 use std::error::Error;
 
@@ -23,6 +24,7 @@ use bench::{Bench, Settings};
 use jasper::data::{GroundTruth, VectorFile};
 use jasper::synthetic::permutation;
 use jasper::{Device, Element, ElementKind, Key, f16};
+use step::step;
 
 /// Rounds of replacing.
 const ROUNDS: usize = 20;
@@ -67,7 +69,7 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
 
     let index = bench.fresh("build", built)?;
     let rows = bench.gather(added);
-    bench.step("insert", tenth, || Ok(index.insert(&bench.view(&rows), added)?))?;
+    step("insert", tenth, || Ok(index.insert(&bench.view(&rows), added)?))?;
     bench.search("after insert", &index, all)?;
     drop(bench.fresh("fresh build", all)?);
 
@@ -75,11 +77,11 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
     let (gone, stay) = order.split_at(tenth);
     let keys = |numbers: &[u32]| numbers.iter().map(|&number| Key::from(number)).collect::<Vec<Key>>();
     let (gone, stay) = (keys(gone), keys(stay));
-    bench.step("delete", tenth, || Ok(index.delete(&gone)?))?;
+    step("delete", tenth, || Ok(index.delete(&gone)?))?;
     bench.search("after delete", &index, &stay)?;
-    bench.step("consolidate", tenth, || Ok(index.consolidate()?))?;
+    step("consolidate", tenth, || Ok(index.consolidate()?))?;
     bench.search("after consolidate", &index, &stay)?;
-    bench.step("compact", tenth, || Ok(index.compact()?))?;
+    step("compact", tenth, || Ok(index.compact()?))?;
     bench.search("after compact", &index, &stay)?;
 
     let (mut inside, mut outside) = (stay, gone);
@@ -90,7 +92,7 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
         let go: Vec<Key> = order[..replaced].iter().map(|&place| inside[place as usize]).collect();
         let come: Vec<Key> = outside.drain(..replaced).collect();
         let rows = bench.gather(&come);
-        bench.step("replace", replaced, || {
+        step("replace", replaced, || {
             index.delete(&go)?;
             index.insert(&bench.view(&rows), &come)?;
             Ok(index.consolidate()?)

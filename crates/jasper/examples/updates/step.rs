@@ -1,0 +1,20 @@
+//! How steps of a program are timed and told.
+
+use std::error::Error;
+use std::time::Instant;
+
+/// Does something to `count` vectors, and prints how long it took.
+pub fn step<R>(
+    what: &str,
+    count: usize,
+    step: impl FnOnce() -> Result<R, Box<dyn Error>>,
+) -> Result<R, Box<dyn Error>> {
+    let begun = Instant::now();
+    let result = step()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let rate = count as f64 / seconds;
+    println!(
+        "{{\"what\": \"{what}\", \"vectors\": {count}, \"seconds\": {seconds:.4}, \"per_second\": {rate:.0}}}"
+    );
+    Ok(result)
+}
