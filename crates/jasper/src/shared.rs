@@ -72,7 +72,8 @@ impl<T: Element> Index<T> {
     /// into pinned memory of the host, if the rest fits; [`Self::keep_vectors`] says so beforehand, and
     /// [`IndexStats::vectors`] where they are.
     ///
-    /// Cost on a CUDA device: one pass over the index, and a start of some tenths of a second.
+    /// Cost on a CUDA device: one pass over the index, and a start of some tenths of a second; vectors that stay on the host are
+    /// copied to memory that is pinned first, some milliseconds for each ten megabytes.
     ///
     /// # Errors
     /// [`DeviceError`]: there is no such device, or the index does not fit, with numbers; a device that fails. The index is
