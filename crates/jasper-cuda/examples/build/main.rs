@@ -10,7 +10,11 @@
 //! Each set is built three times: its first rows alone, which has the driver compile the kernels; all of it, as ever; and
 //! with a wait behind each step of each batch, which tells the steps apart and costs some time itself. `--once` leaves the
 //! first and the last out.
+//!
+//! With `--insert SHARE`, all but this share of a set is built, and the share inserted into the index on the device, in
+//! three calls: one that has the driver compile the kernels, one as ever, and one with waits.
 
+mod inserting;
 mod stages;
 mod timed;
 
@@ -38,7 +42,7 @@ const FIRST_ROWS: usize = 50_000;
 
 fn main() -> Result<()> {
     let context = Context::open(0)?;
-    let (mut params, mut how) = (BuildParams::builder(), How { by_bytes: false, once: false });
+    let (mut params, mut how) = (BuildParams::builder(), How::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(set) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{set} takes a number"));
@@ -48,6 +52,7 @@ fn main() -> Result<()> {
             "--alpha" => params = params.alpha(value()?.parse()?),
             "--by-bytes" => how.by_bytes = true,
             "--once" => how.once = true,
+            "--insert" => how.insert = Some(value()?.parse()?),
             set => println!("{}", measure_set(&context, set, params.build()?, how)?),
         }
     }
@@ -55,12 +60,14 @@ fn main() -> Result<()> {
 }
 
 /// How sets are built.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct How {
     /// Whether floats are linked by rows of bytes.
     by_bytes: bool,
     /// Whether only one build of each set is wanted.
     once: bool,
+    /// The share that is inserted, if the others alone are built.
+    insert: Option<f64>,
 }
 
 /// What is measured of the set in a file, whose metric may stand behind a colon.
@@ -84,8 +91,11 @@ fn measure<T: Element>(
     rows: &VectorFile,
     metric: Metric,
     params: BuildParams,
-    How { by_bytes, once }: How,
+    How { by_bytes, once, insert }: How,
 ) -> Result<Value> {
+    if let Some(share) = insert {
+        return inserting::measure::<T>(context, set, rows, metric, params, share);
+    }
     let cpu = CpuExecutor::new(0)?;
     let on_device = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
         true => link_by_bytes(&cpu, graph, |bytes| {

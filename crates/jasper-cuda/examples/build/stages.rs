@@ -28,7 +28,8 @@ impl Stages {
         ControlFlow::Continue(())
     }
 
-    fn of(&self, stage: Stage) -> Option<(f64, f64)> {
+    /// The first and the last report of a stage.
+    pub fn of(&self, stage: Stage) -> Option<(f64, f64)> {
         self.seen.iter().find(|seen| seen.0 == stage).map(|&(_, first, last)| (first, last))
     }
 

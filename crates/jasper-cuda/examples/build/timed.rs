@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use jasper_build::{Linker, Work};
-use jasper_core::{Element, VectorId};
+use jasper_build::connectivity::Reached;
+use jasper_build::{Executor, Linker, Peers, Work};
+use jasper_core::{Element, Neighbor, VectorId};
 use jasper_cuda::{DeviceLinker, Error};
 use serde_json::Value;
 
@@ -73,5 +74,64 @@ impl<T: Element> Linker<T> for Timed<T> {
 
     fn publish(&self, graph: &mut GraphOf<T>, updates: Self::Updates) -> Result<Work, Error> {
         self.time("publish", || self.linker.publish(graph, updates))
+    }
+}
+
+impl<T: Element> Executor<T> for Timed<T> {
+    type Live = <DeviceLinker<T> as Executor<T>>::Live;
+
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.linker.install(work)
+    }
+
+    fn identify(
+        &self,
+        graph: &GraphOf<T>,
+        candidates: Self::Candidates,
+    ) -> Result<Self::Candidates, Error> {
+        self.time("identify", || self.linker.identify(graph, candidates))
+    }
+
+    fn join_batch(
+        &self,
+        graph: &GraphOf<T>,
+        candidates: Self::Candidates,
+        peers: Peers,
+    ) -> Result<Self::Candidates, Error> {
+        self.time("join_batch", || self.linker.join_batch(graph, candidates, peers))
+    }
+
+    fn touched(&self, graph: &GraphOf<T>) -> Result<Vec<VectorId>, Error> {
+        self.time("touched", || self.linker.touched(graph))
+    }
+
+    fn bypass_hidden(&self, graph: &GraphOf<T>, vertices: &[VectorId]) -> Result<Self::Updates, Error> {
+        self.time("bypass_hidden", || self.linker.bypass_hidden(graph, vertices))
+    }
+
+    fn reachable(&self, graph: &GraphOf<T>, start: VectorId) -> Result<Reached, Error> {
+        self.time("reachable", || self.linker.reachable(graph, start))
+    }
+
+    fn nearest_with_room(
+        &self,
+        graph: &GraphOf<T>,
+        candidates: Self::Candidates,
+        reached: &Reached,
+    ) -> Result<Vec<(VectorId, Neighbor)>, Error> {
+        self.time("nearest_with_room", || self.linker.nearest_with_room(graph, candidates, reached))
+    }
+
+    fn neighbors(&self, graph: &GraphOf<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Error> {
+        self.time("neighbors", || self.linker.neighbors(graph, vertices))
+    }
+
+    fn set_neighbors(
+        &self,
+        graph: &mut GraphOf<T>,
+        vertices: &[VectorId],
+        neighbors: &[Vec<VectorId>],
+    ) -> Result<(), Error> {
+        self.time("set_neighbors", || self.linker.set_neighbors(graph, vertices, neighbors))
     }
 }
