@@ -11,7 +11,7 @@ use crate::graph::NO_ROW;
 use crate::prune::{Join, JoinArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
-/// Groups are smaller.
+/// Groups are smaller, and two of them and a vertex more are no more than there are.
 const GROUP: usize = 20;
 
 /// The nearest of their groups to the vertices of a batch, and links of both these and what searches found: some of it
@@ -26,13 +26,13 @@ pub fn joins_agree_with_the_twin(stream: &impl Stream, seed: u64) {
 fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
-    let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP));
+    let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
     let peers = Peers { group, every: rng.random_range(1..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let lists = batch.len();
     let identical: Vec<u32> =
-        (0..lists).map(|list| if list > 0 && rng.random_range(0..5) == 0 { 19 } else { NO_ROW }).collect();
+        (0..lists).map(|list| if list > 0 && rng.random_range(0..5) == 0 { 0 } else { NO_ROW }).collect();
     let stride = vertices.len();
     let (mut candidates, mut work) = (vec![0; lists * stride], Vec::new());
     let (mut joined, mut links) = (Vec::new(), Vec::new());
