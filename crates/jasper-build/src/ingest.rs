@@ -6,9 +6,9 @@ use std::io;
 use std::ops::Range;
 
 use jasper_core::{
-    Cancelled, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId, padded_len,
+    Cancelled, Element, Key, MatrixView, Metric, Progress, ProgressFn, RowSource, Stage, VectorId, padded_len,
 };
-use jasper_graph::{Graph, KeyError, RowError, prepare_in_place, prepare_row};
+use jasper_graph::{Graph, KeyError, RowError, check_row, prepare_in_place, prepare_row, stores_as_given};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
@@ -113,10 +113,10 @@ pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     let total = rows.len();
     let mut slots = Vec::with_capacity(total);
     let first_rows = executor.install(|| FirstRows::new(total));
-    let mut staged = Staged::for_rows_of(rows);
+    let mut staged = Staged::for_rows_of(rows, metric);
     while slots.len() < total {
         Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
-        staged.read(executor, rows, slots.len(), metric)?;
+        staged.read(executor, rows, slots.len())?;
         write(&mut |graph| executor.install(|| staged.store(graph, &first_rows, &mut slots)))?;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
@@ -138,14 +138,17 @@ const ROWS_AT_ONCE: usize = 1024;
 const PARTS: usize = 64;
 
 /// Rows between source and graph: read, prepared and hashed.
-struct Staged<T> {
+struct Staged<'a, T> {
+    metric: Metric,
+    /// The rows of the source, if they are in memory and the graph has them so too: nothing is copied but into the graph.
+    given: Option<MatrixView<'a, T>>,
     dimension: usize,
     width: usize,
     /// Numbers of the rows.
     range: Range<usize>,
     /// The rows as the source has them, `[capacity][dimension]`; none where the graph has them so too.
     raw: Vec<T>,
-    /// The rows as the graph has them, `[capacity][width]`.
+    /// The rows as the graph has them, `[capacity][width]`; none where they are given.
     prepared: Vec<T>,
     /// Their squared lengths before preparation, and hashes of their content.
     facts: Vec<(f32, u64)>,
@@ -159,9 +162,10 @@ struct Part<'a, T> {
     prepared: &'a mut [T],
 }
 
-impl<T: Element> Staged<T> {
-    fn for_rows_of(rows: &dyn RowSource<T>) -> Self {
+impl<'a, T: Element> Staged<'a, T> {
+    fn for_rows_of(rows: &'a dyn RowSource<T>, metric: Metric) -> Self {
         let (dimension, width) = (rows.dimension(), padded_len::<T>(rows.dimension()));
+        let given = rows.in_memory().filter(|_| stores_as_given::<T>(metric, dimension));
         let is_raw = width != dimension;
         let staged = if is_raw { STAGED_BYTES } else { 2 * STAGED_BYTES };
         let capacity = match rows.concurrent() {
@@ -170,11 +174,13 @@ impl<T: Element> Staged<T> {
         };
         let capacity = capacity.min(rows.len());
         Self {
+            metric,
+            given,
             dimension,
             width,
             range: 0..0,
             raw: vec![T::default(); if is_raw { capacity * dimension } else { 0 }],
-            prepared: vec![T::default(); capacity * width],
+            prepared: vec![T::default(); if given.is_some() { 0 } else { capacity * width }],
             facts: vec![(0.0, 0); capacity],
         }
     }
@@ -185,25 +191,42 @@ impl<T: Element> Staged<T> {
         executor: &E,
         rows: &dyn RowSource<T>,
         start: usize,
-        metric: Metric,
     ) -> Result<(), InsertError> {
         self.range = start..rows.len().min(start + self.facts.len());
+        if let Some(given) = self.given {
+            return executor.install(|| self.look_at(given));
+        }
         let Some(source) = rows.concurrent() else {
             let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
             rows.read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
                 .map_err(InsertError::Read)?;
-            return executor.install(|| self.prepare(metric, |_, _| Ok(())));
+            return executor.install(|| self.prepare(|_, _| Ok(())));
         };
-        executor.install(|| self.prepare(metric, |range, raw| source.read(range, raw)))
+        executor.install(|| self.prepare(|range, raw| source.read(range, raw)))
+    }
+
+    /// Checks and hashes the rows where they are.
+    fn look_at(&mut self, given: MatrixView<'_, T>) -> Result<(), InsertError> {
+        let (metric, range) = (self.metric, self.range.clone());
+        let part = range.len().div_ceil(PARTS);
+        let parts: Vec<_> = self.facts[..range.len()].chunks_mut(part).zip(range.step_by(part)).collect();
+        let look_at = |(facts, first): (&mut [(f32, u64)], usize)| {
+            for (number, facts) in (first..).zip(facts) {
+                let row = given.row(number);
+                *facts = (check_row(metric, number, row)?, content_hash(row));
+            }
+            Ok(())
+        };
+        let results: Vec<Result<(), InsertError>> = parts.into_par_iter().map(look_at).collect();
+        results.into_iter().collect()
     }
 
     /// Prepares and hashes the rows, each part of them after `read` was called for it.
     fn prepare(
         &mut self,
-        metric: Metric,
         read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
     ) -> Result<(), InsertError> {
-        let (dimension, width, start) = (self.dimension, self.width, self.range.start);
+        let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
         let part = self.range.len().div_ceil(PARTS);
         let facts = self.facts[..self.range.len()].chunks_mut(part);
         let mut raw = self.raw.chunks_mut(part * dimension);
@@ -226,7 +249,7 @@ impl<T: Element> Staged<T> {
             for ((row, prepared), facts) in numbers.zip(prepared.chunks_exact_mut(width)).zip(facts) {
                 let squared_norm = match raw.next() {
                     Some(raw) => prepare_row(metric, row, raw, prepared)?,
-                    None => prepare_in_place(metric, row, dimension, prepared)?,
+                    None => prepare_in_place(metric, row, prepared)?,
                 };
                 *facts = (squared_norm, content_hash(prepared));
             }
@@ -280,7 +303,10 @@ impl<T: Element> Staged<T> {
 
     /// The row in a place of the stage, prepared.
     fn row(&self, place: usize) -> &[T] {
-        &self.prepared[place * self.width..][..self.width]
+        match self.given {
+            Some(given) => given.row(self.range.start + place),
+            None => &self.prepared[place * self.width..][..self.width],
+        }
     }
 }
 

@@ -35,10 +35,10 @@ pub enum Existing {
 }
 
 /// Rows of a batch: enough to keep a device busy (docs: experiments).
-const BATCH: usize = 8192;
+const BATCH: usize = 16_384;
 /// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). To whom one in
-/// eight of the batch brings nothing, the rest would bring little: most rows come in no order of their own.
-const PEERS: Peers = Peers { group: BATCH, every: 8 };
+/// 32 of the batch brings nothing, the rest would bring little: most rows come in no order of their own.
+const PEERS: Peers = Peers { group: BATCH, every: 32 };
 /// Or executors that search for different numbers of vertices at once would leave different graphs.
 const _: () = assert!(BATCH <= crate::cpu::SEARCHED_AT_ONCE);
 /// Rows of a batch whatever there is. Larger ones are at most an eighth of what is linked: of sorted rows in one call into
@@ -79,8 +79,10 @@ pub fn insert<T: Element, E: Executor<T>>(
         let (slots, report) = link_rows(executor, cell, rows, progress)?;
         change(cell, |host| {
             for (&key, &slot) in keys.iter().zip(&slots) {
-                // Its old vector can be restored no more: the key is taken.
-                let _ = host.delete_key(key);
+                if existing == Existing::Replace {
+                    // Its old vector can be restored no more: the key is taken.
+                    let _ = host.delete_key(key);
+                }
                 host.assign_unused_key(key, slot);
             }
         })?;

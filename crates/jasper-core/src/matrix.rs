@@ -168,6 +168,11 @@ pub trait RowSource<T> {
     fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
         None
     }
+
+    /// The rows themselves, where they are in memory: they need not be copied to be looked at.
+    fn in_memory(&self) -> Option<MatrixView<'_, T>> {
+        None
+    }
 }
 
 impl<T: Element> RowSource<T> for MatrixView<'_, T> {
@@ -188,6 +193,10 @@ impl<T: Element> RowSource<T> for MatrixView<'_, T> {
 
     fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
         Some(self)
+    }
+
+    fn in_memory(&self) -> Option<MatrixView<'_, T>> {
+        Some(*self)
     }
 }
 

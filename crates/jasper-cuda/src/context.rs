@@ -10,6 +10,7 @@ use jasper_build::free_host_memory;
 use jasper_driver::Failure;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
+use crate::kept;
 use crate::kernels::Kernels;
 use crate::{Bytes, Device};
 
@@ -75,12 +76,14 @@ impl Context {
         self.inner.driver
     }
 
-    /// What is free now: on the device, and on the host beside it.
+    /// What is free now: on the device, and on the host beside it. Waits for all work on the device, and has the driver take
+    /// back what was kept for other work and is in no use.
     ///
     /// # Errors
     /// [`Error::ContextLost`].
     pub fn free_memory(&self) -> Result<Bytes> {
-        self.enter()?;
+        self.synchronize()?;
+        kept::give_back(self)?;
         let (free, _) = self.of_cust(cust::memory::mem_get_info())?;
         Ok(Bytes { device: free as u64, host: free_host_memory() })
     }

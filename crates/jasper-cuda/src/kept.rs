@@ -26,9 +26,17 @@ impl KeptMemory {
 
 impl Drop for KeptMemory {
     fn drop(&mut self) {
-        // What is kept goes back at the next wait for the device. A failure means that the context is lost.
+        // What is kept goes back at the next wait for the device, or when somebody asks what is free. A failure means that the
+        // context is lost.
         let _ = self.0.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
     }
+}
+
+/// Has the driver take back what the pool holds for later and nobody uses: it does not count as free before.
+pub(crate) fn give_back(context: &Context) -> Result<()> {
+    let pool = Pool::of(context)?;
+    // SAFETY: the device's own pool, which is never destroyed; what is in use stays.
+    context.call(|| unsafe { sys::cuMemPoolTrimTo(pool.raw, 0) })
 }
 
 /// The most device memory that arrays of this process take at once: what plans say before.

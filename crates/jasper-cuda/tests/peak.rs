@@ -1,4 +1,4 @@
-//! A build takes no more than was planned: alone in its process, whose memory all counts.
+//! A build takes no more than was planned, and gives it back: alone in its process, whose memory all counts.
 
 mod common;
 
@@ -11,7 +11,7 @@ use jasper_cuda::{PeakMemory, Place, link_on_device, plan_build};
 use jasper_graph::Graph;
 
 #[test]
-fn a_build_takes_no_more_than_was_planned() {
+fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
     let Some(context) = common::context() else { return };
     let cpu = CpuExecutor::new(0).unwrap();
     let values: Vec<f32> = Clusters::new(96, 5).rows(60_000, 0);
@@ -23,6 +23,8 @@ fn a_build_takes_no_more_than_was_planned() {
         peak.set(meter.bytes().unwrap());
         report
     };
+    let free = || context.free_memory().unwrap().device;
+    let mut before = 0;
     for share in [0.02, 0.1] {
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
         let (graph, _) = bulk_build_by(&cpu, link, &rows, None, Metric::L2, params, &mut silent).unwrap();
@@ -30,5 +32,9 @@ fn a_build_takes_no_more_than_was_planned() {
         let peak = peak.get();
         println!("batches of up to {share}: {peak} bytes, planned {planned}");
         assert!(peak <= planned && peak >= planned / 2, "{peak} bytes, planned {planned}");
+        // The first build has loaded the kernels, which stay.
+        let after = free();
+        assert!(after + planned / 2 >= before, "{after} bytes are free, {before} were");
+        before = after;
     }
 }

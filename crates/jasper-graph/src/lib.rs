@@ -60,7 +60,7 @@ pub use file::{
 };
 pub use graph::{Graph, RowBlock, TakenRows};
 pub use keys::KeyError;
-pub use row::{RowError, prepare_in_place, prepare_row};
+pub use row::{RowError, check_row, prepare_in_place, prepare_row, stores_as_given};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use space::{Scorer, needs_norms};
 pub use structure::{StructureFault, StructureReport};

@@ -71,44 +71,53 @@ pub fn prepare_row<T: Element>(
     let (coordinates, padding) = out.split_at_mut(vector.len());
     coordinates.copy_from_slice(vector);
     padding.fill(T::default());
-    prepare_in_place(metric, row, vector.len(), out)
+    prepare_in_place(metric, row, out)
 }
 
-/// [`prepare_row`] of a vector of `dimension` coordinates that lies in its place, with zeros behind it.
+/// [`prepare_row`] of a vector that lies in its place, with zeros behind it.
 ///
 /// # Errors
 /// [`RowError`], naming `row`. `out` is then of no use.
+pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, RowError> {
+    let squared_norm = squared_norm(metric, row, out)?;
+    if metric == Metric::Cosine && !T::EXACT {
+        let scale = squared_norm.sqrt().recip();
+        out.iter_mut().for_each(|x| *x = T::from_f32((f64::from(x.to_f32()) * scale) as f32));
+    }
+    Ok(squared_norm as f32)
+}
+
+/// Whether rows of that dimension are stored as they are given: without padding, and at their length.
+pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
+    padded_len::<T>(dimension) == dimension && (T::EXACT || metric != Metric::Cosine)
+}
+
+/// What [`prepare_row`] gives and refuses, without the row.
 ///
-/// # Panics
-/// If the dimension is more than the length of `out`.
-pub fn prepare_in_place<T: Element>(
-    metric: Metric,
-    row: usize,
-    dimension: usize,
-    out: &mut [T],
-) -> Result<f32, RowError> {
-    let mut squared_norm = f64::from((T::kernels().dot)(out, out));
+/// # Errors
+/// [`RowError`], naming `row`.
+pub fn check_row<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f32, RowError> {
+    Ok(squared_norm(metric, row, vector)? as f32)
+}
+
+/// The squared length of a vector that can be used.
+fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, RowError> {
+    let mut squared_norm = f64::from((T::kernels().dot)(vector, vector));
     // NaN, overflow and underflow are told apart in f64; everyone else has passed at the speed of a distance.
     if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
-        squared_norm = out[..dimension].iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
+        squared_norm = vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
     }
     if !squared_norm.is_finite() {
-        let column = out[..dimension].iter().position(|x| !x.to_f32().is_finite()).unwrap_or(0);
-        return Err(MatrixError::NotFinite { row, column, value: out[column].to_f32() }.into());
+        let column = vector.iter().position(|x| !x.to_f32().is_finite()).unwrap_or(0);
+        return Err(MatrixError::NotFinite { row, column, value: vector[column].to_f32() }.into());
     }
     if squared_norm >= LONGEST {
         return Err(RowError::TooLong { row, squared_norm });
     }
-    if metric == Metric::Cosine {
-        if squared_norm == 0.0 {
-            return Err(RowError::ZeroVector { row });
-        }
-        if !T::EXACT {
-            let scale = squared_norm.sqrt().recip();
-            out.iter_mut().for_each(|x| *x = T::from_f32((f64::from(x.to_f32()) * scale) as f32));
-        }
+    if metric == Metric::Cosine && squared_norm == 0.0 {
+        return Err(RowError::ZeroVector { row });
     }
-    Ok(squared_norm as f32)
+    Ok(squared_norm)
 }
 
 /// [`prepare_row`] for an index of `dimension` coordinates: see [`crate::Graph::prepare`].

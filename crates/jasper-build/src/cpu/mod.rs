@@ -59,7 +59,7 @@ pub struct PoolError {
 /// Vertices or queries a thread takes at a time.
 pub(crate) const GRAIN: usize = 8;
 /// Vertices that are searched for before they are pruned: candidates take a kilobyte or two a vertex.
-pub(crate) const SEARCHED_AT_ONCE: usize = 8192;
+pub(crate) const SEARCHED_AT_ONCE: usize = 16_384;
 /// Targets of back edges whose rows are worked out before they are written: enough for many threads, and with rows of
 /// 256 bytes a megabyte, where a whole batch may take as much as the graph.
 pub(crate) const TARGETS_AT_ONCE: usize = 4096;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper_build::{
-    CpuExecutor, Exclusive, Executor, Existing, InsertReport, Work, bulk_build_by, insert,
-};
+use jasper_build::{CpuExecutor, Exclusive, Executor, Existing, InsertReport, Work, bulk_build_by, insert};
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, silent};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, Error, KeptMemory, Place, ResidentGraph, Stream, link_on_device,

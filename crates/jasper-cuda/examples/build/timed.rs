@@ -84,11 +84,7 @@ impl<T: Element> Executor<T> for Timed<T> {
         self.linker.install(work)
     }
 
-    fn identify(
-        &self,
-        graph: &GraphOf<T>,
-        candidates: Self::Candidates,
-    ) -> Result<Self::Candidates, Error> {
+    fn identify(&self, graph: &GraphOf<T>, candidates: Self::Candidates) -> Result<Self::Candidates, Error> {
         self.time("identify", || self.linker.identify(graph, candidates))
     }
 

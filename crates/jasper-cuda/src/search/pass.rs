@@ -31,9 +31,15 @@ const LONG_ROW: u32 = 1 << 10;
 /// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
 /// forget too much (measured: docs, search on a GPU).
 const FILTER_SLOTS: u32 = 1024;
-/// The same of searches by estimates with narrow beams, of which a multiprocessor holds more.
+/// The same where rows are not the shortest: a multiprocessor holds fewer searches anyway, and a distance that is worked out
+/// twice costs more.
+const LONG_FILTER_SLOTS: u32 = 2048;
+/// Bytes of the rows from which on it is.
+const LONG_FILTER_ROW: u32 = 192;
+/// The same of searches by estimates with narrow beams, of which a multiprocessor holds more, and with wide ones.
 const CODE_FILTER_SLOTS: u32 = 512;
-/// The widest of these.
+const WIDE_CODE_FILTER_SLOTS: u32 = 1024;
+/// The widest of the narrow ones.
 const CODE_FILTER_WIDTH: usize = 64;
 /// The same of a team, which has a larger share of the multiprocessor to itself.
 const TEAM_FILTER_SLOTS: u32 = 4096;
@@ -49,7 +55,8 @@ const MOST_EXPANSIONS: u32 = 8;
 /// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
 pub(crate) fn suited(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
     if queries > (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
-        return TunedLaunch { warps: 1, expansions: 1, filter_slots: FILTER_SLOTS };
+        let filter_slots = if row_bytes < LONG_FILTER_ROW { FILTER_SLOTS } else { LONG_FILTER_SLOTS };
+        return TunedLaunch { warps: 1, expansions: 1, filter_slots };
     }
     let is_long = row_bytes >= LONG_ROW;
     TunedLaunch {
@@ -151,8 +158,9 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
             return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
         };
         let rerank = request.rerank().map(|rerank| rerank.min(width) as u32);
-        if rerank.is_some() && width <= CODE_FILTER_WIDTH && request.launch().is_none() && launch.warps == 1 {
-            launch.filter_slots = CODE_FILTER_SLOTS;
+        if rerank.is_some() && request.launch().is_none() && launch.warps == 1 {
+            launch.filter_slots =
+                if width <= CODE_FILTER_WIDTH { CODE_FILTER_SLOTS } else { WIDE_CODE_FILTER_SLOTS };
         }
         let scope = if request.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
         let k = request.k();
