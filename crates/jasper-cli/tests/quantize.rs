@@ -34,6 +34,16 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     let reranked = |report: &Value| report["mean_distances"].as_f64().unwrap();
     assert!(reranked(&report) > reranked(&few) + 35.0, "{report} {few}");
 
+    // Both find by codes, on whatever device there is.
+    let eval = ["eval", "vectors.jasper", "--queries", "query.fbin", "--truth", "gt.ibin", "-k", "5"];
+    for more in [&[][..], &["--rerank", "5"]] {
+        let lines = sandbox.ok(&[&eval[..], &["--beam-widths", "40"], more].concat());
+        assert!(lines[0]["resident_queries_per_second"].is_null(), "{lines:?}");
+    }
+    let error = sandbox.fails(1, &[&eval[..], &["--profile"]].concat());
+    assert!(error.contains("add --exact"), "{error}");
+    sandbox.ok(&[&eval[..], &["--profile", "--exact"]].concat());
+
     sandbox.ok(&["quantize", "vectors.jasper", "--code", "none"]);
     assert_eq!(sandbox.one(&["info", "vectors.jasper"])["code"], json!(null));
     assert_eq!(search(&[]).1, exact);

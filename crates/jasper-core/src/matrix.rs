@@ -169,7 +169,7 @@ pub trait RowSource<T> {
         None
     }
 
-    /// The rows themselves, where they are in memory: they need not be copied to be looked at.
+    /// All of the rows, where they are in memory as they are read: they need not be copied to be looked at.
     fn in_memory(&self) -> Option<MatrixView<'_, T>> {
         None
     }

@@ -109,7 +109,7 @@ fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figur
 }
 
 /// Tables of variants, as the program that measures them names them.
-const VARIANTS: [&str; 7] = [
+const VARIANTS: [&str; 10] = [
     "filter of seen ids",
     "expansions a step",
     "threads a query",
@@ -117,6 +117,9 @@ const VARIANTS: [&str; 7] = [
     "loads",
     "tile width",
     "ablation",
+    "grid",
+    "sums",
+    "start region",
 ];
 
 #[cfg(test)]

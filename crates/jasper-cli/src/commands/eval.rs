@@ -23,7 +23,8 @@ use crate::tuned::params;
 /// Measure recall and queries per second at several beam widths
 ///
 /// All queries are asked at once: a round to warm up, then at least three rounds and half a second; the median counts.
-/// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows.
+/// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows. Searches
+/// by codes have none, since the host codes their queries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper eval vectors.jasper --queries query.fbin --truth gt.ibin -k 10 \
     --beam-widths 16,32,64,128 --plot recall.svg")]
@@ -86,11 +87,19 @@ impl Args {
         if self.roofline.is_some() && roof.is_none() {
             anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
         }
+        let by_codes = index.stats().code.is_some() && !self.by.is_exact();
+        if self.profile && by_codes {
+            anyhow::bail!(
+                "--profile counts vectors, and this index is searched by its codes; add --exact, or leave it out"
+            );
+        }
+        // A GPU has a clock of its own.
+        let profiled = self.profile || index.device() != Device::Cpu && !by_codes;
         let searches = self.searches(&index, queries.len())?;
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for &params in &searches {
             let params = params.distances(self.by.distances());
-            let (point, profile) = self.measure(&index, queries, &truth, params)?;
+            let (point, profile) = measure(&index, queries, &truth, params, profiled)?;
             if points.is_empty() {
                 screen.say(Point::header(self.k))?;
             }
@@ -123,25 +132,6 @@ impl Args {
         self.recall.iter().map(|&recall| params(index, path, Goal { k, recall }, queries)).collect()
     }
 
-    /// Recall and speed; the profile where it is wanted, or where a GPU has a clock of its own.
-    fn measure<T: Element>(
-        &self,
-        index: &SharedIndex<T>,
-        queries: MatrixView<'_, T>,
-        truth: &GroundTruth,
-        params: SearchParams<'_>,
-    ) -> Result<(Point, Option<Profile>)> {
-        let search = |hits: &mut [Hit]| index.search_into(queries, params, hits);
-        let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
-        let is_on_gpu = index.device() != Device::Cpu;
-        let profile = (is_on_gpu || self.profile).then(|| index.profile(queries, params)).transpose()?;
-        if is_on_gpu {
-            let rate = |profile: &Profile| queries.len() as f64 / profile.time.as_secs_f64();
-            point.resident_queries_per_second = profile.as_ref().map(rate);
-        }
-        Ok((point, profile))
-    }
-
     fn draw<T: Element>(
         &self,
         index: &SharedIndex<T>,
@@ -168,4 +158,22 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Recall and speed, and the profile if it is wanted.
+fn measure<T: Element>(
+    index: &SharedIndex<T>,
+    queries: MatrixView<'_, T>,
+    truth: &GroundTruth,
+    params: SearchParams<'_>,
+    profiled: bool,
+) -> Result<(Point, Option<Profile>)> {
+    let search = |hits: &mut [Hit]| index.search_into(queries, params, hits);
+    let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
+    let profile = profiled.then(|| index.profile(queries, params)).transpose()?;
+    if index.device() != Device::Cpu {
+        let rate = |profile: &Profile| queries.len() as f64 / profile.time.as_secs_f64();
+        point.resident_queries_per_second = profile.as_ref().map(rate);
+    }
+    Ok((point, profile))
 }
