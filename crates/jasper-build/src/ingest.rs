@@ -208,17 +208,16 @@ impl<'a, T: Element> Staged<'a, T> {
     /// Checks and hashes the rows where they are.
     fn look_at(&mut self, given: MatrixView<'_, T>) -> Result<(), InsertError> {
         let (metric, range) = (self.metric, self.range.clone());
-        let part = range.len().div_ceil(PARTS);
-        let parts: Vec<_> = self.facts[..range.len()].chunks_mut(part).zip(range.step_by(part)).collect();
-        let look_at = |(facts, first): (&mut [(f32, u64)], usize)| {
-            for (number, facts) in (first..).zip(facts) {
-                let row = given.row(number);
-                *facts = (check_row(metric, number, row)?, content_hash(row));
+        let facts = self.facts[..range.len()].par_iter_mut().zip(range);
+        let refusal = |(facts, number): (&mut (f32, u64), usize)| {
+            let row = given.row(number);
+            match check_row(metric, number, row) {
+                Ok(squared_norm) => *facts = (squared_norm, content_hash(row)),
+                Err(error) => return Some(error),
             }
-            Ok(())
+            None
         };
-        let results: Vec<Result<(), InsertError>> = parts.into_par_iter().map(look_at).collect();
-        results.into_iter().collect()
+        facts.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Prepares and hashes the rows, each part of them after `read` was called for it.
@@ -383,14 +382,32 @@ mod tests {
         }
     }
 
+    /// With padding and without, in which case rows in memory are looked at where they are.
     #[test]
     fn of_several_bad_rows_the_first_is_named() {
-        let mut rows = vec![1.0_f32; 4000 * 3];
-        [3999, 1500, 701].into_iter().for_each(|row: usize| rows[row * 3 + 1] = f32::NAN);
-        let view = MatrixView::new(&rows, 3).unwrap();
-        for rows in [&view as &dyn RowSource<f32>, &Serial(view)] {
-            let error = add(rows).unwrap_err();
-            assert!(error.to_string().starts_with("row 701 holds a value that is not finite"), "{error}");
+        for dimension in [3, 4] {
+            let mut rows = vec![1.0_f32; 4000 * dimension];
+            [3999, 1500, 701].into_iter().for_each(|row: usize| rows[row * dimension + 1] = f32::NAN);
+            let view = MatrixView::new(&rows, dimension).unwrap();
+            for rows in [&view as &dyn RowSource<f32>, &Serial(view)] {
+                let error = add(rows).unwrap_err();
+                assert!(error.to_string().starts_with("row 701 holds a value that is not finite"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_stored_alike_wherever_they_come_from() {
+        let mut random = rng(8);
+        let mut rows: Vec<u8> = (0..3000 * 16).map(|_| random.random()).collect();
+        rows.copy_within(..10 * 16, 2000 * 16);
+        let view = MatrixView::new(&rows, 16).unwrap();
+        let [(given, slots), (read, others)] = [add(&view).unwrap(), add(&Serial(view)).unwrap()];
+        assert!(slots == others && given.slots() == 2990);
+        let norms = [&given, &read].map(|graph| graph.squared_norms().unwrap());
+        for (row, &slot) in view.rows().zip(&slots) {
+            assert_eq!((given.vector(slot), read.vector(slot)), (row, row));
+            assert_eq!(norms[0].at(slot.index()), norms[1].at(slot.index()));
         }
     }
 }
