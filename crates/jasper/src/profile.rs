@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jasper_build::{SearchError, SearchParams, Work};
+use jasper_build::{Distances, SearchError, SearchParams, Work};
 use jasper_core::{Element, MatrixView, Metric, padded_len};
 
 use crate::SharedIndex;
@@ -52,7 +52,8 @@ impl Profile {
 }
 
 impl<T: Element> SharedIndex<T> {
-    /// Searches for `queries` and looks closely: the counters of each query, and the time of all.
+    /// Searches for `queries` and looks closely: the counters of each query, and the time of all. Distances are exact,
+    /// whatever `params` say of codes: bytes are those of vectors.
     ///
     /// Bytes are those asked for. On a processor an index with sketches reads fewer: a sketch rules most rows out.
     ///
@@ -63,7 +64,7 @@ impl<T: Element> SharedIndex<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Profile, SearchError> {
-        let (time, work) = self.measure(queries, params)?;
+        let (time, work) = self.measure(queries, params.distances(Distances::Exact))?;
         let max_degree = self.home.read(|graph| graph.params().max_degree());
         let (dimension, metric) = (self.dimension(), self.metric());
         // Cosine of floats is the squared L2 of rows at unit length.
