@@ -78,28 +78,44 @@ pub trait Linker<T: Element> {
 
 /// Which vertices of a batch are compared with each other before they are linked.
 ///
-/// A vertex is compared with a sample of its group, and with the others only if one of the sample joins its candidates. The
-/// sample is one of each `every` that arrive together, in no rhythm: rows may come from several sources in turn.
+/// A vertex is compared with its group in rounds: with one of each `every` that arrive together, in no rhythm, because rows may
+/// come from several sources in turn; if one of these joins its candidates, with `more` of each; and if two have joined by then,
+/// with the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peers {
     /// The first so many of what is searched for at once, in the order of their ids, and so on. At least 1; batches that are
     /// larger than an executor searches for at once want a divisor of that.
     pub group: usize,
-    /// At least 1, with which the sample is all of the group.
+    /// At least 1, with which the first round is all there are.
     pub every: usize,
+    /// How many of each `every` the second round adds to the one of the first.
+    pub more: usize,
 }
 
 impl Peers {
-    /// Whether the vertex at a `place` of a group of `len` is of the sample.
-    pub fn is_sampled(&self, place: usize, len: usize) -> bool {
-        let number = place / self.every;
-        let there = self.every.min(len - number * self.every);
-        place % self.every == sampled(number as u32) as usize % there
+    /// Rounds of a comparison.
+    pub const ROUNDS: usize = 3;
+
+    /// How many must have joined before a `round`, in rows of `max_degree`.
+    pub fn wanted(round: usize, max_degree: usize) -> usize {
+        round.min(max_degree)
+    }
+
+    /// The places, in a group of `len`, of those that a `round` compares a vertex with.
+    pub fn places(&self, round: usize, len: usize) -> impl Iterator<Item = usize> + use<> {
+        let every = self.every;
+        let ends = [0, 1, (1 + self.more).min(every), every];
+        let (from, to) = (ends[round], ends[round + 1]);
+        (0..len).step_by(every).enumerate().flat_map(move |(number, first)| {
+            let there = every.min(len - first);
+            let start = sampled(number as u32) as usize;
+            (from.min(there)..to.min(there)).map(move |turn| first + (start + turn) % there)
+        })
     }
 }
 
-/// A number for the `number`-th of those that arrive together, of which the remainder tells who is of the sample: the same
-/// on devices.
+/// A number for the `number`-th of those that arrive together, of which the remainder tells whose turn is first: the same on
+/// devices.
 fn sampled(number: u32) -> u32 {
     number.wrapping_mul(0x9E37_79B1) >> 16
 }

@@ -37,8 +37,9 @@ pub enum Existing {
 /// Rows of a batch: enough to keep a device busy (docs: experiments).
 const BATCH: usize = 16_384;
 /// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). To whom one in
-/// 32 of the batch brings nothing, the rest would bring little: most rows come in no order of their own.
-const PEERS: Peers = Peers { group: BATCH, every: 32 };
+/// 32 of the batch brings nothing, or one in 8 no more than that, the rest would bring little: most rows come in no order of
+/// their own.
+const PEERS: Peers = Peers { group: BATCH, every: 32, more: 3 };
 /// Or executors that search for different numbers of vertices at once would leave different graphs.
 const _: () = assert!(BATCH <= crate::cpu::SEARCHED_AT_ONCE);
 /// Rows of a batch whatever there is. Larger ones are at most an eighth of what is linked: of sorted rows in one call into

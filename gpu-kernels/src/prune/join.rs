@@ -33,24 +33,73 @@ pub(super) unsafe fn join<S: Space>(args: JoinArgs) {
         let len = args.group.min(args.lists - first);
         let mut near = Near { vertex, bound, most, kept: 0, keys: memory.keys, count: memory.fresh };
         let space = S::new(&args.prune.graph, args.prune.form);
-        // One of each so many, then the others.
-        let (every, samples) = (args.every, len.div_ceil(args.every));
-        let of_sample = |number: u32| sampled(number) % every.min(len - number * every);
-        let mut compared = samples;
-        near.compare(&space, &args, samples, |number| first + number * every + of_sample(number));
-        if near.kept > 0 {
-            compared = len;
-            near.compare(&space, &args, len - samples, |i| {
-                let (number, other) = (i / (every - 1), i % (every - 1));
-                first + number * every + other + u32::from(other >= of_sample(number))
-            });
+        let rounds = Rounds { every: args.every, second: args.every.min(1 + args.more), len };
+        let (mut round, mut compared) = (0, 0);
+        while round < Rounds::COUNT && near.kept >= round.min(most) {
+            let turns = rounds.turns(round);
+            let others = rounds.peers(turns);
+            near.compare(&space, &args, others, |i| first + rounds.place(turns, i));
+            compared += others;
+            round += 1;
         }
         near.keep(&args, list);
         if thread::thread_idx_x() == 0 {
-            let number = (list - first) / every;
-            let itself = compared == len || (list - first) % every == of_sample(number);
+            let itself = rounds.turn(list - first) < rounds.turns(round - 1).1;
             atomic::add(args.prune.counters.at(DISTANCES), u64::from(compared - u32::from(itself)));
         }
+    }
+}
+
+/// Who of a group of `len` is compared when. In each run of `every` that arrive together, a first one has turn 0, the one
+/// behind it turn 1, and so on around: the first round takes turn 0, the second all up to turn `second`.
+#[derive(Clone, Copy)]
+struct Rounds {
+    every: u32,
+    second: u32,
+    len: u32,
+}
+
+impl Rounds {
+    const COUNT: u32 = 3;
+
+    /// The first turn of a round, and the one behind its last.
+    #[inline(always)]
+    fn turns(self, round: u32) -> (u32, u32) {
+        match round {
+            0 => (0, 1),
+            1 => (1, self.second),
+            _ => (self.second, self.every),
+        }
+    }
+
+    /// Vertices of the group that have these turns.
+    #[inline(always)]
+    fn peers(self, (from, to): (u32, u32)) -> u32 {
+        let rest = self.len % self.every;
+        self.len / self.every * (to - from) + rest.min(to) - rest.min(from)
+    }
+
+    /// The place of the `i`-th of them in the group.
+    #[inline(always)]
+    fn place(self, (from, to): (u32, u32), i: u32) -> u32 {
+        let (run, turn) = (i / (to - from), from + i % (to - from));
+        let (first, there, start) = self.run(run);
+        first + (start + turn) % there
+    }
+
+    /// Whose turn a place is.
+    #[inline(always)]
+    fn turn(self, place: u32) -> u32 {
+        let (first, there, start) = self.run(place / self.every);
+        (place - first + there - start) % there
+    }
+
+    /// Where a run begins, how many are in it, and which of them has turn 0.
+    #[inline(always)]
+    fn run(self, number: u32) -> (u32, u32, u32) {
+        let first = number * self.every;
+        let there = self.every.min(self.len - first);
+        (first, there, sampled(number) % there)
     }
 }
 

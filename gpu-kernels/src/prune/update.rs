@@ -47,9 +47,10 @@ pub struct JoinArgs {
     pub lists: u32,
     /// Vertices of a group: the first so many of the batch, and so on.
     pub group: u32,
-    /// Of its group, a vertex is compared with one of each so many at first, and with the others only if one of
-    /// those joins.
+    /// Of its group, a vertex is compared with one of each so many at first.
     pub every: u32,
+    /// If one of those joins, it is compared with so many more of each, and if two have joined then, with the others.
+    pub more: u32,
     /// Vertices that are compared before the nearest are kept.
     pub at_once: u32,
     /// Places for candidates of each.
@@ -72,8 +73,8 @@ pub struct BypassArgs {
     pub rows: u32,
 }
 
-/// A number for the `number`-th [`JoinArgs::every`] vertices of a group, of which the remainder tells who is of the sample:
-/// as the CPU executor has it.
+/// A number for the `number`-th [`JoinArgs::every`] vertices of a group, of which the remainder tells whose turn is first: as
+/// the CPU executor has it.
 #[cfg(feature = "kernels")]
 pub(super) const fn sampled(number: u32) -> u32 {
     number.wrapping_mul(0x9E37_79B1) >> 16

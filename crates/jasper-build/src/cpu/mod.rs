@@ -319,15 +319,14 @@ impl Scratch {
         let max_degree = graph.params().max_degree();
         let bound = found.get(max_degree - 1);
         let (mut near, mut distances) = (Vec::new(), 0);
-        for of_sample in [true, false] {
-            if !of_sample && near.is_empty() {
+        for round in 0..Peers::ROUNDS {
+            if near.len() < Peers::wanted(round, max_degree) {
                 break;
             }
-            let is_of_part = |place: usize| peers.is_sampled(place, group.len()) == of_sample;
-            let part = group.iter().enumerate().filter(|(place, _)| is_of_part(*place));
-            let others = part.map(|(_, other)| other).filter(|(id, is_linked)| *is_linked && *id != vertex);
+            let part = peers.places(round, group.len()).map(|place| group[place]);
+            let others = part.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
-            self.score(graph, vertex, others.map(|(id, _)| *id));
+            self.score(graph, vertex, others.map(|(id, _)| id));
             distances += self.ids.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }

@@ -74,8 +74,8 @@ fn grow<T: Element>(metric: Metric, peers: Option<Peers>, threads: usize) {
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
         grow::<T>(metric, None, 1);
-        grow::<T>(metric, Some(Peers { group: 40, every: 1 }), 2);
-        grow::<T>(metric, Some(Peers { group: 15, every: 4 }), 2);
+        grow::<T>(metric, Some(Peers { group: 40, every: 1, more: 0 }), 2);
+        grow::<T>(metric, Some(Peers { group: 15, every: 4, more: 1 }), 2);
     }
 }
 
@@ -136,10 +136,10 @@ proptest! {
         seed in any::<u64>(),
         max_degree in 1..9_usize,
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
-        peers in prop::option::of((2_usize..60, 1_usize..9)),
+        peers in prop::option::of((2_usize..60, 1_usize..9, 0_usize..9)),
     ) {
         let metric = Metric::ALL[metric];
-        let peers = peers.map(|(group, every)| Peers { group, every });
+        let peers = peers.map(|(group, every, more)| Peers { group, every, more });
         match element {
             0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, peers),
             1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, peers),

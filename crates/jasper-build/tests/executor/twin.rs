@@ -155,19 +155,14 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
         let mut all = Vec::new();
         if let Some(peers) = peers {
             let group = in_order.chunks(peers.group).find(|group| group.contains(&vertex)).unwrap();
-            let (sample, others): (Vec<_>, Vec<_>) = group
-                .iter()
-                .copied()
-                .enumerate()
-                .partition(|(place, _)| peers.is_sampled(*place, group.len()));
-            for part in [sample, others] {
-                let part = part.into_iter().map(|(_, other)| other);
+            for round in 0..Peers::ROUNDS {
+                if all.len() < Peers::wanted(round, params.max_degree()) {
+                    break;
+                }
+                let part = peers.places(round, group.len()).map(|place| group[place]);
                 let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
                 let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
                 all.extend(scored(&scorer, linked).into_iter().filter(nearer));
-                if all.is_empty() {
-                    break;
-                }
             }
         }
         let mut all = sorted(all);

@@ -69,6 +69,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             lists,
             group: peers.group as u32,
             every: peers.every as u32,
+            more: peers.more as u32,
             at_once: COMPARED_AT_ONCE,
             candidates_stride: candidates.most,
         };

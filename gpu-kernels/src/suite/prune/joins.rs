@@ -27,7 +27,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
-    let peers = Peers { group, every: rng.random_range(1..9) };
+    let peers = Peers { group, every: rng.random_range(1..9), more: rng.random_range(0..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let lists = batch.len();
@@ -46,18 +46,16 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         known.sort_unstable();
         let bound = known.get(most - 1);
 
-        let len = places.len();
-        let (sample, others): (Vec<usize>, Vec<usize>) =
-            places.partition(|at| peers.is_sampled(at - place, len));
         let mut nearest: Vec<Neighbor> = Vec::new();
-        for places in [sample, others] {
+        for round in 0..Peers::ROUNDS {
+            if nearest.len() < Peers::wanted(round, most) {
+                break;
+            }
+            let places: Vec<usize> = peers.places(round, places.len()).map(|at| place + at).collect();
             let others = places.iter().filter(|&&at| identical[at] == NO_ROW && batch[at] != vertex);
             let others = others.map(|&at| vertices.neighbor(vertex, batch[at]));
             nearest.extend(others.filter(|key| bound.is_none_or(|bound| key < bound)));
             counters[1] += places.iter().filter(|&&at| batch[at] != vertex).count() as u64;
-            if nearest.is_empty() {
-                break;
-            }
         }
         nearest.sort_unstable();
         nearest.truncate(most);
@@ -97,6 +95,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         lists: lists as u32,
         group: group as u32,
         every: peers.every as u32,
+        more: peers.more as u32,
         at_once: rng.random_range(1..12),
         candidates_stride: stride as u32,
     };
