@@ -132,6 +132,9 @@ pub(crate) fn ingest_bytes(rows: usize, bytes: usize) -> usize {
 /// Bytes of rows that are read before they are stored, twice: as the source has them, and as the graph has them. Where
 /// both are the same they are one, and as many rows more. Enough for all threads between two meetings of them.
 const STAGED_BYTES: usize = 16 << 20;
+/// Bytes of rows that are looked at before they are stored where nothing has to be read: a stage has costs of its own, two
+/// milliseconds of an index on a device, and searches wait for it, a tenth of a millisecond for each three hundred kilobytes.
+const GIVEN_BYTES: usize = 64 << 20;
 /// Rows that are read before they are stored where one thread reads them: none of them waits long.
 const ROWS_AT_ONCE: usize = 1024;
 /// Parts of them that threads take one by one.
@@ -167,7 +170,11 @@ impl<'a, T: Element> Staged<'a, T> {
         let (dimension, width) = (rows.dimension(), padded_len::<T>(rows.dimension()));
         let given = rows.in_memory().filter(|_| stores_as_given::<T>(metric, dimension));
         let is_raw = width != dimension;
-        let staged = if is_raw { STAGED_BYTES } else { 2 * STAGED_BYTES };
+        let staged = match given {
+            Some(_) => GIVEN_BYTES,
+            None if is_raw => STAGED_BYTES,
+            None => 2 * STAGED_BYTES,
+        };
         let capacity = match rows.concurrent() {
             Some(_) => (staged / (width * size_of::<T>())).max(PARTS),
             None => ROWS_AT_ONCE,

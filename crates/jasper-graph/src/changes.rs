@@ -42,10 +42,10 @@ impl<T: Element> Graph<T> {
         self.changes = None;
     }
 
-    /// Notes that a key comes to a slot, or leaves it.
-    pub(crate) fn note_key(&mut self, key: Key, slot: VectorId) {
+    /// Notes that a key comes to a slot, where it is `alone`, or leaves it.
+    pub(crate) fn note_key(&mut self, key: Key, slot: VectorId, alone: bool) {
         if let Some(journal) = &mut self.journal {
-            journal.keys.push(self.keys.remember(key, slot));
+            journal.keep_key(&self.keys, key, slot, alone);
         }
         if let Some(changes) = &mut self.changes {
             changes.marks.push(slot);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jasper_core::{BitSet, Element, Key, VectorId};
 
 use crate::Graph;
-use crate::keys::KeyBefore;
+use crate::keys::{KeyBefore, KeyTable};
 
 /// Adjacency rows as they were when a change began, keys, and the few numbers beside them.
 ///
@@ -20,7 +20,9 @@ pub(crate) struct Journal {
     next_key: Key,
     unchecked: usize,
     /// Keys before each change of one, in the order of the changes.
-    pub(crate) keys: Vec<KeyBefore>,
+    keys: Vec<KeyBefore>,
+    /// Whether new keys came to new slots, which go with these.
+    has_new_keys: bool,
     rows: HashMap<VectorId, (usize, u16)>,
     neighbors: Vec<VectorId>,
 }
@@ -36,6 +38,7 @@ impl Journal {
             next_key: graph.next_key,
             unchecked: graph.unchecked,
             keys: Vec::new(),
+            has_new_keys: false,
             rows: HashMap::new(),
             neighbors: Vec::new(),
         }
@@ -43,13 +46,28 @@ impl Journal {
 
     /// Keeps a row that is about to be overwritten, unless it is new or kept already.
     pub(crate) fn keep(&mut self, slot: VectorId, neighbors: &[VectorId]) {
-        if slot.index() >= self.len || self.free.contains(slot.index()) {
+        if self.is_new(slot) {
             return;
         }
         self.rows.entry(slot).or_insert_with(|| {
             self.neighbors.extend_from_slice(neighbors);
             (self.neighbors.len() - neighbors.len(), neighbors.len() as u16)
         });
+    }
+
+    /// Keeps what is about to change of a key, which comes to a slot to be `alone` there, or to be one of several, or
+    /// leaves it. Of an insert nearly all keys are new, and come to new slots: of these there is nothing to keep.
+    pub(crate) fn keep_key(&mut self, keys: &KeyTable, key: Key, slot: VectorId, alone: bool) {
+        if alone && self.is_new(slot) && keys.restorable(key).is_none() {
+            self.has_new_keys = true;
+        } else {
+            self.keys.push(keys.remember(key, slot));
+        }
+    }
+
+    /// Whether there was no vertex in a slot when the change began.
+    fn is_new(&self, slot: VectorId) -> bool {
+        slot.index() >= self.len || self.free.contains(slot.index())
     }
 
     /// The rows kept.
@@ -81,10 +99,16 @@ impl<T: Element> Graph<T> {
             }
             self.keys.put_back(before);
         }
+        if journal.has_new_keys {
+            self.keys.invalidate();
+        }
         self.resize(journal.len).expect("a table shrinks without asking for memory");
         // A slot that was free and got a vertex has none again, and so no edges.
         for slot in journal.free.iter() {
             self.degrees.set(slot, 0);
+            if let Some(changes) = self.changes.as_mut().filter(|_| !self.free.contains(slot)) {
+                changes.marks.push(VectorId::from_index(slot));
+            }
         }
         self.free = journal.free;
         self.tombstones = journal.tombstones;

@@ -60,7 +60,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let mut words: Vec<usize> = marks.iter().map(|slot| slot / 32).collect();
         words.dedup();
         for words in spans(&words, size_of::<u32>()) {
-            write_rows(stream, &mut self.live, words, 1, |word, out| out[0] = live_word(host, word.index()))?;
+            write_rows(stream, &mut self.live, words, 1, |word, out| out[0] = host.live_word(word.index()))?;
         }
         if changes.start_points {
             self.starts = stream.upload(&starts(host))?;
@@ -112,12 +112,6 @@ fn spans(rows: &[usize], row_bytes: usize) -> Vec<Range<usize>> {
         }
     }
     spans
-}
-
-/// A bit for each of 32 slots: whether it is live.
-fn live_word<T: Element>(host: &Graph<T>, word: usize) -> u32 {
-    let live = |bit: &usize| host.is_live(VectorId::from_index(word * 32 + bit));
-    (0..32).filter(live).fold(0, |bits, bit| bits | 1 << bit)
 }
 
 #[cfg(test)]

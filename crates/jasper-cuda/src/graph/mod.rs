@@ -97,13 +97,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let width = padded_len::<T>(dimension);
         let rows = if graph.has_vectors() { slots } else { 0 };
         let links_stride = links_stride(graph.params());
-        let live = if is_whole(graph) {
-            let mut all = BitSet::new();
-            all.insert_range(0..slots);
-            all
-        } else {
-            graph.live_slots().map(VectorId::index).collect()
-        };
         let mut rows_table = match vectors {
             Place::Device => stream.allocate(rows * width)?,
             Place::Host => stream.allocate_on_host(rows * width)?,
@@ -122,7 +115,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             codes: graph.codes().map(|codes| DeviceCodes::upload(stream, &codes, slots)).transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.first_key(slot))?,
             starts: stream.upload(&starts(graph))?,
-            live: stream.upload(&words(&live, slots))?,
+            live: table(stream, slots.div_ceil(32), 1, |word, out| out[0] = graph.live_word(word.index()))?,
             whole: is_whole(graph),
             slots,
             capacity: slots,

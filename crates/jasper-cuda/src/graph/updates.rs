@@ -14,7 +14,9 @@ use jasper_build::{
     insert, quantize, transaction,
 };
 use jasper_core::synthetic::rng;
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, f16, silent};
+use jasper_core::{
+    BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16, silent,
+};
 use jasper_graph::Graph;
 use jasper_quant::Code;
 use rand::RngExt;
@@ -232,6 +234,10 @@ impl<T: Element> Twins<T> {
             .codes
             .as_ref()
             .map(|codes| stream.download_range(&codes.table, 0..slots * codes.words()).unwrap());
+        for slot in (0..slots).map(VectorId::from_index) {
+            let is_live = live[slot.index() / 32] >> (slot.index() % 32) & 1 == 1;
+            assert_eq!(is_live, expected.is_live(slot), "liveness of {slot}");
+        }
         for slot in expected.vertices() {
             let at = slot.index();
             let code = expected.codes().map(|codes| codes.table().row(at));
@@ -244,7 +250,6 @@ impl<T: Element> Twins<T> {
             assert_eq!(&rows[at * row_len..][..row_len], expected.padded_vector(slot), "row of {slot}");
             assert_eq!(norms.as_ref().map(|norms| norms[at]), expected.squared_norms().map(|n| n.at(at)));
             assert!(found.keys_of(slot).eq(expected.keys_of(slot)), "keys of {slot}");
-            assert_eq!(live[at / 32] >> (at % 32) & 1 == 1, expected.is_live(slot), "liveness of {slot}");
             if expected.is_live(slot) {
                 assert_eq!(keys[at], expected.first_key(slot));
             }
@@ -333,22 +338,26 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     let rows = twins.rows(12);
     let keys: Vec<Key> = (20..26).chain(200..206).collect();
     let mut failures = 0;
-    for call in (0..).step_by(7) {
-        twins.stream.calls.set(Some(call));
-        let inserted = twins.try_insert(&rows, &keys, &mut silent);
-        if twins.stream.calls.take().is_some() {
-            inserted.unwrap();
-            break;
+    let mut insert_with_failures = |twins: &mut Twins<u8>, rows: &[u8], keys: &[Key]| {
+        for call in (0..).step_by(3) {
+            twins.stream.calls.set(Some(call));
+            let inserted = twins.try_insert(rows, keys, &mut silent);
+            if twins.stream.calls.take().is_some() {
+                inserted.unwrap();
+                break;
+            }
+            assert!(matches!(inserted, Err(InsertError::Device(_))), "call {call}: {inserted:?}");
+            failures += 1;
+            let slot_of = |graph: &Graph<u8>| keys.iter().map(|&key| graph.slot_of(key)).collect::<Vec<_>>();
+            assert_eq!(slot_of(twins.resident.host()), slot_of(&twins.host), "call {call}");
+            twins.compare();
         }
-        assert!(matches!(inserted, Err(InsertError::Device(_))), "call {call}: {inserted:?}");
-        failures += 1;
+        let view = MatrixView::new(rows, DIMENSION).unwrap();
+        let cell = &mut Exclusive(&mut twins.host);
+        insert(&*twins.cpu, cell, &view, keys, Existing::Replace, &mut silent).unwrap();
         twins.compare();
-    }
-    assert!(failures > 10);
-    let view = MatrixView::new(&rows, DIMENSION).unwrap();
-    let cell = &mut Exclusive(&mut twins.host);
-    insert(&*twins.cpu, cell, &view, &keys, Existing::Replace, &mut silent).unwrap();
-    twins.compare();
+    };
+    insert_with_failures(&mut twins, &rows, &keys);
     for call in (0..).step_by(5) {
         twins.stream.calls.set(Some(call));
         let done = consolidate(&twins.linker, &mut Exclusive(&mut twins.resident), &mut silent);
@@ -361,6 +370,11 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     }
     consolidate(&*twins.cpu, &mut Exclusive(&mut twins.host), &mut silent).unwrap();
     twins.compare();
+    // Into slots that are free now.
+    assert!(twins.host.free() > rows.len() / DIMENSION);
+    let rows = twins.rows(12);
+    insert_with_failures(&mut twins, &rows, &(300..312).collect::<Vec<_>>());
+    assert!(failures > 20);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl<T: Element> Graph<T> {
     /// where keys are.
     pub fn assign_unused_key(&mut self, key: Key, slot: VectorId) {
         let alone = !self.is_live(slot);
-        self.note_key(key, slot);
+        self.note_key(key, slot, alone);
         self.keys.assign(key, slot, alone);
         self.next_key = self.next_key.max(key.saturating_add(1));
         self.tombstones.remove(slot.index());
@@ -89,7 +89,7 @@ impl<T: Element> Graph<T> {
     /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
     pub fn delete_key(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.slot_of(key).ok_or_else(|| self.keys.why_missing(key))?;
-        self.note_key(key, slot);
+        self.note_key(key, slot, false);
         if self.keys.delete(key, slot) {
             self.tombstones.insert(slot.index());
         }

@@ -142,6 +142,16 @@ impl<T: Element> Graph<T> {
         slot.index() < self.slots() && !self.is_hidden(slot) && !self.is_free(slot)
     }
 
+    /// Whether each of 32 slots, from the `word`-th 32 on, is [live](Self::is_live): a bit each, from the lowest on.
+    pub fn live_word(&self, word: usize) -> u32 {
+        let of = |set: &BitSet| set.words().get(word).copied().unwrap_or(0);
+        let there = match self.slots().saturating_sub(word * 32) {
+            slots @ 0..32 => (1 << slots) - 1,
+            _ => u32::MAX,
+        };
+        there & !of(&self.tombstones) & !of(&self.free)
+    }
+
     /// Whether the slot has a vertex that is walked through and never returned.
     #[inline]
     pub fn is_hidden(&self, slot: VectorId) -> bool {
