@@ -48,13 +48,13 @@ impl Chosen<'_> {
     }
 }
 
-/// Coded queries in device memory: what [`CodeArgs`](crate::codes::CodeArgs) names.
-#[derive(Debug)]
+/// Coded queries in device memory, which [`CodeArgs`](crate::codes::CodeArgs) names, and what they pass through on their way.
 pub struct QueryCodes<S: Stream> {
     /// `[queries][limbs][dimensions]`: int8 levels, four a word.
     pub levels: S::Buffer<u32>,
     /// `[queries]`: the numbers beside them.
     pub terms: S::Buffer<QueryTerms>,
+    scratch: Scratch<S>,
 }
 
 /// A quantizer in device memory.
@@ -130,6 +130,20 @@ impl<S: Stream> DeviceQuantizer<S> {
         })
     }
 
+    /// Bytes of device memory that `quantizer` takes there.
+    pub fn bytes_of(quantizer: &dyn Quantizer) -> usize {
+        let parts = quantizer.parts();
+        let turn = match parts.turn {
+            Turn::Hadamard(factors) => size_of_val(factors),
+            Turn::Matrix(matrix) => size_of_val(matrix.panels),
+        };
+        let code = match &parts.code {
+            CodeParts::Rabitq { .. } => 0,
+            CodeParts::Mixed { dimensions, .. } => dimensions.len() * size_of::<[f32; 4]>(),
+        };
+        size_of_val(parts.centre) + turn + code
+    }
+
     /// Where the bits of a code lie.
     pub fn shape(&self) -> &CodeShape {
         &self.shape
@@ -196,7 +210,8 @@ impl<S: Stream> DeviceQuantizer<S> {
     ) -> Result<(), S::Error> {
         let (len, words) = (chosen.len(), self.shape.words as usize);
         assert!(chosen.end() * words <= codes.len(), "rows to {} in {} words", chosen.end(), codes.len());
-        self.check(rows, chosen.end());
+        let stride = padded_len::<T>(self.dimension);
+        assert!(chosen.end() * stride <= rows.len(), "rows to {} in {}", chosen.end(), rows.len());
         let slots = match chosen {
             Chosen::Range(_) => None,
             Chosen::Slots(slots) => Some(stream.upload(slots)?),
@@ -208,7 +223,8 @@ impl<S: Stream> DeviceQuantizer<S> {
                 first: if let Chosen::Range(range) = chosen { (range.start + first) as u32 } else { 0 },
                 len: (len - first).min(self.pass_rows()) as u32,
             };
-            let turned = self.turn(stream, rows, chosen, &mut scratch)?;
+            // SAFETY: the rows are there, as was checked, and the scratch is for as many.
+            let turned = unsafe { self.turn(stream, rows.input(), chosen, &mut scratch)? };
             let rows = EncodeArgs {
                 turned,
                 chosen,
@@ -246,37 +262,58 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(())
     }
 
+    /// Words of the levels of a query.
+    pub fn levels_words(&self) -> usize {
+        (self.limbs * self.shape.dimensions / 4) as usize
+    }
+
     /// Room for `queries` coded queries.
     ///
     /// # Errors
     /// Of the device.
     pub fn query_codes(&self, stream: &S, queries: usize) -> Result<QueryCodes<S>, S::Error> {
-        let words = (self.limbs * self.shape.dimensions / 4) as usize;
-        Ok(QueryCodes { levels: stream.allocate(queries * words)?, terms: stream.allocate(queries)? })
+        Ok(QueryCodes {
+            levels: stream.allocate(queries * self.levels_words())?,
+            terms: stream.allocate(queries)?,
+            scratch: self.scratch(stream, queries)?,
+        })
     }
 
-    /// Codes the first `len` of `queries`, laid out as rows are: what [`Quantizer::query`] gives, to the bit.
+    /// Whether `codes`, perhaps of another quantizer, have room for `queries` of this one.
+    pub fn fits(&self, codes: &QueryCodes<S>, queries: usize) -> bool {
+        let (rows, (residual, turned)) = (queries.min(self.pass_rows()), self.strides());
+        let QueryCodes { levels, terms, scratch } = codes;
+        queries * self.levels_words() <= levels.len()
+            && queries <= terms.len()
+            && rows * residual <= scratch.residuals.len()
+            && rows * turned <= scratch.turned.len()
+            && rows <= scratch.sums.len()
+    }
+
+    /// Codes `len` queries, laid out as rows are: what [`Quantizer::query`] gives, to the bit.
     ///
     /// # Errors
     /// Of the device.
     ///
     /// # Panics
-    /// If there are fewer queries, or less room in `codes`.
-    pub fn code_queries<T: Element>(
+    /// If they do not [fit](Self::fits).
+    ///
+    /// # Safety
+    /// There are as many `queries`, each padded to [`padded_len`], written for this stream, until the launches have run.
+    pub unsafe fn code_queries<T: Element>(
         &self,
         stream: &S,
-        queries: &S::Buffer<T>,
+        queries: In<T>,
         len: usize,
         codes: &mut QueryCodes<S>,
     ) -> Result<(), S::Error> {
-        let words = (self.limbs * self.shape.dimensions / 4) as usize;
-        assert!(len <= codes.terms.len() && len * words <= codes.levels.len(), "{len} queries");
-        self.check(queries, len);
-        let mut scratch = self.scratch(stream, len)?;
+        assert!(self.fits(codes, len), "{len} queries");
+        let words = self.levels_words();
         for first in (0..len).step_by(self.pass_rows()) {
             let count = (len - first).min(self.pass_rows()) as u32;
             let chosen = ChosenRows { slots: In::NOWHERE, first: first as u32, len: count };
-            let turned = self.turn(stream, queries, chosen, &mut scratch)?;
+            // SAFETY: the caller's promise; there is room, by the assertion.
+            let turned = unsafe { self.turn(stream, queries, chosen, &mut codes.scratch)? };
             let (of_dimensions, half) = match &self.code {
                 DeviceCode::Rabitq { half, .. } => (In::NOWHERE, *half),
                 DeviceCode::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
@@ -299,23 +336,21 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(())
     }
 
-    fn check<T: Element>(&self, rows: &S::Buffer<T>, len: usize) {
-        let stride = padded_len::<T>(self.dimension);
-        assert!(len * stride <= rows.len(), "rows to {len} of {stride} in {}", rows.len());
-    }
-
-    /// Residuals of some rows, turned; at most [`Self::pass_rows`], which are rows of the table.
-    fn turn<T: Element>(
+    /// Residuals of some rows, turned; at most [`Self::pass_rows`].
+    ///
+    /// # Safety
+    /// They are rows of the table, until the launches have run, and the scratch has room for as many.
+    unsafe fn turn<T: Element>(
         &self,
         stream: &S,
-        rows: &S::Buffer<T>,
+        rows: In<T>,
         chosen: ChosenRows,
         scratch: &mut Scratch<S>,
     ) -> Result<Turned, S::Error> {
         let (stride, turned_stride) = self.strides();
         let residuals: Out<f32> = scratch.residuals.output();
         let args = ResidualArgs {
-            rows: rows.input().cast(),
+            rows: rows.cast(),
             chosen,
             centre: self.centre.input(),
             residuals,
@@ -325,8 +360,7 @@ impl<S: Stream> DeviceQuantizer<S> {
             stride: stride as u32,
             unit: self.unit.into(),
         };
-        // SAFETY: the rows are there, as the callers checked; the scratch has room for as many; buffers go behind the
-        // launch.
+        // SAFETY: the caller's promise; buffers go behind the launch.
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
         let (values, stride) = match &self.turn {
             DeviceTurn::Hadamard { factors } => {
@@ -359,5 +393,11 @@ impl<S: Stream> DeviceQuantizer<S> {
 impl<S: Stream> fmt::Debug for DeviceQuantizer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceQuantizer({} coordinates in {} bytes)", self.dimension, self.shape.row_bytes())
+    }
+}
+
+impl<S: Stream> fmt::Debug for QueryCodes<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "QueryCodes(room for {})", self.terms.len())
     }
 }

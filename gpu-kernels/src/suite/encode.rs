@@ -149,7 +149,10 @@ pub fn coded_queries_agree_with_the_quantizer(stream: &impl Stream, seed: u64) {
 fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, rows: &[T]) {
     let on_device = DeviceQuantizer::new(stream, quantizer).unwrap();
     let mut codes = on_device.query_codes(stream, CODED).unwrap();
-    on_device.code_queries(stream, &stream.upload(rows).unwrap(), CODED, &mut codes).unwrap();
+    assert!(on_device.fits(&codes, CODED) && !on_device.fits(&codes, CODED + 1));
+    let rows_there = stream.upload(rows).unwrap();
+    // SAFETY: there are more rows than that, which live until the downloads have waited.
+    unsafe { on_device.code_queries(stream, rows_there.input(), CODED, &mut codes).unwrap() };
     let levels = stream.download(&codes.levels).unwrap();
     let levels: &[i8] = bytemuck::cast_slice(&levels);
     let terms = stream.download(&codes.terms).unwrap();

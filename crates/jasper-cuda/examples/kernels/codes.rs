@@ -1,7 +1,7 @@
 //! Codes of rows and of queries: how many a second.
 
-use gpu_kernels::Stream as _;
 use gpu_kernels::encode::{Chosen, DeviceQuantizer};
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{MatrixView, Metric};
 use jasper_cuda::Result;
@@ -54,7 +54,10 @@ pub fn run(bench: &Bench) -> Result<()> {
             bench.report(what, time, (count * (dimension + words) * 4) as u64);
 
             let mut queries = on_device.query_codes(stream, QUERIES)?;
-            let time = bench.time(|| on_device.code_queries(stream, &rows, QUERIES, &mut queries))?;
+            let time = bench.time(|| {
+                // SAFETY: there are as many rows, which live until the bench has waited.
+                unsafe { on_device.code_queries(stream, rows.input(), QUERIES, &mut queries) }
+            })?;
             let what = json!({
                 "what": "code_queries", "code": code.to_string(), "dimension": dimension, "queries": QUERIES,
                 "queries_per_s": QUERIES as f64 / time.as_secs_f64(),

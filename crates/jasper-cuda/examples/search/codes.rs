@@ -65,7 +65,10 @@ impl<T: Element, S: Stream> Card<'_, T, S> {
         between: &mut Between<S>,
     ) -> Result<(), S::Error> {
         let queries = batch.args.queries_len as usize;
-        coder.quantizer.code_queries(self.stream, &self.queries, queries, &mut coder.codes)?;
+        // SAFETY: there are as many queries, which live as long as the card.
+        unsafe {
+            coder.quantizer.code_queries(self.stream, self.queries.input(), queries, &mut coder.codes)?;
+        }
         let (levels, terms) = (coder.codes.levels.input(), coder.codes.terms.input());
         let codes = self.graph.code_args(levels, terms).expect("the graph was coded");
         let rerank = Rerank {

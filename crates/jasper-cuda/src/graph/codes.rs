@@ -1,9 +1,11 @@
 //! The codes of a graph's rows, in step with them.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gpu_kernels::codes::{CodeArgs, CodeShape, QueryTerms};
+use gpu_kernels::codes::{CodeArgs, QueryTerms};
+use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::{Buffer as _, In, Stream};
 use jasper_core::{Element, VectorId};
 use jasper_graph::{Codes, Graph};
@@ -11,14 +13,12 @@ use jasper_quant::Quantizer;
 
 use super::{table, write_rows};
 
-/// A copy of the codes of a graph in device memory.
-#[derive(Debug)]
+/// A copy of the codes of a graph in device memory, and of what codes queries.
 pub(crate) struct DeviceCodes<S: Stream> {
     /// `[slots][words]`
     pub(super) table: S::Buffer<u32>,
     quantizer: Arc<dyn Quantizer>,
-    shape: CodeShape,
-    limbs: u32,
+    on_device: DeviceQuantizer<S>,
 }
 
 impl<S: Stream> DeviceCodes<S> {
@@ -28,39 +28,37 @@ impl<S: Stream> DeviceCodes<S> {
     /// Of the device.
     pub(super) fn upload(stream: &S, codes: &Codes<'_>, slots: usize) -> Result<Self, S::Error> {
         let quantizer = Arc::clone(codes.quantizer());
-        let layout = quantizer.layout();
-        let any = quantizer.query(&vec![0.0; quantizer.dimension()]);
         Ok(Self {
-            table: table(stream, slots, layout.words(), |slot, out| copy(codes, slot, out))?,
-            shape: CodeShape::from(&**layout),
-            limbs: any.terms().limbs,
+            table: table(stream, slots, quantizer.layout().words(), |slot, out| copy(codes, slot, out))?,
+            on_device: DeviceQuantizer::new(stream, &*quantizer)?,
             quantizer,
         })
     }
 
-    /// What codes queries.
+    /// What codes queries on the host.
     pub(crate) fn quantizer(&self) -> &dyn Quantizer {
         &*self.quantizer
     }
 
-    /// Words of the levels of a query.
-    pub(crate) fn levels_words(&self) -> usize {
-        (self.limbs * self.shape.dimensions / 4) as usize
+    /// What codes queries on the device, to the same codes.
+    pub(crate) fn on_device(&self) -> &DeviceQuantizer<S> {
+        &self.on_device
     }
 
     /// Bytes of device memory.
     pub(super) fn bytes(&self) -> usize {
-        self.table.len() * size_of::<u32>()
+        self.table.len() * size_of::<u32>() + DeviceQuantizer::<S>::bytes_of(self.quantizer())
     }
 
     /// Words of a row.
     pub(super) fn words(&self) -> usize {
-        self.shape.words as usize
+        self.on_device.shape().words as usize
     }
 
     /// Its parts, for kernels that compare rows with queries coded so.
     pub(crate) fn args(&self, levels: In<u32>, terms: In<QueryTerms>) -> CodeArgs {
-        CodeArgs { rows: self.table.input(), levels, terms, limbs: self.limbs, shape: self.shape }
+        let (limbs, shape) = (self.on_device.limbs(), *self.on_device.shape());
+        CodeArgs { rows: self.table.input(), levels, terms, limbs, shape }
     }
 
     /// Makes `copy` the copy of what codes `host` has now, in a table for `capacity` rows, of which it was a copy before
@@ -95,6 +93,12 @@ impl<S: Stream> DeviceCodes<S> {
             }
         }
         Ok(())
+    }
+}
+
+impl<S: Stream> fmt::Debug for DeviceCodes<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceCodes({} words by {:?})", self.table.len(), self.on_device)
     }
 }
 

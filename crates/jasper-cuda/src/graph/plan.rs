@@ -1,5 +1,6 @@
 //! What a copy of a graph takes, and where its vectors go.
 
+use gpu_kernels::encode::DeviceQuantizer;
 use jasper_build::BuildShape;
 use jasper_core::{Element, Key, padded_len};
 use jasper_graph::Graph;
@@ -10,16 +11,20 @@ use crate::{Bytes, MemoryPlan, Place, PlanError, Stream};
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes, with its vectors in that place.
     pub fn plan(graph: &Graph<T>, vectors: Place) -> MemoryPlan {
-        let code_bytes = graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
+        let (code, quantizer) = graph.codes().map_or((0, 0), |codes| {
+            let quantizer = codes.quantizer();
+            (quantizer.layout().bytes(), DeviceQuantizer::<S>::bytes_of(&**quantizer))
+        });
         let plan = MemoryPlan::new("a graph on a device").way_out(match vectors {
             Place::Device => {
                 "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
             }
             Place::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
         });
-        let codes = (graph.slots() * code_bytes) as u64;
         let vectors = graph.has_vectors().then_some(vectors);
-        Self::plan_with(&BuildShape::of(graph), vectors, plan).part(Place::Device, "codes", codes)
+        Self::plan_with(&BuildShape::of(graph), vectors, plan)
+            .part(Place::Device, "codes", (graph.slots() * code) as u64)
+            .part(Place::Device, "quantizer", quantizer as u64)
     }
 
     /// The place for vectors, and the plan with them there, if so much is `free`. Where no place is wanted it is the device

@@ -26,10 +26,8 @@ pub(crate) const LANES: usize = 3;
 const PART_BYTES: usize = 32 << 10;
 /// Parts that the calling thread has done before others are awake.
 const PARTS_ALONE: usize = 8;
-/// Queries that a thread codes at once: what turns them is read once for all.
-const CODED_TOGETHER: usize = 32;
-/// Queries that the calling thread has coded before others are awake.
-const CODED_ALONE: usize = 2;
+/// Queries that the host codes: sooner than the launches that code them on the device have begun.
+pub(crate) const CODED_ON_HOST: usize = 2;
 
 /// A query, and the places for its answers.
 pub(crate) struct Task<'a, T> {
@@ -144,10 +142,16 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
         let (room, row_len) = (pass.room(wave.len()), pass.row_len());
         let prepared = lane.prepared(&room).map_err(SearchError::device)?;
         prepare(self.request.graph(), wave, prepared.queries, row_len, self.pool)?;
-        if let Some(codes) = pass.codes() {
-            code(codes.quantizer(), prepared, row_len, self.pool);
+        let codes = pass.codes();
+        let on_host = wave.len() <= CODED_ON_HOST;
+        if let Some(codes) = codes.filter(|_| on_host) {
+            code(codes.quantizer(), prepared, row_len);
         }
-        let places = lane.places(&room).map_err(SearchError::device)?;
+        let mut places = lane.places(&room).map_err(SearchError::device)?;
+        if let Some(codes) = codes.filter(|_| !on_host) {
+            let coded = lane.code(codes.on_device(), wave.len()).map_err(SearchError::device)?;
+            (places.levels, places.terms) = coded;
+        }
         // SAFETY: the lane's places have the sizes that it was asked for, live with it, and are left alone until the
         // launch has run; the graph is borrowed, and whoever drops it waits for the device.
         unsafe { pass.launch(lane.stream(), beside, wave.len(), places) }.map_err(SearchError::device)
@@ -222,26 +226,16 @@ fn prepare<T: Element>(
 }
 
 /// Codes the queries of a wave.
-fn code<T: Element>(quantizer: &dyn Quantizer, prepared: Prepared<'_, T>, row_len: usize, pool: &ThreadPool) {
+fn code<T: Element>(quantizer: &dyn Quantizer, prepared: Prepared<'_, T>, row_len: usize) {
     let Prepared { queries, levels, terms } = prepared;
     let words = levels.len() / terms.len().max(1);
-    let code = |((queries, levels), terms): ((&[T], &mut [u32]), &mut [QueryTerms])| {
-        let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
-        let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();
-        let coded = quantizer.queries(&mut values);
-        for (query, (levels, terms)) in coded.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
-            bytemuck::cast_slice_mut(levels).copy_from_slice(query.levels());
-            *terms = QueryTerms::from(*query.terms());
-        }
-    };
-    if terms.len() <= CODED_ALONE {
-        return code(((queries, levels), terms));
+    let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
+    let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();
+    let coded = quantizer.queries(&mut values);
+    for (query, (levels, terms)) in coded.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
+        bytemuck::cast_slice_mut(levels).copy_from_slice(query.levels());
+        *terms = QueryTerms::from(*query.terms());
     }
-    let parts = queries
-        .par_chunks(CODED_TOGETHER * row_len)
-        .zip(levels.par_chunks_mut(CODED_TOGETHER * words))
-        .zip(terms.par_chunks_mut(CODED_TOGETHER));
-    pool.install(|| parts.for_each(code));
 }
 
 /// The slots that may be answers. Cost: the filter is asked of every live key.

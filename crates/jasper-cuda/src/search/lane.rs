@@ -2,8 +2,10 @@
 
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, Stream as _};
+use gpu_kernels::{Buffer as _, In, Stream as _};
+use jasper_core::{Element, padded_len};
 
 use super::pass::{Places, Room};
 use crate::{Buffer, Context, Pinned, Result, Stream};
@@ -15,11 +17,18 @@ pub(crate) trait Lane<T> {
 
     fn stream(&self) -> &Self::Stream;
 
-    /// Memory for queries.
+    /// Memory for queries, and for the codes of those that the host codes.
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, ErrorOf<T, Self>>;
 
     /// Where launches find them, and room for what they are answered.
     fn places(&mut self, room: &Room) -> Result<Places<T>, ErrorOf<T, Self>>;
+
+    /// Codes the first so many of the queries that were prepared, on the device; gives their levels and terms.
+    fn code(
+        &mut self,
+        quantizer: &DeviceQuantizer<Self::Stream>,
+        queries: usize,
+    ) -> Result<(In<u32>, In<QueryTerms>), ErrorOf<T, Self>>;
 
     /// Answers and work of what was launched last, when it has run.
     fn answered(&mut self) -> Result<Answered<'_>, ErrorOf<T, Self>>;
@@ -61,6 +70,7 @@ pub(crate) struct PinnedLane<T: Pod> {
     work: Pinned<u32>,
     candidates: Buffer<u32>,
     rest: Buffer<Answer>,
+    codes: Option<QueryCodes<Stream>>,
     /// Answers and numbers of work of the last launch.
     written: (usize, usize),
 }
@@ -76,6 +86,7 @@ impl<T: Pod> PinnedLane<T> {
             work: Pinned::zeroed(context, 0)?,
             candidates: stream.allocate(0)?,
             rest: stream.allocate(0)?,
+            codes: None,
             written: (0, 0),
             stream,
         })
@@ -98,7 +109,7 @@ fn room<'a, T: Pod>(stream: &Stream, buffer: &'a mut Buffer<T>, len: usize) -> R
     Ok(buffer)
 }
 
-impl<T: Pod> Lane<T> for PinnedLane<T> {
+impl<T: Element> Lane<T> for PinnedLane<T> {
     type Stream = Stream;
 
     fn stream(&self) -> &Stream {
@@ -126,6 +137,22 @@ impl<T: Pod> Lane<T> for PinnedLane<T> {
             candidates: room(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
             rest: room(&self.stream, &mut self.rest, sizes.rest)?.output(),
         })
+    }
+
+    fn code(
+        &mut self,
+        quantizer: &DeviceQuantizer<Stream>,
+        queries: usize,
+    ) -> Result<(In<u32>, In<QueryTerms>)> {
+        let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
+            Some(codes) => codes,
+            None => quantizer.query_codes(&self.stream, queries.next_power_of_two())?,
+        };
+        let codes = self.codes.insert(codes);
+        assert!(queries * padded_len::<T>(quantizer.dimension()) <= self.queries.len());
+        // SAFETY: there are as many queries, as was just checked, in memory that goes when this stream is done.
+        unsafe { quantizer.code_queries(&self.stream, self.queries.input(), queries, codes)? };
+        Ok((codes.levels.input(), codes.terms.input()))
     }
 
     fn answered(&mut self) -> Result<Answered<'_>> {

@@ -10,6 +10,7 @@ use jasper_build::{Request, SearchError, SearchParams, Way};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 
+use super::batch::CODED_ON_HOST;
 use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error};
 
@@ -194,12 +195,13 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
     pub(crate) fn room(&self, queries: usize) -> Room {
         let rerank = self.rerank.unwrap_or(0) as usize;
         let of = |is_wanted: bool, each: usize| if is_wanted { queries * each } else { 0 };
+        let coded_on_host = of(self.rerank.is_some() && queries <= CODED_ON_HOST, 1);
         Room {
             queries: queries * self.row_len(),
             answers: queries * self.k(),
             work: queries * if rerank > 0 { 4 } else { 2 },
-            levels: queries * self.codes().map_or(0, DeviceCodes::levels_words),
-            terms: of(self.rerank.is_some(), 1),
+            levels: coded_on_host * self.codes().map_or(0, |codes| codes.on_device().levels_words()),
+            terms: coded_on_host,
             candidates: queries * rerank,
             rest: of(rerank > 0, self.k()),
         }

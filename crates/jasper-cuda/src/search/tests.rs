@@ -4,8 +4,9 @@ use bytemuck::Zeroable;
 use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
+use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, Stream as _};
+use gpu_kernels::{Buffer as _, In, Stream as _};
 use jasper_build::{
     CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
     consolidate, quantize,
@@ -38,6 +39,7 @@ struct OnDevice<T> {
     work: Buffer<u32>,
     candidates: Buffer<u32>,
     rest: Buffer<Answer>,
+    codes: Option<QueryCodes<EmulatedStream>>,
 }
 
 impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
@@ -66,6 +68,7 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
             work: stream.allocate(room.work)?,
             candidates: stream.allocate(room.candidates)?,
             rest: stream.allocate(room.rest)?,
+            codes: None,
         });
         Ok(Places {
             queries: device.queries.input(),
@@ -76,6 +79,18 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
             candidates: device.candidates.output(),
             rest: device.rest.output(),
         })
+    }
+
+    fn code(
+        &mut self,
+        quantizer: &DeviceQuantizer<EmulatedStream>,
+        queries: usize,
+    ) -> Result<(In<u32>, In<QueryTerms>), Fault> {
+        let device = self.device.as_mut().expect("queries are there before they are coded");
+        let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
+        // SAFETY: all of them were uploaded, and live as long as the codes.
+        unsafe { quantizer.code_queries(self.stream, device.queries.input(), queries, codes)? };
+        Ok((codes.levels.input(), codes.terms.input()))
     }
 
     fn answered(&mut self) -> Result<Answered<'_>, Fault> {
