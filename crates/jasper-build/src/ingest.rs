@@ -282,9 +282,9 @@ impl<'a, T: Element> Staged<'a, T> {
             let (hash, own) = (self.facts[place].1, bytes_of(self.row(place)));
             first_rows.enter(hash, row, |other| bytes_of(content(other)) == own)
         };
-        let places: Vec<usize> = self.range.clone().into_par_iter().map(enter).collect();
+        let mut firsts: Vec<usize> = self.range.clone().into_par_iter().map(enter).collect();
         // Only now is every row of the stage entered.
-        let firsts: Vec<usize> = places.into_par_iter().map(|place| first_rows.first(place)).collect();
+        firsts.par_iter_mut().for_each(|place| *place = first_rows.first(*place));
         let new: Vec<usize> = self
             .range
             .clone()

@@ -123,9 +123,11 @@ fn link_rows<T: Element, E: Executor<T>>(
     let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().hidden();
     let before = cell.read(vertices_of) - order.len();
     let widen = |graph: &E::Graph, found| executor.join_batch(graph, executor.identify(graph, found)?, PEERS);
+    // All as large as the last: a small one would leave a device idle.
     let size = |linked: usize| {
-        let there = before + linked;
-        there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH)
+        let (there, left) = (before + linked, order.len() - linked);
+        let most = there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH);
+        left.div_ceil(left.div_ceil(most))
     };
     let tell = |_: &LinksOf<'_, _, _>, done, _| -> Result<(), InsertError> {
         Ok(Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?)

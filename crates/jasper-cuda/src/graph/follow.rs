@@ -1,5 +1,6 @@
 //! What changed on the host, taken over by the copy.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,16 +31,15 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.has_vectors = host.has_vectors();
         self.make_room(stream, host.slots())?;
         self.slots = host.slots();
-        let sorted = |slots: &mut dyn Iterator<Item = &VectorId>| {
-            let mut slots: Vec<usize> =
-                slots.map(|slot| slot.index()).filter(|&slot| slot < host.slots()).collect();
-            slots.sort_unstable();
-            slots.dedup();
-            slots
+        // Most changes are of many slots that rise: what lists them is not copied.
+        let rows = rising(Cow::from(&changes.rows), host.slots());
+        let marks = match (rows.is_empty(), changes.marks.is_empty()) {
+            (_, true) => Cow::from(&rows[..]),
+            (true, false) => rising(Cow::from(&changes.marks), host.slots()),
+            (false, false) => rising([&rows, &changes.marks[..]].concat().into(), host.slots()),
         };
-        let rows = sorted(&mut changes.rows.iter());
         let width = padded_len::<T>(self.dimension);
-        for rows in spans(&rows, width * size_of::<T>()) {
+        for rows in spans(numbers(&rows), width * size_of::<T>()) {
             if self.has_vectors {
                 write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
                     out.copy_from_slice(host.padded_vector(slot));
@@ -50,16 +50,13 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             }
         }
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
-        let code_rows = spans(&rows, code_bytes).into_iter();
+        let code_rows = spans(numbers(&rows), code_bytes).into_iter();
         DeviceCodes::follow(&mut self.codes, stream, host, code_rows, self.capacity)?;
         self.clear_links(stream, &rows)?;
-        let marks = sorted(&mut changes.rows.iter().chain(&changes.marks));
-        for slots in spans(&marks, size_of::<u64>()) {
+        for slots in spans(numbers(&marks), size_of::<u64>()) {
             write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.first_key(slot))?;
         }
-        let mut words: Vec<usize> = marks.iter().map(|slot| slot / 32).collect();
-        words.dedup();
-        for words in spans(&words, size_of::<u32>()) {
+        for words in spans(numbers(&marks).map(|slot| slot / 32), size_of::<u32>()) {
             write_rows(stream, &mut self.live, words, 1, |word, out| out[0] = host.live_word(word.index()))?;
         }
         if changes.start_points {
@@ -94,20 +91,35 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Takes all links from slots that get other vectors: no edge leads there.
-    fn clear_links(&mut self, stream: &S, slots: &[usize]) -> Result<(), S::Error> {
-        let vertices: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
-        let mut rows = Rows::of(stream, &vertices, self.links_stride as u32)?;
+    fn clear_links(&mut self, stream: &S, slots: &[VectorId]) -> Result<(), S::Error> {
+        let mut rows = Rows::of(stream, bytemuck::cast_slice(slots), self.links_stride as u32)?;
         stream.fill(&mut rows.ids, u8::MAX)?;
         self.write_links(stream, &rows)
     }
 }
 
-/// Runs of rising `rows`, of so many bytes each, over gaps that cost less than another copy.
-fn spans(rows: &[usize], row_bytes: usize) -> Vec<Range<usize>> {
+/// The slots below `end`, rising, each once: those given, if they are so.
+fn rising(slots: Cow<'_, [VectorId]>, end: usize) -> Cow<'_, [VectorId]> {
+    if slots.is_sorted_by(|a, b| a < b) && slots.last().is_none_or(|last| last.index() < end) {
+        return slots;
+    }
+    let mut slots = slots.into_owned();
+    slots.retain(|slot| slot.index() < end);
+    slots.sort_unstable();
+    slots.dedup();
+    slots.into()
+}
+
+fn numbers(slots: &[VectorId]) -> impl Iterator<Item = usize> {
+    slots.iter().map(|slot| slot.index())
+}
+
+/// Runs of `rows`, which do not fall, of so many bytes each, over gaps that cost less than another copy.
+fn spans(rows: impl Iterator<Item = usize>, row_bytes: usize) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
-    for &row in rows {
+    for row in rows {
         match spans.last_mut() {
-            Some(last) if (row - last.end) * row_bytes <= GAP_BYTES => last.end = row + 1,
+            Some(last) if row.saturating_sub(last.end) * row_bytes <= GAP_BYTES => last.end = row + 1,
             _ => spans.push(row..row + 1),
         }
     }
@@ -120,10 +132,21 @@ mod tests {
 
     #[test]
     fn short_gaps_are_copied_along() {
+        let spans = |rows: &[usize], row_bytes| spans(rows.iter().copied(), row_bytes);
         assert_eq!(spans(&[], 16), []);
-        assert_eq!(spans(&[3, 4, 6, 5000], 16), [3..7, 5000..5001]);
+        assert_eq!(spans(&[3, 4, 6, 6, 5000], 16), [3..7, 5000..5001]);
         assert_eq!(spans(&[3, 4, 6, 4000], 16), vec![3..4001]);
         assert_eq!(spans(&[0, 2], GAP_BYTES), vec![0..3]);
         assert_eq!(spans(&[0, 2], GAP_BYTES + 1), [0..1, 2..3]);
+    }
+
+    #[test]
+    fn slots_rise_each_once() {
+        for (given, expected) in
+            [(vec![], vec![]), (vec![1, 4], vec![1, 4]), (vec![4, 9, 1, 4, 2], vec![1, 2, 4])]
+        {
+            let [given, expected] = [given, expected].map(|slots| slots.into_iter().map(VectorId::new));
+            assert!(rising(given.collect(), 9).iter().copied().eq(expected));
+        }
     }
 }
