@@ -101,6 +101,11 @@ impl Stream for EmulatedStream {
         Ok(())
     }
 
+    /// All of it is done.
+    fn wait_for(&self, _: &Self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn synchronize_device(&self) -> Result<(), Fault> {
         Ok(())
     }

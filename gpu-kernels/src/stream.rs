@@ -112,6 +112,12 @@ pub trait Stream {
     /// What went wrong in it.
     fn synchronize(&self) -> Result<(), Self::Error>;
 
+    /// Has the work from here on wait for all that `other` has been given so far. The calling thread does not wait.
+    ///
+    /// # Errors
+    /// Of the device.
+    fn wait_for(&self, other: &Self) -> Result<(), Self::Error>;
+
     /// Waits for all work of all streams of the device so far.
     ///
     /// # Errors

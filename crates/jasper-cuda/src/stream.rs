@@ -49,10 +49,23 @@ impl Stream {
     /// # Errors
     /// What the driver says.
     pub fn new(context: &Context) -> Result<Self> {
+        Self::with_priority(context, 0)
+    }
+
+    /// A stream whose blocks take the places that become free before those of others do.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn urgent(context: &Context) -> Result<Self> {
+        // The driver takes the nearest priority that there is; the lowest number comes first.
+        Self::with_priority(context, i32::MIN)
+    }
+
+    fn with_priority(context: &Context, priority: i32) -> Result<Self> {
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is writable.
-        context.call(|| unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, 0) })?;
+        context.call(|| unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, priority) })?;
         let inner = Inner { context: context.clone(), raw, staging: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -339,6 +352,12 @@ impl gpu_kernels::Stream for Stream {
 
     fn synchronize(&self) -> Result<()> {
         Self::synchronize(self)
+    }
+
+    fn wait_for(&self, other: &Self) -> Result<()> {
+        let behind = Event::new(self.context())?;
+        behind.record(other)?;
+        self.wait(&behind)
     }
 
     fn synchronize_device(&self) -> Result<()> {

@@ -119,6 +119,10 @@ mod tests {
             Ok(())
         }
 
+        fn wait_for(&self, _: &Self) -> Result<(), Self::Error> {
+            Ok(())
+        }
+
         fn synchronize_device(&self) -> Result<(), Self::Error> {
             Ok(())
         }

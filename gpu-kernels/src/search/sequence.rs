@@ -9,8 +9,8 @@ use crate::graph::GraphArgs;
 use crate::{Out, Stream};
 
 /// What the first launch leaves to the second.
-#[derive(Clone, Copy, Debug)]
-pub struct Rerank {
+#[derive(Debug)]
+pub struct Rerank<'a, S> {
     /// The first entries of the frontier that get exact distances, at most the beam width; 0 for one launch alone, whose
     /// answers have estimates.
     pub len: u32,
@@ -20,21 +20,34 @@ pub struct Rerank {
     pub rest: Out<Answer>,
     /// `[queries][2]`: no vertices expanded, and exact distances worked out.
     pub work: Out<u32>,
+    /// Where they are worked out, if not behind the first launch.
+    pub aside: Option<Aside<'a, S>>,
+}
+
+/// A stream beside that of the search, for exact distances of vectors on the host: the bus is kept busy by few blocks, and
+/// what they leave free of the device searches for others meanwhile.
+#[derive(Debug)]
+pub struct Aside<'a, S> {
+    /// Whose blocks go before those of other streams, or they would wait until all others have begun.
+    pub stream: &'a S,
+    /// Queries of a launch, at least 1.
+    pub at_once: u32,
 }
 
 /// Queues a search by estimates of a graph of such elements, by teams of up to `warps`. Answers are the candidates that
-/// may be answers, by exact distances, then what else the frontier held, by estimates.
+/// may be answers, by exact distances, then what else the frontier held, by estimates. They are there in the order of
+/// `stream`.
 ///
 /// # Errors
 /// Of the device.
 ///
 /// # Safety
-/// As [`Stream::launch`]; of [`Rerank`] nothing is touched where there is no second launch, and of rows, queries and
-/// squared norms neither.
+/// As [`Stream::launch`], of both streams, and queries are just the rows in order; of [`Rerank`] nothing is touched where
+/// there is no second launch, and of rows, queries and squared norms neither.
 pub unsafe fn search_by_estimates<S: Stream>(
     stream: &S,
     args: CodeSearchArgs,
-    rerank: Rerank,
+    rerank: Rerank<'_, S>,
     element: ElementKind,
     warps: u32,
 ) -> Result<(), S::Error> {
@@ -68,6 +81,30 @@ pub unsafe fn search_by_estimates<S: Stream>(
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, CodeSearchArgs { search: first, codes })?;
-        stream.launch(&exact, second)
+        let Some(Aside { stream: aside, at_once }) = rerank.aside else {
+            return stream.launch(&exact, second);
+        };
+        aside.wait_for(stream)?;
+        let launched = (0..second.queries_len).step_by(at_once as usize).try_for_each(|first| {
+            let len = at_once.min(second.queries_len - first);
+            aside.launch(&exact, part(&second, first as usize, len))
+        });
+        // Also behind a failure: whoever waits for one stream has waited for both.
+        stream.wait_for(aside)?;
+        launched
+    }
+}
+
+/// The search for `len` of the queries, from `first` on, each of which begins at start points of its own.
+fn part(all: &SearchArgs, first: usize, len: u32) -> SearchArgs {
+    let starts = all.graph.starts.from(first * all.starts_stride as usize);
+    SearchArgs {
+        graph: GraphArgs { starts, ..all.graph },
+        queries: all.queries.from(first * all.graph.row_bytes as usize),
+        answers: all.answers.from(first * all.k as usize),
+        rest: all.rest.from(first * all.k as usize),
+        work: all.work.from(2 * first),
+        queries_len: len,
+        ..*all
     }
 }

@@ -109,6 +109,10 @@ impl Stream for Faulty {
         self.call()
     }
 
+    fn wait_for(&self, _: &Self) -> Result<(), Fault> {
+        self.call()
+    }
+
     fn synchronize_device(&self) -> Result<(), Fault> {
         self.call()
     }

@@ -17,6 +17,9 @@ pub(crate) trait Lane<T> {
 
     fn stream(&self) -> &Self::Stream;
 
+    /// A queue whose blocks go before those of others.
+    fn aside(&self) -> &Self::Stream;
+
     /// Memory for queries, and for the codes of those that the host codes.
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, ErrorOf<T, Self>>;
 
@@ -63,6 +66,7 @@ pub(crate) type ErrorOf<T, L> = <<L as Lane<T>>::Stream as gpu_kernels::Stream>:
 /// What one launch leaves to the next stays in device memory.
 pub(crate) struct PinnedLane<T: Pod> {
     stream: Stream,
+    aside: Stream,
     queries: Pinned<T>,
     levels: Pinned<u32>,
     terms: Pinned<QueryTerms>,
@@ -88,6 +92,7 @@ impl<T: Pod> PinnedLane<T> {
             rest: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
+            aside: Stream::urgent(context)?,
             stream,
         })
     }
@@ -114,6 +119,10 @@ impl<T: Element> Lane<T> for PinnedLane<T> {
 
     fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    fn aside(&self) -> &Stream {
+        &self.aside
     }
 
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>> {

@@ -183,7 +183,7 @@ impl<T: Element> SearchLanes<T> {
         graph.copy.note_unwaited();
         // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
         // given back behind the launch; the graph is whole on the device, and who changes or drops it waits for the device.
-        unsafe { pass.launch(stream, &beside, count, places) }.map_err(SearchError::device)
+        unsafe { pass.launch(stream, None, &beside, count, places) }.map_err(SearchError::device)
     }
 
     fn run(

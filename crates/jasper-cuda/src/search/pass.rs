@@ -3,7 +3,8 @@
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{
-    Answer, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, Search, SearchArgs, search_by_estimates,
+    Answer, Aside, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, Search, SearchArgs,
+    search_by_estimates,
 };
 use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
 use jasper_build::{Request, SearchError, SearchParams, Way};
@@ -12,7 +13,7 @@ use jasper_graph::TunedLaunch;
 
 use super::batch::CODED_ON_HOST;
 use crate::graph::{DeviceCodes, words};
-use crate::{DeviceGraph, Error};
+use crate::{DeviceGraph, Error, Place};
 
 /// The widest frontier there is.
 pub(crate) const WIDEST: usize = MAX_BEAM_WIDTH as usize;
@@ -46,6 +47,9 @@ const CODE_FILTER_WIDTH: usize = 64;
 const TEAM_FILTER_SLOTS: u32 = 4096;
 /// Most places of the filter of seen ids.
 const MOST_FILTER_SLOTS: u32 = 1 << 15;
+/// Queries for each multiprocessor that get exact distances of vectors on the host at once: these keep the bus busy, and leave
+/// most places to searches.
+const RERANKED_A_MULTIPROCESSOR: u32 = 2;
 /// Most vertices expanded in one step.
 const MOST_EXPANSIONS: u32 = 8;
 
@@ -228,7 +232,8 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         }))
     }
 
-    /// Queues the search of `queries` queries.
+    /// Queues the search of `queries` queries. Exact distances of vectors on the host are worked out `aside`, if there is such
+    /// a stream and queries enough that others are searched for meanwhile.
     ///
     /// # Safety
     /// - The places are of the stream's device, as large as they say, and live until the launch has run; the queries are
@@ -238,6 +243,7 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
     pub(crate) unsafe fn launch(
         &self,
         stream: &S,
+        aside: Option<&S>,
         beside: &Beside<S>,
         queries: usize,
         places: Places<T>,
@@ -280,6 +286,9 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
                 candidates: places.candidates,
                 rest: places.rest,
                 work: places.work.from(2 * queries),
+                aside: aside.filter(|_| self.graph.vectors() == Place::Host && self.launch.warps == 1).map(
+                    |stream| Aside { stream, at_once: RERANKED_A_MULTIPROCESSOR * stream.multiprocessors() },
+                ),
             };
             let codes = codes.args(places.levels, places.terms);
             let args = CodeSearchArgs { search: args, codes };

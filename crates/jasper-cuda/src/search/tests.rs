@@ -49,6 +49,10 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
         self.stream
     }
 
+    fn aside(&self) -> &EmulatedStream {
+        self.stream
+    }
+
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, Fault> {
         assert!(self.device.is_none(), "a lane is asked for memory when its wave has landed");
         let (queries, levels, terms) = &mut self.host;
