@@ -114,9 +114,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             vertices.iter().all(|vertex| vertex.index() < graph.slots()),
             "vertices are slots of the graph"
         );
-        let ids: Vec<u32> = vertices.iter().map(|vertex| vertex.get()).collect();
         let mut counters = self.counters()?;
-        let mut rows = Rows::of(&self.stream, &ids, graph.args().links_stride)?;
+        let mut rows = Rows::of(&self.stream, vertices, graph.args().links_stride)?;
         let args = BypassArgs {
             prune: self.prune_args(graph, &mut counters),
             live: graph.live_bits().input(),

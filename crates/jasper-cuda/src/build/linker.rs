@@ -102,11 +102,10 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
         let most = self.params.most_hops() as u32;
         let launch = suited(batch.len(), stream.multiprocessors(), graph.args().row_bytes);
-        let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
-        let batch = stream.upload(&ids)?;
-        let mut keys = stream.allocate(ids.len() * most as usize)?;
-        let mut work = stream.allocate(ids.len() * 2)?;
-        let mut answers = stream.allocate::<Answer>(ids.len())?;
+        let batch = stream.upload::<u32>(bytemuck::cast_slice(batch))?;
+        let mut keys = stream.allocate(batch.len() * most as usize)?;
+        let mut work = stream.allocate(batch.len() * 2)?;
+        let mut answers = stream.allocate::<Answer>(batch.len())?;
         let args = SearchArgs {
             graph: graph.args(),
             queries: graph.args().rows,
@@ -117,7 +116,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             candidates: Out::NOWHERE,
             work: work.output(),
             log: keys.output(),
-            queries_len: ids.len() as u32,
+            queries_len: batch.len() as u32,
             k: 1,
             beam_width: beam_width as u32,
             most_hops: most,
@@ -134,7 +133,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             beam_width as u32,
             launch.warps,
         );
-        let mut identical = stream.allocate(ids.len())?;
+        let mut identical = stream.allocate(batch.len())?;
         stream.fill(&mut identical, NO_ROW.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
         // slots of the graph, as asserted.

@@ -92,7 +92,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Takes all links from slots that get other vectors: no edge leads there.
     fn clear_links(&mut self, stream: &S, slots: &[VectorId]) -> Result<(), S::Error> {
-        let mut rows = Rows::of(stream, bytemuck::cast_slice(slots), self.links_stride as u32)?;
+        let mut rows = Rows::of(stream, slots, self.links_stride as u32)?;
         stream.fill(&mut rows.ids, u8::MAX)?;
         self.write_links(stream, &rows)
     }

@@ -33,9 +33,9 @@ impl<S: Stream> Rows<S> {
     }
 
     /// Room for the rows of `vertices`.
-    pub(crate) fn of(stream: &S, vertices: &[u32], links_stride: u32) -> Result<Self, S::Error> {
+    pub(crate) fn of(stream: &S, vertices: &[VectorId], links_stride: u32) -> Result<Self, S::Error> {
         let places = vertices.len() * links_stride as usize;
-        Ok(Self { vertices: stream.upload(vertices)?, ids: stream.allocate(places)? })
+        Ok(Self { vertices: stream.upload(bytemuck::cast_slice(vertices))?, ids: stream.allocate(places)? })
     }
 
     /// How many they are.
@@ -145,8 +145,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// The links of some vertices.
     pub(crate) fn links_of(&self, stream: &S, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, S::Error> {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
-        let ids: Vec<u32> = vertices.iter().map(|vertex| vertex.get()).collect();
-        let mut rows = Rows::of(stream, &ids, self.links_stride as u32)?;
+        let mut rows = Rows::of(stream, vertices, self.links_stride as u32)?;
         self.read_into(stream, &mut rows)?;
         let ids = stream.download(&rows.ids)?;
         Ok(ids.chunks_exact(self.links_stride).map(|row| used(row).map(VectorId::new).collect()).collect())
@@ -161,12 +160,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ) -> Result<(), S::Error> {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
         assert_eq!(vertices.len(), neighbors.len(), "every vertex has its links");
-        let ids: Vec<u32> = vertices.iter().map(|vertex| vertex.get()).collect();
-        let mut links = vec![NO_ROW; ids.len() * self.links_stride];
+        let mut links = vec![NO_ROW; vertices.len() * self.links_stride];
         for (row, neighbors) in links.chunks_exact_mut(self.links_stride).zip(neighbors) {
             row.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
         }
-        let rows = Rows { vertices: stream.upload(&ids)?, ids: stream.upload(&links)? };
+        let vertices = stream.upload(bytemuck::cast_slice(vertices))?;
+        let rows = Rows { vertices, ids: stream.upload(&links)? };
         self.publish_links(stream, &rows)
     }
 
