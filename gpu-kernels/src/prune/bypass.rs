@@ -1,5 +1,6 @@
 //! The row of a live vertex around its deleted neighbours: FreshDiskANN's Algorithm 4, changed as on the CPU. Those that
-//! live stay, and are settled; those that the hidden ones lead to, their *heirs*, join nearest first.
+//! live stay, and are settled; those that the hidden ones lead to, their *heirs*, join nearest first, until the row is as long
+//! as it was, or half full.
 
 use cuda_std::prelude::*;
 
@@ -46,7 +47,8 @@ pub(super) unsafe fn bypass<S: Space>(args: BypassArgs) {
                 kept_keys.add(place).store(key);
             }
         };
-        let kept = keep(&space, prune, &memory, count, &Waiting::none(memory.old), take);
+        let most = (staying + hidden).max(prune.max_degree / 2);
+        let kept = keep(&space, prune, &memory, (most, count), &Waiting::none(memory.old), take);
         thread::sync_threads();
         let stride = prune.graph.links_stride;
         let ids = args.ids.from(row * stride as usize);

@@ -64,7 +64,7 @@ pub(super) struct Kept {
     pub(super) all: u32,
 }
 
-/// Keeps up to `max_degree` of the first `count` keys, which rise, and hands each to `take` with its number; returns how
+/// Keeps up to `most`, `max_degree` of them or fewer, of the first `count` keys, which rise, and hands each to `take` with its number; returns how
 /// many. Whole block.
 ///
 /// Twice it goes through them: first with a slack of 1, then with `alpha` through those that were led to, as the CPU
@@ -81,7 +81,7 @@ pub(super) unsafe fn keep<S: Space>(
     space: &S,
     args: &PruneArgs,
     memory: &Memory,
-    count: u32,
+    (most, count): (u32, u32),
     waiting: &Waiting,
     take: impl Fn(u32, u64),
 ) -> Kept {
@@ -119,7 +119,7 @@ pub(super) unsafe fn keep<S: Space>(
             take(kept, key);
             kept += 1;
             first += u32::from(!second);
-            if kept == args.max_degree {
+            if kept == most {
                 break;
             }
             left.skip(next, second);

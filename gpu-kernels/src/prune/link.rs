@@ -35,7 +35,14 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
             }
         };
         let count = count.min(args.prune.max_candidates);
-        let kept = keep(&space, &args.prune, &memory, count, &Waiting::none(memory.old), take);
+        let kept = keep(
+            &space,
+            &args.prune,
+            &memory,
+            (args.prune.max_degree, count),
+            &Waiting::none(memory.old),
+            take,
+        );
         for_my_places(stride - kept.all, |place| {
             global::store(ids.at((kept.all + place) as usize), NO_ROW);
         });

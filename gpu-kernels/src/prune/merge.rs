@@ -75,7 +75,7 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
                         take(place, key);
                     }
                 };
-                keep(&space, prune, &memory, count, &waiting, take).all
+                keep(&space, prune, &memory, (prune.max_degree, count), &waiting, take).all
             }
         };
         for_my_places(stride, |place| {

@@ -375,6 +375,9 @@ impl Scratch {
     /// Where a tenth was deleted, that left 0.006 to 0.013 less recall@10 than a fresh build at a frontier of 10, and
     /// this 0.000 to 0.004, with fewer edges (12,000 vectors, R = 32 and 64). Heirs join the part of the row whose round
     /// they were kept in, so that later prunes find it as they would find their own.
+    ///
+    /// They join until the row is as long as it was, or half full: else rows grow from one consolidation to the next, and
+    /// searches get slower for recall that nobody asked for (docs: experiments).
     fn bypass_hidden<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
         let (params, old) = (graph.params(), graph.neighbors(vertex));
         self.candidates.clear();
@@ -392,8 +395,8 @@ impl Scratch {
         heirs.sort_unstable();
         updates.work.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
-        let kept =
-            self.prune.keep(graph, &self.candidates, &[], params.max_degree(), params.alpha()).to_vec();
+        let most = old.len().max(params.max_degree() / 2);
+        let kept = self.prune.keep(graph, &self.candidates, &[], most, params.alpha()).to_vec();
         let (stay, heirs) = kept.split_at(staying);
         let (first_heirs, second_heirs) = heirs.split_at(self.prune.kept_first().max(staying) - staying);
         let run = |stay: &[Neighbor], heirs: &[Neighbor]| {

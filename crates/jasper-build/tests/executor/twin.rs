@@ -74,6 +74,7 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
 pub fn robust_prune<T: Element>(
     graph: &Graph<T>,
     candidates: Vec<Near>,
+    most: usize,
     settled: &[Near],
     waiting: &[Near],
 ) -> [Vec<Near>; 2] {
@@ -90,7 +91,7 @@ pub fn robust_prune<T: Element>(
                 let origin = if alpha > 1.0 { graph.slack_origin() } else { 0.0 };
                 !are_settled && alpha * (origin + between) <= origin + candidate.distance
             };
-            if kept.len() == params.max_degree() || kept.iter().any(leads) {
+            if kept.len() == most || kept.iter().any(leads) {
                 rest.push(candidate);
             } else {
                 kept.push(candidate);
@@ -168,7 +169,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
         let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(visited);
-        let kept = robust_prune(graph, ordered(all), &[], &[]).concat();
+        let kept = robust_prune(graph, ordered(all), params.max_degree(), &[], &[]).concat();
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
@@ -186,7 +187,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
             let all = ordered(new.into_iter().chain(old).collect());
             let (waiting, candidates): (Vec<Near>, Vec<Near>) =
                 all.into_iter().partition(|near| second.contains(near));
-            ids(robust_prune(graph, candidates, &settled, &waiting).concat())
+            ids(robust_prune(graph, candidates, params.max_degree(), &settled, &waiting).concat())
         };
         rows.insert(target, changed);
     }
@@ -208,7 +209,9 @@ pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let stay = scored(&scorer, live.iter().copied());
     let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
     let [first, settled] = settled_ends(graph, &stay);
-    let heirs = robust_prune(graph, candidates, &stay, &[])
+    // As long as it was, or half full.
+    let most = old.len().max(graph.params().max_degree() / 2);
+    let heirs = robust_prune(graph, candidates, most, &stay, &[])
         .map(|round| round.into_iter().filter(|near| !stay.contains(near)).collect::<Vec<_>>());
     let runs = [[&stay[..first], &heirs[0]], [&stay[first..settled], &heirs[1]]];
     let mut row: Vec<Near> = runs.into_iter().flat_map(|run| sorted(run.concat())).collect();

@@ -58,7 +58,8 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
         heirs.sort_unstable();
         let stay: Vec<Neighbor> = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited()).collect();
         let [first, settled] = vertices.settled_ends(&stay);
-        let (rounds, _) = vertices.prune_in_order([&stay[..], &heirs].concat(), &[]);
+        let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
+        let (rounds, _) = vertices.prune_in_order([&stay[..], &heirs].concat(), most, &[]);
         let mut parts = [&stay[..first], &stay[first..settled]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
             part.extend(round.into_iter().filter(|neighbor| neighbor.is_unvisited()));

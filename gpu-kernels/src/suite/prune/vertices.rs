@@ -111,7 +111,7 @@ impl<T: Element> Vertices<T> {
     /// The nearest candidates, [pruned in order](Self::prune_in_order).
     pub(super) fn prune(&self, mut candidates: Vec<Neighbor>, waiting: &[Neighbor]) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
-        let (rounds, distances) = self.prune_in_order(candidates, waiting);
+        let (rounds, distances) = self.prune_in_order(candidates, self.max_degree, waiting);
         (rounds.concat(), distances)
     }
 
@@ -128,6 +128,7 @@ impl<T: Element> Vertices<T> {
     pub(super) fn prune_in_order(
         &self,
         mut left: Vec<Neighbor>,
+        most: usize,
         waiting: &[Neighbor],
     ) -> ([Vec<Neighbor>; 2], u64) {
         left.truncate(self.max_candidates);
@@ -137,7 +138,7 @@ impl<T: Element> Vertices<T> {
             while let Some(next) = left.iter().position(|other| second || !waiting.contains(other)) {
                 let first = left.remove(next);
                 kept[usize::from(second)].push(first);
-                if kept[0].len() + kept[1].len() == self.max_degree {
+                if kept[0].len() + kept[1].len() == most {
                     return (kept, distances);
                 }
                 left.retain(|other| {
