@@ -16,12 +16,13 @@ use super::lane::{Answered, Lane, Prepared};
 use super::pass::{Beside, Pass};
 use crate::DeviceGraph;
 
-/// Queries of a wave for each multiprocessor, at most: what it searches at once, so that two waves keep it busy.
-const QUERIES_A_MULTIPROCESSOR: usize = 32;
+/// Queries of a wave for each multiprocessor, at most: so that two waves are more than it searches at once, and keep it busy
+/// (measured: docs, searching by codes).
+const QUERIES_A_MULTIPROCESSOR: usize = 24;
 /// Bytes of queries, and of answers, of a wave, at most.
 const WAVE_BYTES: usize = 32 << 20;
-/// Waves in flight: two are searched while a third is prepared or taken in.
-pub(crate) const LANES: usize = 3;
+/// Waves in flight: two are searched while a third is reranked, and a fourth is prepared or taken in.
+pub(crate) const LANES: usize = 4;
 /// Bytes that a thread prepares or takes in at once.
 const PART_BYTES: usize = 32 << 10;
 /// Parts that the calling thread has done before others are awake.

@@ -193,9 +193,15 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
     let bare = bytes(&index, Place::Device);
     assert_eq!(bytes(&index, Place::Host), bare - rows);
     index.quantize(Code::Mixed { sectors: 1 }).unwrap();
-    assert_eq!(bytes(&index, Place::Device), bare + 900 * 32);
+    let plan = index.plan_on_device(Place::Device);
+    let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
+    let (codes, quantizer) = (part("codes"), part("quantizer"));
+    assert_eq!(codes, 900 * 32);
+    // The centre, a matrix of 12 columns at least, and what belongs to each dimension.
+    assert!((12 * (1 + 12 + 4) * 4..4096).contains(&quantizer), "{quantizer}");
+    assert_eq!(plan.total(Place::Device), bare + codes + quantizer);
     index.drop_vectors().unwrap();
-    assert_eq!(bytes(&index, Place::Host), bare - rows + 900 * 32);
+    assert_eq!(bytes(&index, Place::Host), bare - rows + codes + quantizer);
     assert_eq!(bytes(&index, Place::Device), bytes(&index, Place::Host));
 }
 
