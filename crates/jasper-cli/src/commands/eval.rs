@@ -24,7 +24,7 @@ use crate::tuned::params;
 ///
 /// All queries are asked at once: a round to warm up, then at least three rounds and half a second; the median counts.
 /// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows. Searches
-/// by codes have none, since the host codes their queries.
+/// by codes have none: queries that lie there are searched for by exact distances.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper eval vectors.jasper --queries query.fbin --truth gt.ibin -k 10 \
     --beam-widths 16,32,64,128 --plot recall.svg")]
