@@ -61,9 +61,11 @@ fn vectors_are_kept_where_it_is_said() {
         let bytes = |report: &Value, name: &str| report[name].as_u64().unwrap();
         let (rows, codes) = (400 * 64, 400 * 32);
         let before = bytes(&host, "device_bytes_before");
-        assert_eq!(bytes(&host, "device_bytes"), before - rows + codes);
-        assert_eq!(bytes(&device, "device_bytes"), before + codes);
-        assert_eq!(bytes(&device, "device_bytes_before"), before + codes, "it had these codes");
+        let coded = bytes(&device, "device_bytes");
+        // Beside the codes there is what codes queries.
+        assert!((before + codes + 1..before + codes + 4096).contains(&coded), "{before} {coded}");
+        assert_eq!(bytes(&host, "device_bytes"), coded - rows);
+        assert_eq!(bytes(&device, "device_bytes_before"), coded, "it had these codes");
         let again = ["quantize", "vectors.jasper", "--code", "mixed:1", "--keep-vectors", "host"];
         let text = String::from_utf8(sandbox.jasper(&again).stdout).unwrap();
         assert!(text.contains(" of a GPU with vectors on the host; "), "{text}");
