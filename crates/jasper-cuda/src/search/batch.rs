@@ -17,7 +17,7 @@ use super::pass::{Beside, Pass};
 use crate::DeviceGraph;
 
 /// Queries of a wave for each multiprocessor, at most: so that two waves are more than it searches at once, and keep it busy
-/// (measured: docs, searching by codes).
+/// (measured: docs: experiments, vectors on the host).
 const QUERIES_A_MULTIPROCESSOR: usize = 24;
 /// Bytes of queries, and of answers, of a wave, at most.
 const WAVE_BYTES: usize = 32 << 20;
