@@ -24,6 +24,7 @@ use jasper_core::distance::Level;
 
 use crate::factors::Units;
 use crate::score::{self, Lanes};
+use crate::wide::{Work, whole, widest};
 use crate::{Codes, Layout};
 
 /// int8 numbers a coordinate that a query has at most.
@@ -73,20 +74,11 @@ impl QueryCode {
         assert_eq!(rotated.len(), layout.dimensions());
         // The largest numbers of one limb, and of two: 127 * 256 + 127.
         let largest = if parts.limbs == 1 { 127.0 } else { 32639.0 };
-        let peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
+        let peak = widest(Peak(rotated));
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
         let mut levels = vec![0_i8; parts.limbs * rotated.len()];
-        for (i, y) in rotated.iter().enumerate() {
-            // `largest / peak` may overflow where the peak is a subnormal; the conversion saturates.
-            let level = ((y * inverse).round_ties_even() as i32).clamp(-(largest as i32), largest as i32);
-            if parts.limbs == 1 {
-                levels[i] = level as i8;
-            } else {
-                let high = (level + 128) >> 8;
-                levels[i] = high as i8;
-                levels[rotated.len() + i] = (level - (high << 8)) as i8;
-            }
-        }
+        let (high, low) = levels.split_at_mut(rotated.len());
+        widest(Levels { rotated, inverse, largest, high, low });
         let mut terms = QueryTerms {
             add: parts.add,
             add_unit: units.0.add,
@@ -172,6 +164,68 @@ impl QueryCode {
             Arc::ptr_eq(&self.layout, codes.layout()) || self.layout == *codes.layout(),
             "the query and the codes come from quantizers of different layouts"
         );
+    }
+}
+
+/// The largest magnitude.
+struct Peak<'a>(&'a [f32]);
+
+/// Maxima that do not wait for each other.
+const LANES: usize = 64;
+
+impl Work for Peak<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run(self, _: Level) -> f32 {
+        let mut peaks = [0.0_f32; LANES];
+        for values in self.0.chunks(LANES) {
+            for (peak, y) in peaks.iter_mut().zip(values) {
+                *peak = if y.abs() > *peak { y.abs() } else { *peak };
+            }
+        }
+        peaks.into_iter().fold(0.0, f32::max)
+    }
+}
+
+/// `rotated * inverse`, rounded to even: in `high`, or, where there is room for a second int8, in both.
+struct Levels<'a> {
+    rotated: &'a [f32],
+    inverse: f32,
+    /// No level is farther from zero.
+    largest: f32,
+    high: &'a mut [i8],
+    /// Empty, or as long.
+    low: &'a mut [i8],
+}
+
+impl Levels<'_> {
+    #[inline(always)]
+    fn level(y: f32, inverse: f32, largest: f32) -> i16 {
+        // `largest / peak` overflows where the peak is a subnormal: what is infinite then is a level like any other that
+        // is too large, and zero times it, which is no number, has zeros where `whole` looks.
+        let level = y * inverse;
+        let level = if level > largest { largest } else { level };
+        whole(if level < -largest { -largest } else { level })
+    }
+}
+
+impl Work for Levels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, _: Level) {
+        let Self { rotated, inverse, largest, high, low } = self;
+        if low.is_empty() {
+            for (high, y) in high.iter_mut().zip(rotated) {
+                *high = Self::level(*y, inverse, largest) as i8;
+            }
+        }
+        for ((high, low), y) in high.iter_mut().zip(low).zip(rotated) {
+            let level = Self::level(*y, inverse, largest);
+            *high = ((level + 128) >> 8) as i8;
+            *low = level as i8;
+        }
     }
 }
 

@@ -61,6 +61,14 @@ pub(crate) fn byte(whole: f32) -> u8 {
     (whole + ROOM).to_bits() as u8
 }
 
+/// A number of -2^15 to 2^15 - 1, rounded to even, in the lowest bits of a float that has no room for fractions. Zero where
+/// it is no number.
+#[inline(always)]
+pub(crate) fn whole(number: f32) -> i16 {
+    const ROOM: f32 = 12_582_912.0;
+    (number + ROOM).to_bits() as i16
+}
+
 /// The lesser one, as one instruction; `f32::min` also has to think of NaN.
 #[inline(always)]
 pub(crate) fn lesser(a: f32, b: f32) -> f32 {

@@ -160,8 +160,13 @@ impl Beam {
     fn score<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) {
         self.distances.resize(self.met.len(), 0.0);
         scorer.score(&self.met, &mut self.distances);
+        let mut worst = self.frontier.worst();
         for (&id, &distance) in self.met.iter().zip(&self.distances) {
-            self.frontier.insert(Neighbor::new(distance, id));
+            // Most are farther, and then nothing more is made of them.
+            if distance <= worst {
+                self.frontier.insert(Neighbor::new(distance, id));
+                worst = self.frontier.worst();
+            }
         }
         if let Some(next) = self.frontier.next() {
             graph.prefetch_neighbors(next.id());
