@@ -13,7 +13,7 @@ use jasper_quant::Quantizer;
 use rayon::prelude::*;
 
 use super::lane::{Answered, Lane, Prepared};
-use super::pass::{Beside, Pass};
+use super::pass::{Beside, Coder, Pass};
 use crate::DeviceGraph;
 
 /// Queries of a wave for each multiprocessor, at most: so that two waves are more than it searches at once, and keep it busy
@@ -27,8 +27,6 @@ pub(crate) const LANES: usize = 4;
 const PART_BYTES: usize = 32 << 10;
 /// Parts that the calling thread has done before others are awake.
 const PARTS_ALONE: usize = 8;
-/// Queries that the host codes: sooner than the launches that code them on the device have begun.
-pub(crate) const CODED_ON_HOST: usize = 2;
 
 /// A query, and the places for its answers.
 pub(crate) struct Task<'a, T> {
@@ -143,14 +141,13 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
         let (room, row_len) = (pass.room(wave.len()), pass.row_len());
         let prepared = lane.prepared(&room).map_err(SearchError::device)?;
         prepare(self.request.graph(), wave, prepared.queries, row_len, self.pool)?;
-        let codes = pass.codes();
-        let on_host = wave.len() <= CODED_ON_HOST;
-        if let Some(codes) = codes.filter(|_| on_host) {
-            code(codes.quantizer(), prepared, row_len);
+        let coder = pass.coder(wave.len());
+        if let Some(Coder::Host(quantizer)) = coder {
+            code(quantizer, prepared, row_len);
         }
         let mut places = lane.places(&room).map_err(SearchError::device)?;
-        if let Some(codes) = codes.filter(|_| !on_host) {
-            let coded = lane.code(codes.on_device(), wave.len()).map_err(SearchError::device)?;
+        if let Some(Coder::Device(quantizer)) = coder {
+            let coded = lane.code(quantizer, wave.len()).map_err(SearchError::device)?;
             (places.levels, places.terms) = coded;
         }
         // SAFETY: the lane's places have the sizes that it was asked for, live with it, and are left alone until the

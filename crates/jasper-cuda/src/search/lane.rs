@@ -135,12 +135,14 @@ impl<T: Element> Lane<T> for PinnedLane<T> {
     }
 
     fn places(&mut self, sizes: &Room) -> Result<Places<T>> {
-        self.written = (sizes.answers, sizes.work);
+        self.written = (sizes.answers, sizes.work + sizes.reranked);
         let context = self.stream.context();
+        let work = grow(context, &mut self.work, self.written.1)?.output();
         Ok(Places {
             queries: self.queries.input(),
             answers: grow(context, &mut self.answers, sizes.answers)?.output(),
-            work: grow(context, &mut self.work, sizes.work)?.output(),
+            work,
+            reranked: work.from(sizes.work),
             levels: self.levels.input(),
             terms: self.terms.input(),
             candidates: room(&self.stream, &mut self.candidates, sizes.candidates)?.output(),

@@ -175,6 +175,7 @@ impl<T: Element> SearchLanes<T> {
             queries: queries.input(),
             answers: answers.output(),
             work: work.output(),
+            reranked: Out::NOWHERE,
             levels: In::NOWHERE,
             terms: In::NOWHERE,
             candidates: Out::NOWHERE,

@@ -1,6 +1,7 @@
 //! One pass over the queries of a batch: the launch that every wave of it makes.
 
 use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{
     Answer, Aside, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, Search, SearchArgs,
@@ -10,8 +11,8 @@ use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
 use jasper_build::{Request, SearchError, SearchParams, Way};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
+use jasper_quant::Quantizer;
 
-use super::batch::CODED_ON_HOST;
 use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error, Place};
 
@@ -50,6 +51,8 @@ const MOST_FILTER_SLOTS: u32 = 1 << 15;
 /// Queries for each multiprocessor that get exact distances of vectors on the host at once: these keep the bus busy, and leave
 /// most places to searches.
 const RERANKED_A_MULTIPROCESSOR: u32 = 2;
+/// Queries that the host codes: sooner than the launches that code them on the device have begun.
+const CODED_ON_HOST: usize = 2;
 /// Most vertices expanded in one step.
 const MOST_EXPANSIONS: u32 = 8;
 
@@ -122,8 +125,10 @@ pub(crate) struct Places<T> {
     pub(crate) queries: In<T>,
     /// `[queries][k]`
     pub(crate) answers: Out<Answer>,
-    /// `[queries][2]`: vertices expanded, and distances worked out; where there is a rerank, that of all queries follows.
+    /// `[queries][2]`: vertices expanded, and distances worked out.
     pub(crate) work: Out<u32>,
+    /// `[queries][2]`: the same of a rerank.
+    pub(crate) reranked: Out<u32>,
     /// `[queries][words]`: levels of coded queries.
     pub(crate) levels: In<u32>,
     /// `[queries]`: what belongs to them.
@@ -134,12 +139,21 @@ pub(crate) struct Places<T> {
     pub(crate) rest: Out<Answer>,
 }
 
-/// Elements of the parts of [`Places`], for all queries of a wave.
+/// Who codes the queries of a wave, to the same codes.
+pub(crate) enum Coder<'a, S: Stream> {
+    /// The host, before they go to the device.
+    Host(&'a dyn Quantizer),
+    /// The device, once they are there.
+    Device(&'a DeviceQuantizer<S>),
+}
+
+/// Elements of the parts of [`Places`], for all queries of a wave; of levels and terms, for those that the host codes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) queries: usize,
     pub(crate) answers: usize,
     pub(crate) work: usize,
+    pub(crate) reranked: usize,
     pub(crate) levels: usize,
     pub(crate) terms: usize,
     pub(crate) candidates: usize,
@@ -195,15 +209,25 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         self.rerank.and_then(|_| self.graph.codes())
     }
 
+    /// Who codes so many queries that the host has; nobody, where vertices are found by exact distances.
+    pub(crate) fn coder(&self, queries: usize) -> Option<Coder<'a, S>> {
+        let codes = self.codes()?;
+        Some(match queries <= CODED_ON_HOST {
+            true => Coder::Host(codes.quantizer()),
+            false => Coder::Device(codes.on_device()),
+        })
+    }
+
     /// What `queries` queries take.
     pub(crate) fn room(&self, queries: usize) -> Room {
         let rerank = self.rerank.unwrap_or(0) as usize;
         let of = |is_wanted: bool, each: usize| if is_wanted { queries * each } else { 0 };
-        let coded_on_host = of(self.rerank.is_some() && queries <= CODED_ON_HOST, 1);
+        let coded_on_host = of(matches!(self.coder(queries), Some(Coder::Host(_))), 1);
         Room {
             queries: queries * self.row_len(),
             answers: queries * self.k(),
-            work: queries * if rerank > 0 { 4 } else { 2 },
+            work: queries * 2,
+            reranked: of(rerank > 0, 2),
             levels: coded_on_host * self.codes().map_or(0, |codes| codes.on_device().levels_words()),
             terms: coded_on_host,
             candidates: queries * rerank,
@@ -285,7 +309,7 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
                 len: self.rerank.unwrap_or(0),
                 candidates: places.candidates,
                 rest: places.rest,
-                work: places.work.from(2 * queries),
+                work: places.reranked,
                 aside: aside.filter(|_| self.graph.vectors() == Place::Host && self.launch.warps == 1).map(
                     |stream| Aside { stream, at_once: RERANKED_A_MULTIPROCESSOR * stream.multiprocessors() },
                 ),

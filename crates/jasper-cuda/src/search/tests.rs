@@ -69,17 +69,19 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
             levels: stream.upload(levels)?,
             terms: stream.upload(terms)?,
             answers: stream.allocate(room.answers)?,
-            work: stream.allocate(room.work)?,
+            work: stream.allocate(room.work + room.reranked)?,
             candidates: stream.allocate(room.candidates)?,
             rest: stream.allocate(room.rest)?,
             codes: None,
         });
+        let work = device.work.output();
         Ok(Places {
             queries: device.queries.input(),
             levels: device.levels.input(),
             terms: device.terms.input(),
             answers: device.answers.output(),
-            work: device.work.output(),
+            work,
+            reranked: work.from(room.work),
             candidates: device.candidates.output(),
             rest: device.rest.output(),
         })
