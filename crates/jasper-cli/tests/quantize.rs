@@ -34,11 +34,18 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     let reranked = |report: &Value| report["mean_distances"].as_f64().unwrap();
     assert!(reranked(&report) > reranked(&few) + 35.0, "{report} {few}");
 
-    // Both find by codes, on whatever device there is.
     let eval = ["eval", "vectors.jasper", "--queries", "query.fbin", "--truth", "gt.ibin", "-k", "5"];
-    for more in [&[][..], &["--rerank", "5"]] {
-        let lines = sandbox.ok(&[&eval[..], &["--beam-widths", "40"], more].concat());
-        assert!(lines[0]["resident_queries_per_second"].is_null(), "{lines:?}");
+    #[cfg(feature = "cuda")]
+    let has_gpu = common::has_gpu("searches by codes for queries in the memory of a GPU");
+    #[cfg(not(feature = "cuda"))]
+    let has_gpu = false;
+    for device in if has_gpu { &["cpu", "cuda"][..] } else { &["cpu"] } {
+        for more in [&[][..], &["--rerank", "5"], &["--rerank", "0"], &["--exact"]] {
+            let by = ["--beam-widths", "40", "--device", device];
+            let lines = sandbox.ok(&[&eval[..], &by, more].concat());
+            let resident = lines[0]["resident_queries_per_second"].as_f64();
+            assert_eq!(resident.is_some_and(|rate| rate > 0.0), *device == "cuda", "{lines:?}");
+        }
     }
     let error = sandbox.fails(1, &[&eval[..], &["--profile"]].concat());
     assert!(error.contains("add --exact"), "{error}");

@@ -54,12 +54,6 @@ pub enum Error {
     /// A job needs more memory than there is; nothing of it was begun.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A search by estimates was asked for, of queries that nobody codes.
-    #[error(
-        "queries in device memory are searched for by exact distances; ask for `Distances::Exact` or `Auto`, or give \
-         queries in host memory"
-    )]
-    Uncoded,
     /// Rows are longer than a block has shared memory for; nothing was begun.
     #[error(
         "searches of rows of {row_bytes} bytes take {needed} bytes of shared memory a block, and this device has {most}; \

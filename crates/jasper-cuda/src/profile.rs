@@ -7,7 +7,7 @@ use jasper_build::{SearchError, SearchParams, Work};
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 
-use crate::{Copied, OnDevice, SearchLanes, Stream, median_time};
+use crate::{Copied, KeptMemory, OnDevice, SearchLanes, Stream, median_time};
 
 /// Launches that are timed.
 const TIMES: usize = 9;
@@ -17,7 +17,7 @@ const TIMES: usize = 9;
 pub struct LaunchProfile {
     /// The median time of the launch, by events.
     pub time: Duration,
-    /// Hops and distances of each query.
+    /// Hops and distances of each query; not those of a rerank.
     pub work: Vec<Work>,
 }
 
@@ -41,6 +41,8 @@ impl<T: Element> SearchLanes<T> {
             graph.host().prepare(i, query, &mut row)?;
             prepared.extend_from_slice(&row);
         }
+        // Memory for what launches leave to each other is no part of their time.
+        let _kept = KeptMemory::new(self.context())?;
         let stream = Stream::new(self.context())?;
         let count = queries.len();
         let queries = stream.upload(&prepared)?;

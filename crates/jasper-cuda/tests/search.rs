@@ -4,10 +4,10 @@ mod common;
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::{Answer, NO_ANSWER};
-use jasper_build::{CpuExecutor, Distances, Filter, Hit, SearchParams, bulk_build, quantize};
+use jasper_build::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, padded_len, silent};
-use jasper_cuda::{Context, DeviceGraph, OnDevice, Place, Searcher, Stream};
+use jasper_cuda::{Buffer, Context, DeviceGraph, OnDevice, Place, Searcher, Stream};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Code;
 
@@ -82,6 +82,58 @@ impl<T: Element> Both<T> {
             assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "{name}: a key comes twice");
         }
         hits
+    }
+}
+
+/// Queries that lie on the device, and room for their answers.
+struct There<T> {
+    stream: Stream,
+    queries: Buffer<T>,
+    answers: Buffer<Answer>,
+    work: Buffer<u32>,
+}
+
+impl<T: Element> There<T> {
+    fn new(both: &Both<T>, stream: &Stream, queries: &[T], params: SearchParams<'_>) -> Self {
+        let (mut prepared, mut row) = (Vec::new(), Vec::new());
+        let count = queries.len() / both.graph.dimension();
+        for (i, query) in queries.chunks(both.graph.dimension()).enumerate() {
+            both.graph.prepare(i, query, &mut row).unwrap();
+            prepared.extend_from_slice(&row);
+        }
+        Self {
+            stream: stream.clone(),
+            queries: stream.upload(&prepared).unwrap(),
+            answers: stream.allocate(count * params.k).unwrap(),
+            work: stream.allocate(count * 2).unwrap(),
+        }
+    }
+
+    fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
+        let Self { stream, queries, answers, work } = self;
+        both.searcher.launch(
+            &both.graph,
+            both.cpu.pool(),
+            stream,
+            params,
+            OnDevice { queries, answers, work },
+        )
+    }
+
+    fn launch(&mut self, both: &Both<T>, params: SearchParams<'_>) {
+        self.try_launch(both, params).unwrap();
+    }
+
+    /// Waits for the answers.
+    fn found(&self) -> Vec<Hit> {
+        let answers = self.stream.download(&self.answers).unwrap();
+        let hit = |answer| match answer {
+            NO_ANSWER => Hit::NONE,
+            [low, high, distance, _] => {
+                Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
+            }
+        };
+        answers.into_iter().map(hit).collect()
     }
 }
 
@@ -209,24 +261,120 @@ fn queries_on_the_device_are_searched_there() {
             .map(|filter| plain.filter(Filter::Matching(filter)));
         for params in [plain, filtered[0], filtered[1], plain.launch(team)] {
             let stream = Stream::new(&context).unwrap();
-            let mut prepared = vec![0_i8; 700 * padded_len::<i8>(100)];
-            for (query, out) in queries.chunks(100).zip(prepared.chunks_mut(padded_len::<i8>(100))) {
-                out[..100].copy_from_slice(query);
-            }
-            let on_device = stream.upload(&prepared).unwrap();
-            let (mut answers, mut work) =
-                (stream.allocate(700 * 10).unwrap(), stream.allocate(1400).unwrap());
-            let arrays = OnDevice { queries: &on_device, answers: &mut answers, work: &mut work };
-            both.searcher.launch(&both.graph, both.cpu.pool(), &stream, params, arrays).unwrap();
-            let found = stream.download(&answers).unwrap().into_iter().map(|answer: Answer| match answer {
-                NO_ANSWER => Hit::NONE,
-                [low, high, distance, _] => {
-                    Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
-                }
-            });
-            assert!(found.eq(both.search(&queries, params)), "{params:?}");
-            assert!(stream.download(&work).unwrap().chunks(2).all(|work| work[1] > 0));
+            let mut there = There::new(&both, &stream, &queries, params);
+            there.launch(&both, params);
+            assert!(there.found() == both.search(&queries, params), "{params:?}");
+            let work = stream.download(&there.work).unwrap();
+            assert!(work.chunks(2).all(|work| work[1] > 0));
         }
+    }
+}
+
+/// A graph with codes, of which the device has the queries: it codes them, and answers as a batch from the host.
+fn queries_on_the_device_go_by_codes<T: Element>(
+    context: &Context,
+    dimension: usize,
+    metric: Metric,
+    code: Code,
+) {
+    let mut both = Both::<T>::new(context, 8000, dimension, metric);
+    quantize(&both.cpu, &mut both.graph, code).unwrap();
+    (0..8000).step_by(7).for_each(|key| both.graph.delete_key(key).unwrap());
+    let queries = both.queries(3000);
+    let few = |key: Key| key.is_multiple_of(1000);
+    let half = |key: Key| key.is_multiple_of(2);
+    for (vectors, dropped) in [(Place::Device, false), (Place::Host, false), (Place::Device, true)] {
+        if dropped {
+            both.graph.drop_vectors();
+        }
+        both = Both::with_vectors(context, both.cpu, both.graph, vectors);
+        for distances in [
+            Distances::Auto,
+            Distances::Estimated { rerank: 0 },
+            Distances::Estimated { rerank: 20 },
+            Distances::Exact,
+        ] {
+            let plain = SearchParams::new(10).distances(distances);
+            let filters = [&half as &(dyn Fn(Key) -> bool + Sync), &few];
+            let filtered = filters.map(|filter| plain.filter(Filter::Matching(filter)));
+            for params in [plain, filtered[0], filtered[1]] {
+                for n in [1, 2, 100, 3000] {
+                    let queries = &queries[..n * dimension];
+                    let stream = Stream::new(context).unwrap();
+                    if dropped && distances == Distances::Exact {
+                        let mut there = There::new(&both, &stream, queries, params);
+                        assert!(matches!(there.try_launch(&both, params), Err(SearchError::Row(_))));
+                        continue;
+                    }
+                    let mut there = There::new(&both, &stream, queries, params);
+                    there.launch(&both, params);
+                    let expected = both.search(queries, params);
+                    assert!(there.found() == expected, "{} {vectors:?}, {params:?}, {n} queries", T::KIND);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn queries_on_the_device_are_searched_for_by_codes() {
+    let Some(context) = common::context() else { return };
+    queries_on_the_device_go_by_codes::<f32>(&context, 200, Metric::L2, Code::Mixed { sectors: 1 });
+    queries_on_the_device_go_by_codes::<f16>(&context, 96, Metric::InnerProduct, Code::Rabitq { bits: 4 });
+    queries_on_the_device_go_by_codes::<u8>(&context, 128, Metric::Cosine, Code::Rabitq { bits: 7 });
+}
+
+/// More than one part of a launch.
+#[test]
+fn many_queries_on_the_device_share_memory() {
+    let Some(context) = common::context() else { return };
+    let mut both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
+    quantize(&both.cpu, &mut both.graph, Code::Rabitq { bits: 8 }).unwrap();
+    let both = Both::of(&context, both.cpu, both.graph);
+    // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of work: more than 256 MiB.
+    let queries = both.queries(200_000);
+    let params = SearchParams::new(5).beam_width(512);
+    let stream = Stream::new(&context).unwrap();
+    let mut there = There::new(&both, &stream, &queries, params);
+    there.launch(&both, params);
+    assert!(there.found() == both.search(&queries, params));
+}
+
+/// Launches that nobody waits for, by turns in two streams of a thread and beside another thread's: what one leaves to its
+/// rerank no other writes.
+#[test]
+fn streams_search_by_codes_at_the_same_time() {
+    let Some(context) = common::context() else { return };
+    let mut both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
+    quantize(&both.cpu, &mut both.graph, Code::Mixed { sectors: 1 }).unwrap();
+    for vectors in [Place::Device, Place::Host] {
+        both = Both::with_vectors(&context, both.cpu, both.graph, vectors);
+        let queries = both.queries(6000);
+        let params = [SearchParams::new(10), SearchParams::new(10).beam_width(150)];
+        let expected = params.map(|params| both.search(&queries, params));
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (both, queries, expected, context) = (&both, &queries, &expected, &context);
+                scope.spawn(move || {
+                    let streams = [(); 2].map(|()| Stream::new(context).unwrap());
+                    let part = |round: usize| {
+                        let first = (thread * 1500 + round * 397) % 3000;
+                        first..first + 100 + round % 5 * 600
+                    };
+                    let rounds = (0..20).map(|round| {
+                        let (part, which) = (part(round), round / 2 % 2);
+                        let queries = &queries[part.start * 96..part.end * 96];
+                        (There::new(both, &streams[round % 2], queries, params[which]), part, which)
+                    });
+                    let mut rounds: Vec<_> = rounds.collect();
+                    rounds.iter_mut().for_each(|(there, _, which)| there.launch(both, params[*which]));
+                    for (there, part, which) in rounds {
+                        let expected = &expected[which][part.start * 10..part.end * 10];
+                        assert!(there.found() == expected, "{vectors:?}, {part:?}");
+                    }
+                });
+            }
+        });
     }
 }
 

@@ -101,6 +101,25 @@ impl<T: Element> SharedIndex<T> {
         Ok((time, work.collect::<Result<_, SearchError>>()?))
     }
 
+    /// How long the searches for `queries` take a GPU that has them in its memory, and leaves answers there: the median of
+    /// some rounds, by its own clock. None on a processor.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there is no GPU"))]
+    pub fn resident_time(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<Duration>, SearchError> {
+        #[cfg(feature = "cuda")]
+        if let Home::Cuda(cuda) = &self.home {
+            let pool = self.executor.pool();
+            return cuda.search(|graph| Ok(Some(cuda.lanes.profile(graph, pool, queries, params)?.time)));
+        }
+        Ok(None)
+    }
+
     /// What its device gives at most, measured now; none on a processor, whose caches make a copy say little.
     ///
     /// # Errors

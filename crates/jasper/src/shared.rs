@@ -376,7 +376,8 @@ impl<T: Element> SharedIndex<T> {
 
 #[cfg(feature = "cuda")]
 impl<T: Element> SharedIndex<T> {
-    /// Queues a search of queries that are in device memory; see [`jasper_cuda::SearchLanes::launch`].
+    /// Queues a search of queries that are in device memory, and does not wait. By codes where the index has them, with the
+    /// distances of [`Self::search_batch`]; see [`jasper_cuda::SearchLanes::launch`].
     ///
     /// # Errors
     /// [`SearchError`]; [`DeviceError::OnProcessor`] in it where the index is on no CUDA device.

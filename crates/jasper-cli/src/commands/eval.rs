@@ -23,8 +23,7 @@ use crate::tuned::params;
 /// Measure recall and queries per second at several beam widths
 ///
 /// All queries are asked at once: a round to warm up, then at least three rounds and half a second; the median counts.
-/// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows. Searches
-/// by codes have none: queries that lie there are searched for by exact distances.
+/// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper eval vectors.jasper --queries query.fbin --truth gt.ibin -k 10 \
     --beam-widths 16,32,64,128 --plot recall.svg")]
@@ -87,19 +86,16 @@ impl Args {
         if self.roofline.is_some() && roof.is_none() {
             anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
         }
-        let by_codes = index.stats().code.is_some() && !self.by.is_exact();
-        if self.profile && by_codes {
+        if self.profile && index.stats().code.is_some() && !self.by.is_exact() {
             anyhow::bail!(
                 "--profile counts vectors, and this index is searched by its codes; add --exact, or leave it out"
             );
         }
-        // A GPU has a clock of its own.
-        let profiled = self.profile || index.device() != Device::Cpu && !by_codes;
         let searches = self.searches(&index, queries.len())?;
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for &params in &searches {
             let params = params.distances(self.by.distances());
-            let (point, profile) = measure(&index, queries, &truth, params, profiled)?;
+            let (point, profile) = measure(&index, queries, &truth, params, self.profile)?;
             if points.is_empty() {
                 screen.say(Point::header(self.k))?;
             }
@@ -171,9 +167,11 @@ fn measure<T: Element>(
     let search = |hits: &mut [Hit]| index.search_into(queries, params, hits);
     let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
     let profile = profiled.then(|| index.profile(queries, params)).transpose()?;
-    if index.device() != Device::Cpu {
-        let rate = |profile: &Profile| queries.len() as f64 / profile.time.as_secs_f64();
-        point.resident_queries_per_second = profile.as_ref().map(rate);
-    }
+    // A GPU has a clock of its own, and a profile is by that.
+    let resident = match &profile {
+        Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
+        None => index.resident_time(queries, params)?,
+    };
+    point.resident_queries_per_second = resident.map(|time| queries.len() as f64 / time.as_secs_f64());
     Ok((point, profile))
 }

@@ -5,29 +5,30 @@
 //! | `batch` | a batch by waves: prepared, searched, taken in |
 //! | `pass` | the launch of a wave: by the graph, or a scan |
 //! | `lane` | a wave's way to the device and back |
+//! | `on_device` | queries that lie there: launches that nobody waits for |
 
 mod batch;
 mod lane;
+mod on_device;
 pub(crate) mod pass;
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, In, Out, Stream as _};
-use jasper_build::{Distances, Hit, Request, SearchError, SearchParams, SearchReport};
-use jasper_core::{Element, MatrixError, MatrixView};
+use jasper_build::{Hit, Request, SearchError, SearchParams, SearchReport};
+use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
-use jasper_graph::{Graph, RowError};
+use jasper_graph::Graph;
 
 use crate::profile::LaunchProfile;
-use crate::{Buffer, Context, DeviceGraph, Error, MemoryPlan, Place, Result, Stream};
+use crate::{Context, DeviceGraph, MemoryPlan, Place, Result, Stream};
 use batch::{Batch, Task};
 use lane::{Lane as _, PinnedLane};
-use pass::{Pass, Places, WIDEST, check_shared, usual_kernel};
+pub use on_device::OnDevice;
+use on_device::SCRATCH_BYTES;
+use pass::{WIDEST, check_shared, usual_kernel};
 
 /// Searches graphs on a device: the answers of the CPU executor, from copies of graphs in device memory.
 ///
@@ -128,8 +129,10 @@ impl<T: Element> SearchLanes<T> {
     /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
     /// which made the arrays. Whoever changes the graph waits for it first.
     ///
-    /// Vertices are found by exact distances, also where the index has codes, since nobody codes these queries; where vectors
-    /// are on the host, every one of them comes over the bus.
+    /// Distances are those of [`Self::answer`]: where the index has codes the device codes the queries, and gives exact
+    /// distances to what was found behind that. The memory for it, some 300 MB at most, is the call's own, so that
+    /// launches of several streams run at the same time. It comes from the device's pool and goes back behind the search:
+    /// who launches often holds [`KeptMemory`](crate::KeptMemory), so that the pool keeps it.
     ///
     /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
     /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
@@ -138,7 +141,7 @@ impl<T: Element> SearchLanes<T> {
     /// [`SearchError`].
     ///
     /// # Panics
-    /// If another stream made one of the arrays.
+    /// If another stream made one of the arrays, or `stream` is of another device.
     pub fn launch(
         &self,
         graph: Copied<'_, T>,
@@ -147,44 +150,15 @@ impl<T: Element> SearchLanes<T> {
         params: SearchParams<'_>,
         arrays: OnDevice<'_, T>,
     ) -> Result<(), SearchError> {
-        let OnDevice { queries, answers, work } = arrays;
-        let row_len = graph.copy.row_len();
-        stream.check_owner(queries);
-        stream.check_owner(answers);
-        stream.check_owner(work);
-        let by_vectors = params.distances(Distances::Exact);
-        let request = graph.request(if params.distances == Distances::Auto { by_vectors } else { params })?;
-        if request.rerank().is_some() {
-            return Err(SearchError::device(Error::Uncoded));
-        }
-        if !queries.len().is_multiple_of(row_len) {
-            let ragged = MatrixError::Ragged { len: queries.len(), dimension: row_len };
-            return Err(RowError::from(ragged).into());
-        }
-        let count = queries.len() / row_len;
-        for (given, k) in [(answers.len(), params.k), (work.len(), 2)] {
-            if count.checked_mul(k) != Some(given) {
-                return Err(SearchError::Buffer { given, queries: count, k });
-            }
-        }
-        let known = OnceCell::new();
-        let allowed = || known.get_or_init(|| batch::allowed(&request, pool));
-        let pass = Pass::first(&request, graph.copy, allowed, stream.multiprocessors(), count)?;
-        let beside = pass.bring(stream).map_err(SearchError::device)?;
-        let places = Places {
-            queries: queries.input(),
-            answers: answers.output(),
-            work: work.output(),
-            reranked: Out::NOWHERE,
-            levels: In::NOWHERE,
-            terms: In::NOWHERE,
-            candidates: Out::NOWHERE,
-            rest: Out::NOWHERE,
-        };
-        graph.copy.note_unwaited();
-        // SAFETY: sizes are checked; the arrays and what is beside the graph are of this stream, and so is the memory
-        // given back behind the launch; the graph is whole on the device, and who changes or drops it waits for the device.
-        unsafe { pass.launch(stream, None, &beside, count, places) }.map_err(SearchError::device)
+        let here = self.context.device().ordinal;
+        assert_eq!(stream.context().device().ordinal, here, "a graph is searched where it is");
+        stream.check_owner(arrays.queries);
+        stream.check_owner(arrays.answers);
+        stream.check_owner(arrays.work);
+        let request = graph.request(params)?;
+        // SAFETY: the stream made the arrays, as was just checked; the copy is the host's, whole on the device, and who changes
+        // or drops it waits for the device.
+        unsafe { on_device::launch(&request, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
     }
 
     fn run(
@@ -331,17 +305,6 @@ impl<T: Element> Searcher<T> {
     ) -> Result<LaunchProfile, SearchError> {
         self.lanes.profile(Copied::new(graph, &self.graph), pool, queries, params)
     }
-}
-
-/// Queries and the room for their answers, in device memory.
-#[derive(Debug)]
-pub struct OnDevice<'a, T> {
-    /// `[queries][padded dimension]`: as [`Graph::prepare`] makes them, which nobody checks. NaN finds nothing of use.
-    pub queries: &'a Buffer<T>,
-    /// `[queries][k]`: nearest first, each by the first key of its vertex, then [`gpu_kernels::search::NO_ANSWER`].
-    pub answers: &'a mut Buffer<Answer>,
-    /// `[queries][2]`: vertices expanded, and distances worked out.
-    pub work: &'a mut Buffer<u32>,
 }
 
 impl<T: Element> fmt::Debug for Searcher<T> {

@@ -5,7 +5,7 @@ use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::Answer;
+use gpu_kernels::search::{Answer, NO_ANSWER};
 use gpu_kernels::{Buffer as _, In, Stream as _};
 use jasper_build::{
     CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
@@ -19,19 +19,20 @@ use rand::RngExt;
 
 use super::batch::{Batch, LANES, Task};
 use super::lane::{Answered, Lane, Prepared};
+use super::on_device::{self, SCRATCH_BYTES};
 use super::pass::{Places, Room, WIDEST, check_shared};
-use crate::{DeviceGraph, Place};
+use crate::{DeviceGraph, OnDevice, Place};
 
 /// A lane to an emulated device.
 struct EmulatedLane<'a, T> {
     stream: &'a EmulatedStream,
     host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
-    device: Option<OnDevice<T>>,
+    device: Option<Wave<T>>,
     answered: (Vec<Answer>, Vec<u32>),
 }
 
 /// What a wave has on the device.
-struct OnDevice<T> {
+struct Wave<T> {
     queries: Buffer<T>,
     levels: Buffer<u32>,
     terms: Buffer<QueryTerms>,
@@ -64,7 +65,7 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
 
     fn places(&mut self, room: &Room) -> Result<Places<T>, Fault> {
         let (stream, (queries, levels, terms)) = (self.stream, &self.host);
-        let device = self.device.insert(OnDevice {
+        let device = self.device.insert(Wave {
             queries: stream.upload(queries)?,
             levels: stream.upload(levels)?,
             terms: stream.upload(terms)?,
@@ -100,7 +101,7 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
     }
 
     fn answered(&mut self) -> Result<Answered<'_>, Fault> {
-        let OnDevice { answers, work, .. } = self.device.take().expect("a wave was sent");
+        let Wave { answers, work, .. } = self.device.take().expect("a wave was sent");
         self.answered = (answers.read()?, work.read()?);
         Ok(Answered { answers: &self.answered.0, work: &self.answered.1 })
     }
@@ -145,6 +146,34 @@ impl Both {
         let report = batch.answer(tasks, &mut lanes, lane)?;
         assert!(lanes.len() <= LANES);
         Ok((hits, report))
+    }
+
+    /// The answers to queries that lie on the emulated device, prepared, and hops and distances of each.
+    fn launched<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        prepared: &[T],
+        params: SearchParams<'_>,
+        scratch_bytes: usize,
+    ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
+        let request = Request::new(graph, params, WIDEST)?;
+        let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
+        let count = prepared.len() / copy.row_len();
+        let queries = self.stream.upload(prepared).unwrap();
+        let mut answers = self.stream.allocate(count * params.k).unwrap();
+        let mut work = self.stream.allocate(count * 2).unwrap();
+        let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+        // SAFETY: the arrays are of this stream, and the copy lives until its launches have run: each has when it returns.
+        unsafe {
+            on_device::launch(&request, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
+        }
+        let hits = answers.read().unwrap().into_iter().map(|answer| match answer {
+            NO_ANSWER => Hit::NONE,
+            [low, high, distance, _] => {
+                Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
+            }
+        });
+        Ok((hits.collect(), work.read().unwrap()))
     }
 
     /// Asks both, and compares; gives the answers.
@@ -405,6 +434,113 @@ fn answers_do_not_depend_on_where_vectors_are() {
             both.agree(&graph, &queries, params);
         }
     }
+}
+
+/// Queries as the device has them.
+fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
+    let (mut all, mut row) = (Vec::new(), Vec::new());
+    for (i, query) in queries.chunks(graph.dimension()).enumerate() {
+        graph.prepare(i, query, &mut row).unwrap();
+        all.extend_from_slice(&row);
+    }
+    all
+}
+
+/// A graph with codes, asked for queries that lie on the device: of any number, in one part or several.
+fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, code: Code, seed: u64) {
+    let mut both = Both::new(seed);
+    let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
+    quantize(&both.cpu, &mut graph, code).unwrap();
+    let queries = whole(9, dimension, seed + 2);
+    let there = prepared(&graph, &queries);
+    let width = there.len() / 9;
+    let agree = |both: &Both, graph: &Graph<T>, params: SearchParams<'_>, n: usize, scratch_bytes: usize| {
+        let view = MatrixView::new(&queries[..n * dimension], dimension).unwrap();
+        let (expected, report) = both.emulated(graph, view, params).unwrap();
+        let (found, work) = both.launched(graph, &there[..n * width], params, scratch_bytes).unwrap();
+        assert_eq!(found, expected, "{} {metric}, {params:?}, {n} queries", T::KIND);
+        let hops: u64 = work.chunks(2).map(|work| u64::from(work[0])).sum();
+        assert_eq!(hops, report.work.hops, "{params:?}, {n} queries");
+        assert!(work.chunks(2).all(|work| work[1] > 0));
+    };
+    let few: BitSet = (0..40).collect();
+    for vectors in [Place::Device, Place::Host] {
+        both.vectors = vectors;
+        for distances in [
+            Distances::Auto,
+            Distances::Exact,
+            Distances::Estimated { rerank: 0 },
+            Distances::Estimated { rerank: 5 },
+        ] {
+            let params = SearchParams::new(7).beam_width(40).distances(distances);
+            // As single warps take them, as teams do, one that the host would code, none; in parts of all to one.
+            let most = if vectors == Place::Device { 5 } else { 1 };
+            for &(n, bytes) in &[(9, SCRATCH_BYTES), (9, 2 << 10), (4, 0), (1, 0), (0, 0)][..most] {
+                agree(&both, &graph, params, n, bytes);
+            }
+            agree(&both, &graph, params.launch(ALONE), 9, 0);
+            agree(&both, &graph, params.filter(Filter::Keys(&few)), 9, 0);
+        }
+    }
+    graph.drop_vectors();
+    both.vectors = Place::Device;
+    let params = SearchParams::new(7).beam_width(30);
+    for distances in [Distances::Auto, Distances::Estimated { rerank: 5 }] {
+        agree(&both, &graph, params.distances(distances), 9, 0);
+        agree(&both, &graph, params.distances(distances), 2, SCRATCH_BYTES);
+        agree(&both, &graph, params.distances(distances).filter(Filter::Keys(&few)), 9, 0);
+    }
+}
+
+#[test]
+fn queries_on_the_device_are_searched_for_by_codes() {
+    queries_on_the_device_agree::<f32>(Metric::L2, 19, Code::Mixed { sectors: 1 }, 30);
+    queries_on_the_device_agree::<u8>(Metric::InnerProduct, 40, Code::Rabitq { bits: 4 }, 31);
+    queries_on_the_device_agree::<f16>(Metric::Cosine, 33, Code::Rabitq { bits: 7 }, 32);
+}
+
+/// Nobody looks at queries that lie on the device.
+#[test]
+fn queries_that_are_no_numbers_do_no_harm_to_others() {
+    let both = Both::new(33);
+    let mut graph = built(&whole::<f32>(300, 19, 34), 19, Metric::L2, &both);
+    quantize(&both.cpu, &mut graph, Code::Mixed { sectors: 1 }).unwrap();
+    let params = SearchParams::new(5).beam_width(20);
+    let mut queries = prepared(&graph, &whole(7, 19, 35));
+    let (expected, _) = both.launched(&graph, &queries, params, SCRATCH_BYTES).unwrap();
+    let width = queries.len() / 7;
+    queries[width..2 * width].fill(f32::NAN);
+    queries[3 * width] = f32::INFINITY;
+    for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 0 }] {
+        let params = params.distances(distances);
+        let (found, _) = both.launched(&graph, &queries, params, SCRATCH_BYTES).unwrap();
+        for query in [0, 2, 4, 5, 6].into_iter().filter(|_| distances == Distances::Auto) {
+            assert_eq!(found[query * 5..][..5], expected[query * 5..][..5], "query {query}");
+        }
+    }
+}
+
+#[test]
+fn arrays_on_the_device_have_room_for_what_is_asked() {
+    let both = Both::new(36);
+    let graph = built(&whole::<f32>(50, 4, 37), 4, Metric::L2, &both);
+    let copy = DeviceGraph::upload(&both.stream, &graph, Place::Device).unwrap();
+    let ask = |queries: usize, answers: usize, work: usize, params| {
+        let queries = both.stream.upload(&vec![1.0_f32; queries]).unwrap();
+        let (mut answers, mut work) =
+            (both.stream.allocate(answers).unwrap(), both.stream.allocate(work).unwrap());
+        let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+        let request = Request::new(&graph, params, WIDEST)?;
+        // SAFETY: as in `Both::launched`.
+        unsafe { on_device::launch(&request, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
+    };
+    let params = SearchParams::new(3);
+    ask(8, 6, 4, params).unwrap();
+    assert!(matches!(ask(7, 6, 4, params), Err(SearchError::Row(_))));
+    assert!(matches!(ask(8, 5, 4, params), Err(SearchError::Buffer { given: 5, queries: 2, k: 3 })));
+    assert!(matches!(ask(8, 6, 8, params), Err(SearchError::Buffer { given: 8, queries: 2, k: 2 })));
+    let by_codes = params.distances(Distances::Estimated { rerank: 3 });
+    assert!(matches!(ask(8, 6, 4, by_codes), Err(SearchError::NoCodes)));
 }
 
 #[test]

@@ -182,6 +182,34 @@ fn vectors_may_stay_on_the_host() {
     vectors_stay_on_the_host::<i8>(Metric::InnerProduct);
 }
 
+/// By estimates too, and wherever vectors are.
+#[test]
+fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
+    let queries: Vec<f32> = Clusters::new(DIMENSION, 40).rows(50, 1);
+    let queries = view(&queries, DIMENSION);
+    for vectors in [Some(Place::Device), Some(Place::Host), None] {
+        let mut index = index::<f32>(Metric::L2);
+        index.quantize(Code::Mixed { sectors: 1 }).unwrap();
+        match vectors {
+            Some(place) => index.keep_vectors(place),
+            None => index.drop_vectors().unwrap(),
+        }
+        let index = index.to_device(Device::Auto).unwrap();
+        for distances in
+            [Distances::Auto, Distances::Estimated { rerank: 0 }, Distances::Estimated { rerank: 15 }]
+        {
+            let time = index.resident_time(queries, SearchParams::new(10).distances(distances)).unwrap();
+            assert_eq!(
+                time.is_some_and(|time| !time.is_zero()),
+                index.device() != Device::Cpu,
+                "{vectors:?}"
+            );
+        }
+        let exact = index.resident_time(queries, SearchParams::new(10).distances(Distances::Exact));
+        assert!(exact.is_ok() || vectors.is_none());
+    }
+}
+
 #[cfg(feature = "cuda")]
 #[test]
 fn what_a_device_has_to_hold_is_told_beforehand() {
