@@ -150,10 +150,10 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
             let coded = lane.code(quantizer, wave.len()).map_err(SearchError::device)?;
             (places.levels, places.terms) = coded;
         }
+        let (stream, aside) = lane.queues(pass.goes_aside()).map_err(SearchError::device)?;
         // SAFETY: the lane's places have the sizes that it was asked for, live with it, and are left alone until the
         // launch has run; the graph is borrowed, and whoever drops it waits for the device.
-        unsafe { pass.launch(lane.stream(), Some(lane.aside()), beside, wave.len(), places) }
-            .map_err(SearchError::device)
+        unsafe { pass.launch(stream, aside, beside, wave.len(), places) }.map_err(SearchError::device)
     }
 
     /// Waits for a wave and takes its answers in.

@@ -17,8 +17,9 @@ pub(crate) trait Lane<T> {
 
     fn stream(&self) -> &Self::Stream;
 
-    /// A queue whose blocks go before those of others.
-    fn aside(&self) -> &Self::Stream;
+    /// The queue and, if one is wanted `aside`, another whose blocks go before those of others.
+    #[expect(clippy::type_complexity, reason = "two queues")]
+    fn queues(&mut self, aside: bool) -> Result<(&Self::Stream, Option<&Self::Stream>), ErrorOf<T, Self>>;
 
     /// Memory for queries, and for the codes of those that the host codes.
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, ErrorOf<T, Self>>;
@@ -66,7 +67,8 @@ pub(crate) type ErrorOf<T, L> = <<L as Lane<T>>::Stream as gpu_kernels::Stream>:
 /// What one launch leaves to the next stays in device memory.
 pub(crate) struct PinnedLane<T: Pod> {
     stream: Stream,
-    aside: Stream,
+    /// Made when the first wave wants it: that takes vectors on the host.
+    aside: Option<Stream>,
     queries: Pinned<T>,
     levels: Pinned<u32>,
     terms: Pinned<QueryTerms>,
@@ -92,7 +94,7 @@ impl<T: Pod> PinnedLane<T> {
             rest: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
-            aside: Stream::urgent(context)?,
+            aside: None,
             stream,
         })
     }
@@ -121,8 +123,11 @@ impl<T: Element> Lane<T> for PinnedLane<T> {
         &self.stream
     }
 
-    fn aside(&self) -> &Stream {
-        &self.aside
+    fn queues(&mut self, aside: bool) -> Result<(&Stream, Option<&Stream>)> {
+        if aside && self.aside.is_none() {
+            self.aside = Some(Stream::urgent(self.stream.context())?);
+        }
+        Ok((&self.stream, self.aside.as_ref().filter(|_| aside)))
     }
 
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>> {

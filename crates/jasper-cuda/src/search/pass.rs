@@ -240,6 +240,14 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         self.k as usize
     }
 
+    /// Whether exact distances are worked out in a stream beside that of the search: of vectors on the host, where queries are
+    /// so many that others are searched for meanwhile.
+    pub(crate) fn goes_aside(&self) -> bool {
+        self.rerank.is_some_and(|len| len > 0)
+            && self.graph.vectors() == Place::Host
+            && self.launch.warps == 1
+    }
+
     /// Elements from query to query.
     pub(crate) fn row_len(&self) -> usize {
         self.graph.row_len()
@@ -256,8 +264,8 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         }))
     }
 
-    /// Queues the search of `queries` queries. Exact distances of vectors on the host are worked out `aside`, if there is such
-    /// a stream and queries enough that others are searched for meanwhile.
+    /// Queues the search of `queries` queries. Exact distances behind estimates are worked out `aside`, if there is such a
+    /// stream; who has one gives it where the pass [goes there](Self::goes_aside).
     ///
     /// # Safety
     /// - The places are of the stream's device, as large as they say, and live until the launch has run; the queries are
@@ -310,9 +318,10 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
                 candidates: places.candidates,
                 rest: places.rest,
                 work: places.reranked,
-                aside: aside.filter(|_| self.graph.vectors() == Place::Host && self.launch.warps == 1).map(
-                    |stream| Aside { stream, at_once: RERANKED_A_MULTIPROCESSOR * stream.multiprocessors() },
-                ),
+                aside: aside.map(|stream| {
+                    let at_once = RERANKED_A_MULTIPROCESSOR * stream.multiprocessors();
+                    Aside { stream, at_once }
+                }),
             };
             let codes = codes.args(places.levels, places.terms);
             let args = CodeSearchArgs { search: args, codes };

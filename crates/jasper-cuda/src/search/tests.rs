@@ -50,8 +50,8 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
         self.stream
     }
 
-    fn aside(&self) -> &EmulatedStream {
-        self.stream
+    fn queues(&mut self, aside: bool) -> Result<(&EmulatedStream, Option<&EmulatedStream>), Fault> {
+        Ok((self.stream, aside.then_some(self.stream)))
     }
 
     fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, Fault> {
