@@ -1,7 +1,7 @@
 //! CUDA devices: memory, streams, and launches whose arguments are checked when compiled.
 //!
 //! ```
-//! use gpu_kernels::Stream as _;
+//! use jasper_cuda::prelude::*;
 //! use jasper_cuda::{Context, Error, Stream};
 //!
 //! fn round_trip() -> jasper_cuda::Result<Vec<u32>> {
@@ -69,7 +69,7 @@ pub use device::{Device, driver_version};
 pub use encode::encode_on_device;
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
-pub use gpu_kernels::search::MAX_BEAM_WIDTH;
+pub use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, NO_ANSWER};
 pub use graph::{DeviceGraph, ResidentGraph};
 pub use jasper_build::{Bytes, MemoryPlan, Part, Place, PlanError};
 pub use jasper_driver::{Attempt, LoadError};
@@ -83,3 +83,8 @@ pub use profile::LaunchProfile;
 pub use ptx::Requirement;
 pub use search::{Copied, OnDevice, SearchLanes, Searcher};
 pub use stream::Stream;
+
+/// What [`Stream`] and [`Buffer`] can do, which the emulator can too.
+pub mod prelude {
+    pub use gpu_kernels::{Buffer as _, Stream as _};
+}

@@ -36,11 +36,7 @@ impl<T: Element> SearchLanes<T> {
     ) -> Result<LaunchProfile, SearchError> {
         // What the device does not take is refused before there is room for its answers.
         graph.request(params)?;
-        let (mut prepared, mut row) = (Vec::new(), Vec::new());
-        for (i, query) in queries.rows().enumerate() {
-            graph.host().prepare(i, query, &mut row)?;
-            prepared.extend_from_slice(&row);
-        }
+        let prepared = graph.host().prepare_all(queries)?;
         // Memory for what launches leave to each other is no part of their time.
         let _kept = KeptMemory::new(self.context())?;
         let stream = Stream::new(self.context())?;

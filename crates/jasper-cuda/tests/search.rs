@@ -95,12 +95,8 @@ struct There<T> {
 
 impl<T: Element> There<T> {
     fn new(both: &Both<T>, stream: &Stream, queries: &[T], params: SearchParams<'_>) -> Self {
-        let (mut prepared, mut row) = (Vec::new(), Vec::new());
-        let count = queries.len() / both.graph.dimension();
-        for (i, query) in queries.chunks(both.graph.dimension()).enumerate() {
-            both.graph.prepare(i, query, &mut row).unwrap();
-            prepared.extend_from_slice(&row);
-        }
+        let queries = MatrixView::new(queries, both.graph.dimension()).unwrap();
+        let (prepared, count) = (both.graph.prepare_all(queries).unwrap(), queries.len());
         Self {
             stream: stream.clone(),
             queries: stream.upload(&prepared).unwrap(),

@@ -379,6 +379,26 @@ impl<T: Element> SharedIndex<T> {
     /// Queues a search of queries that are in device memory, and does not wait. By codes where the index has them, with the
     /// distances of [`Self::search_batch`]; see [`jasper_cuda::SearchLanes::launch`].
     ///
+    /// ```
+    /// use jasper::cuda::{Context, OnDevice, Stream, prelude::*};
+    /// use jasper::{Device, Index, MatrixView, Metric, SearchParams, silent, synthetic::Clusters};
+    ///
+    /// if let Ok(context) = Context::open(0) {
+    ///     let rows: Vec<f32> = Clusters::new(32, 1).rows(1000, 0);
+    ///     let index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 32)?)?;
+    ///     let index = index.to_device(Device::Cuda(0), &mut silent)?;
+    ///
+    ///     let (stream, params) = (Stream::new(&context)?, SearchParams::new(10));
+    ///     let queries = stream.upload(&index.prepare_queries(MatrixView::new(&rows[..320], 32)?)?)?;
+    ///     let (mut answers, mut work) = (stream.allocate(10 * params.k)?, stream.allocate(10 * 2)?);
+    ///     let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+    ///     index.search_on_device(&stream, params, arrays)?;
+    ///     let [key, _, distance, _] = stream.download(&answers)?[0];
+    ///     assert_eq!((key, f32::from_bits(distance)), (0, 0.0));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SearchError`]; [`DeviceError::OnProcessor`] in it where the index is on no CUDA device.
     ///
@@ -392,5 +412,14 @@ impl<T: Element> SharedIndex<T> {
     ) -> Result<(), SearchError> {
         let Home::Cuda(cuda) = &self.home else { return Err(SearchError::device(DeviceError::OnProcessor)) };
         cuda.search(|graph| cuda.lanes.launch(graph, self.executor.pool(), stream, params, arrays))
+    }
+
+    /// Queries as [`Self::search_on_device`] takes them: checked, of unit length where the metric is cosine and elements are
+    /// floats, padded with zeros to whole pieces of 16 bytes.
+    ///
+    /// # Errors
+    /// [`SearchError`], naming the query.
+    pub fn prepare_queries(&self, queries: MatrixView<'_, T>) -> Result<Vec<T>, SearchError> {
+        self.home.read(|graph| Ok(graph.prepare_all(queries)?))
     }
 }

@@ -438,12 +438,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
 
 /// Queries as the device has them.
 fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
-    let (mut all, mut row) = (Vec::new(), Vec::new());
-    for (i, query) in queries.chunks(graph.dimension()).enumerate() {
-        graph.prepare(i, query, &mut row).unwrap();
-        all.extend_from_slice(&row);
-    }
-    all
+    graph.prepare_all(MatrixView::new(queries, graph.dimension()).unwrap()).unwrap()
 }
 
 /// A graph with codes, asked for queries that lie on the device: of any number, in one part or several.

@@ -234,6 +234,19 @@ impl<T: Element> Graph<T> {
         crate::row::prepare(self.metric(), self.dimension(), row, vector, out)
     }
 
+    /// [`Self::prepare`] of many, one behind the other.
+    ///
+    /// # Errors
+    /// [`RowError`], naming the row.
+    pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, RowError> {
+        let (mut all, mut prepared) = (Vec::new(), Vec::new());
+        for (row, vector) in vectors.rows().enumerate() {
+            self.prepare(row, vector, &mut prepared)?;
+            all.extend_from_slice(&prepared);
+        }
+        Ok(all)
+    }
+
     /// Distances of a prepared query in the user's metric.
     ///
     /// # Panics
