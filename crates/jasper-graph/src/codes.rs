@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jasper_core::distance::prefetch;
 use jasper_core::{Element, VectorId};
-use jasper_quant::{Quantizer, QueryCode, Scratch};
+use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
 
 use crate::{Graph, RowError, Segments};
 
@@ -33,7 +33,7 @@ pub struct CodeBlock<'a, T> {
     codes: &'a mut [u32],
 }
 
-/// Codes row after row.
+/// Codes rows.
 #[derive(Debug)]
 pub(crate) struct Coder<'a> {
     quantizer: &'a dyn Quantizer,
@@ -53,12 +53,16 @@ impl CodedRows {
 
 impl<'a> Coder<'a> {
     pub(crate) fn new(quantizer: &'a dyn Quantizer) -> Self {
-        Self { quantizer, scratch: Scratch::default(), values: vec![0.0; quantizer.dimension()] }
+        Self { quantizer, scratch: Scratch::default(), values: Vec::new() }
     }
 
-    /// Codes a row, padded or not.
-    pub(crate) fn code<T: Element>(&mut self, row: &[T], out: &mut [u32]) {
-        self.values.iter_mut().zip(row).for_each(|(value, x)| *value = x.to_f32());
+    /// Codes rows of `width` elements, padded or not; [`ENCODE_ROWS`] at once cost least.
+    pub(crate) fn code<T: Element>(&mut self, rows: &[T], width: usize, out: &mut [u32]) {
+        let dimension = self.quantizer.dimension();
+        self.values.resize(rows.len() / width * dimension, 0.0);
+        for (values, row) in self.values.chunks_exact_mut(dimension).zip(rows.chunks_exact(width)) {
+            values.iter_mut().zip(row).for_each(|(value, x)| *value = x.to_f32());
+        }
         self.quantizer.encode(&mut self.values, &mut self.scratch, out);
     }
 }
@@ -67,8 +71,9 @@ impl<T: Element> CodeBlock<'_, T> {
     /// Codes the rows.
     pub fn fill(self) {
         let mut coder = Coder::new(self.quantizer);
-        let codes = self.codes.chunks_exact_mut(self.quantizer.layout().words());
-        self.rows.chunks_exact(self.width).zip(codes).for_each(|(row, code)| coder.code(row, code));
+        let codes = self.codes.chunks_mut(ENCODE_ROWS * self.quantizer.layout().words());
+        let rows = self.rows.chunks(ENCODE_ROWS * self.width);
+        rows.zip(codes).for_each(|(rows, codes)| coder.code(rows, self.width, codes));
     }
 }
 

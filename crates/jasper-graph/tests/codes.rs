@@ -6,9 +6,10 @@ use std::fs;
 use std::sync::Arc;
 
 use common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, sample};
-use jasper_core::{BuildParams, Element, Metric, VectorId, f16, silent};
-use jasper_graph::{FileFault, Graph, IndexInfo, Section};
-use jasper_quant::Code;
+use jasper_core::synthetic::Clusters;
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, silent};
+use jasper_graph::{CodeBlock, FileFault, Graph, IndexInfo, Section};
+use jasper_quant::{Code, ENCODE_ROWS, ThreadPoolBuilder};
 
 fn in_step<T: Element>(metric: Metric) {
     let mut graph = coded_sample::<T>(metric);
@@ -36,6 +37,31 @@ fn codes_follow_their_rows() {
         in_step::<f16>(metric);
         in_step::<u8>(metric);
         in_step::<i8>(metric);
+    }
+}
+
+/// A thread codes many rows at once; what is left of them at its end, and the padding of rows, change nothing.
+fn coded_together<T: Element>(code: Code) {
+    const DIMENSION: usize = 70;
+    let rows: Vec<T> = Clusters::new(DIMENSION, 3).rows(1024 + 2 * ENCODE_ROWS + 13, 0);
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let quantizer = code.train(Metric::L2, MatrixView::new(&rows, DIMENSION).unwrap(), &pool).unwrap();
+    for count in [1, ENCODE_ROWS - 1, ENCODE_ROWS, ENCODE_ROWS + 1, rows.len() / DIMENSION] {
+        let mut graph = Graph::new(Metric::L2, DIMENSION, BuildParams::default()).unwrap();
+        for row in rows.chunks_exact(DIMENSION).take(count) {
+            add(&mut graph, row);
+        }
+        let fill = |blocks: Vec<CodeBlock<'_, T>>| blocks.into_iter().for_each(CodeBlock::fill);
+        graph.quantize(Arc::clone(&quantizer), fill).unwrap();
+        assert!(kept_codes(&graph) == fresh_codes(&graph), "{code}, {count} rows");
+    }
+}
+
+#[test]
+fn rows_coded_together_have_the_codes_of_each_alone() {
+    for code in [Code::Mixed { sectors: 2 }, Code::Mixed { sectors: 4 }, Code::Rabitq { bits: 4 }] {
+        coded_together::<f32>(code);
+        coded_together::<u8>(code);
     }
 }
 

@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, MatrixView};
 use rayon::prelude::*;
 
-use crate::projection::BLOCK_ROWS;
+use crate::projection::ENCODE_ROWS;
 use crate::quantizer::{Quantizer, Scratch};
 use crate::space::widen;
 use crate::{DecodeError, Layout};
@@ -89,13 +89,13 @@ impl Codes {
         let (dimension, words) = (rows.dimension(), self.layout.words());
         let out = &mut self.words_mut()[first * words..][..rows.len() * words];
         pool.install(|| {
-            out.par_chunks_mut(BLOCK_ROWS * words).enumerate().for_each_init(
-                || (vec![0.0; BLOCK_ROWS * dimension], Scratch::default()),
+            out.par_chunks_mut(ENCODE_ROWS * words).enumerate().for_each_init(
+                || (vec![0.0; ENCODE_ROWS * dimension], Scratch::default()),
                 |(values, scratch), (block, out)| {
                     let count = out.len() / words;
                     let values = &mut values[..count * dimension];
                     for (i, values) in values.chunks_exact_mut(dimension).enumerate() {
-                        widen(rows.row(block * BLOCK_ROWS + i), values);
+                        widen(rows.row(block * ENCODE_ROWS + i), values);
                     }
                     quantizer.encode(values, scratch, out);
                 },

@@ -73,6 +73,7 @@ pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};
 pub use mixed::{MAX_SECTORS, Mixed, MixedParams};
 pub use parts::Parts;
+pub use projection::ENCODE_ROWS;
 pub use quantizer::{Quantizer, Scratch, open};
 pub use query::{MAX_LIMBS, QueryCode, QueryTerms};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};

@@ -5,8 +5,8 @@ use jasper_core::distance::Level;
 use crate::parts::MatrixParts;
 use crate::wide::{Work, widest};
 
-/// Rows that are projected and coded together.
-pub(crate) const BLOCK_ROWS: usize = 32;
+/// Rows that are best coded together: the panels of a projection are then read once for many.
+pub const ENCODE_ROWS: usize = 32;
 /// Directions that lie side by side: two registers of the widest processors, half of the tile of a GPU.
 pub const PANEL: usize = 32;
 

@@ -30,7 +30,8 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// The shape of a code row.
     fn layout(&self) -> &Arc<Layout>;
 
-    /// Codes `rows` (`n x dimension`, finite, row-major; overwritten) into `out` (`n x layout.words()`).
+    /// Codes `rows` (`n x dimension`, finite, row-major; overwritten) into `out` (`n x layout.words()`). The same codes
+    /// for any `n`; [`ENCODE_ROWS`](crate::ENCODE_ROWS) at once cost least.
     ///
     /// [`Codes::encode`](crate::Codes::encode) calls this from many threads, with a scratch for each.
     ///

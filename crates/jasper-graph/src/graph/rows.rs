@@ -47,7 +47,7 @@ impl<T: Element> RowBlock<'_, T> {
         }
         if let Some((coder, codes)) = &mut self.codes {
             let words = codes.len() / self.degrees.len();
-            coder.code(prepared, &mut codes[place * words..][..words]);
+            coder.code(prepared, self.width, &mut codes[place * words..][..words]);
         }
     }
 }

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use super::Mixed;
 use super::quantize::{Reconstruction, quantize};
-use crate::projection::BLOCK_ROWS;
+use crate::projection::ENCODE_ROWS;
 use crate::quantizer::Coder;
 use crate::space::dot;
 use crate::wide::Buffers;
@@ -62,7 +62,7 @@ pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Fitted {
         return Fitted::NONE;
     }
     let coded: Vec<Row> =
-        rows.par_chunks(BLOCK_ROWS * dimension).flat_map_iter(|rows| reconstruct(mixed, rows)).collect();
+        rows.par_chunks(ENCODE_ROWS * dimension).flat_map_iter(|rows| reconstruct(mixed, rows)).collect();
     let largest_k = largest_usual_k(&coded);
     let fitted = Fitted { largest_k, ..Fitted::NONE };
     let (normal, right) = queries

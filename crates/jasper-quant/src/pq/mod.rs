@@ -32,7 +32,7 @@ use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Metric};
 use rayon::prelude::*;
 
-use crate::projection::BLOCK_ROWS;
+use crate::projection::ENCODE_ROWS;
 use crate::space::{Space, widen};
 use crate::{TrainError, error};
 use codebook::{Codebook, Score};
@@ -133,11 +133,11 @@ impl Pq {
         assert_eq!(rows.dimension(), self.dimension());
         let mut codes = PqCodes::zeros(rows.len(), self.bytes());
         pool.install(|| {
-            codes.blocks_mut(BLOCK_ROWS).enumerate().for_each_init(
+            codes.blocks_mut(ENCODE_ROWS).enumerate().for_each_init(
                 || vec![0.0; self.dimension()],
                 |row, (block, out)| {
                     for (i, out) in out.chunks_exact_mut(self.bytes()).enumerate() {
-                        widen(rows.row(block * BLOCK_ROWS + i), row);
+                        widen(rows.row(block * ENCODE_ROWS + i), row);
                         self.space.to_residual(row);
                         self.encode_row(row, out);
                     }
