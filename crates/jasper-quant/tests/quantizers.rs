@@ -116,6 +116,32 @@ fn zero_residuals_are_exact_and_bounded_by_nothing() {
     }
 }
 
+/// Where no component says more than another, a mixed code has nothing to gain, and loses nothing to a uniform code of
+/// its bytes.
+#[test]
+fn flat_spectra_cost_mixed_codes_nothing() {
+    for (dimension, bits, sectors) in [(128, 1, 1), (384, 1, 2), (384, 3, 5)] {
+        let (rows, queries) = (gaussian(3000, dimension, 1), gaussian(40, dimension, 2));
+        let view = MatrixView::new(&rows, dimension).unwrap();
+        for metric in Metric::ALL {
+            let error = |quantizer: &dyn Quantizer| {
+                let estimated = estimates(quantizer, &rows, &queries).concat();
+                let pairs = queries
+                    .chunks_exact(dimension)
+                    .flat_map(|query| view.rows().map(move |row| distance(metric, query, row)));
+                let squares = estimated.iter().zip(pairs).map(|(x, exact)| (f64::from(*x) - exact).powi(2));
+                moments(squares).0.sqrt()
+            };
+            let uniform = Rabitq::train(view, &RabitqParams::new(metric, bits)).unwrap();
+            let params = MixedParams { metric, sectors, seed: 1 };
+            let mixed = Mixed::train(view, None, &params, &pool()).unwrap();
+            assert_eq!(uniform.layout().bytes(), mixed.layout().bytes());
+            let ratio = error(&mixed) / error(&uniform);
+            assert!(ratio < 1.1, "{metric}, {dimension} dimensions, {bits} bits: {ratio}");
+        }
+    }
+}
+
 /// Zero vectors have no angle; what is estimated of them is a number all the same.
 #[test]
 fn zero_vectors_are_no_trouble_to_cosine() {
