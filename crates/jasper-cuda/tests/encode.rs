@@ -16,7 +16,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize) {
     for metric in Metric::ALL {
         let params = MixedParams { metric, sectors: 2, seed: 1 };
         let mut quantizers: Vec<Box<dyn Quantizer>> =
-            vec![Box::new(Mixed::train(sample, None, &params, &pool).unwrap())];
+            vec![Box::new(Mixed::train(sample, &params, &pool).unwrap())];
         for bits in [1, 4, 8] {
             quantizers.push(Box::new(Rabitq::train(sample, &RabitqParams::new(metric, bits)).unwrap()));
         }

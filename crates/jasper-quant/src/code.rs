@@ -51,7 +51,7 @@ impl Code {
         Ok(match self {
             Self::Rabitq { bits } => Arc::new(Rabitq::train(rows, &RabitqParams::new(metric, bits))?),
             Self::Mixed { sectors } => {
-                Arc::new(Mixed::train(rows, None, &MixedParams { metric, sectors, seed: 0 }, pool)?)
+                Arc::new(Mixed::train(rows, &MixedParams { metric, sectors, seed: 0 }, pool)?)
             }
         })
     }

@@ -34,14 +34,6 @@ pub enum TrainError {
     /// The half-width of the error bound is no number of standard deviations.
     #[error("bound_sigmas ({0}) must be a finite number above 0")]
     BoundSigmas(f32),
-    /// Queries and rows differ in dimension.
-    #[error("queries have {queries} coordinates and rows have {rows}; give queries of the rows' dimension")]
-    QueryDimension {
-        /// Coordinates of a query.
-        queries: usize,
-        /// Coordinates of a row.
-        rows: usize,
-    },
     /// A value is not finite, or the shape is wrong.
     #[error(transparent)]
     Matrix(#[from] MatrixError),

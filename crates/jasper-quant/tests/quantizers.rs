@@ -20,7 +20,7 @@ fn quantizers<T: Element>(rows: &[T], dimension: usize, metric: Metric) -> Vec<B
     all.push(Box::new(Rabitq::train(view, &haar).unwrap()));
     for sectors in [1, 2, 5] {
         let params = MixedParams { metric, sectors, seed: 1 };
-        all.push(Box::new(Mixed::train(view, None, &params, &pool()).unwrap()));
+        all.push(Box::new(Mixed::train(view, &params, &pool()).unwrap()));
     }
     all
 }
@@ -134,7 +134,7 @@ fn flat_spectra_cost_mixed_codes_nothing() {
             };
             let uniform = Rabitq::train(view, &RabitqParams::new(metric, bits)).unwrap();
             let params = MixedParams { metric, sectors, seed: 1 };
-            let mixed = Mixed::train(view, None, &params, &pool()).unwrap();
+            let mixed = Mixed::train(view, &params, &pool()).unwrap();
             assert_eq!(uniform.layout().bytes(), mixed.layout().bytes());
             let ratio = error(&mixed) / error(&uniform);
             assert!(ratio < 1.1, "{metric}, {dimension} dimensions, {bits} bits: {ratio}");
@@ -288,13 +288,9 @@ fn training_says_what_is_wrong() {
     assert_eq!(train(&rows[..2], 9).to_string(), "bits (9) must be between 1 and 8");
     assert_eq!(train(&rows[..0], 1), TrainError::TooFewRows { rows: 0, least: 1 });
     assert!(matches!(train(&rows, 1), TrainError::Matrix(_)));
-    let mixed = |rows, queries, sectors| {
-        Mixed::train(view(rows), queries, &MixedParams { metric: Metric::L2, sectors, seed: 0 }, &pool())
-            .unwrap_err()
+    let mixed = |rows, sectors| {
+        Mixed::train(view(rows), &MixedParams { metric: Metric::L2, sectors, seed: 0 }, &pool()).unwrap_err()
     };
-    assert_eq!(mixed(&rows[..2], None, 1), TrainError::TooFewRows { rows: 1, least: 2 });
-    let two = [1.0; 4];
-    assert_eq!(mixed(&two, None, 17).to_string(), "sectors (17) must be between 1 and 16");
-    let queries = MatrixView::new(&rows[..3], 3).unwrap();
-    assert_eq!(mixed(&two, Some(queries), 1), TrainError::QueryDimension { queries: 3, rows: 2 });
+    assert_eq!(mixed(&rows[..2], 1), TrainError::TooFewRows { rows: 1, least: 2 });
+    assert_eq!(mixed(&[1.0; 4], 17).to_string(), "sectors (17) must be between 1 and 16");
 }

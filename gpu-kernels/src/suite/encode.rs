@@ -40,7 +40,7 @@ fn rabitq<T: Element>(rows: &[T], dimension: usize, params: &RabitqParams) -> Bo
 fn mixed<T: Element>(rows: &[T], dimension: usize, metric: Metric, sectors: u32) -> Box<dyn Quantizer> {
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let params = MixedParams { metric, sectors, seed: 1 };
-    Box::new(Mixed::train(view(rows, dimension), None, &params, &pool).unwrap())
+    Box::new(Mixed::train(view(rows, dimension), &params, &pool).unwrap())
 }
 
 /// Calls `each` with rows and quantizers: every number of bits in every dimension, every element and metric, both

@@ -48,7 +48,7 @@ pub fn all(
         add(rabitq, format!("m = {bits}"), coded(quantizer, base, pool));
     }
     for sectors in [1, 2, 3, 4] {
-        let quantizer = Mixed::train(base, None, &MixedParams { metric, sectors, seed: 1 }, pool)?;
+        let quantizer = Mixed::train(base, &MixedParams { metric, sectors, seed: 1 }, pool)?;
         let [eight, four, two, one] = quantizer.coded_dimensions();
         add(mixed, format!("{eight} / {four} / {two} / {one} dimensions"), coded(quantizer, base, pool));
     }

@@ -14,7 +14,7 @@ use crate::{Layout, Rotation, RotationKind, TrainError, error};
 
 /// Rows that components are taken from: enough for their directions, a second or two of work.
 const SAMPLE_ROWS: usize = 20_000;
-/// Rows held out of the sample as queries of the fit, where no queries are given: three numbers need no more.
+/// Rows held out of the sample as queries of the fit: three numbers need no more.
 const FIT_QUERIES: usize = 200;
 /// Fewest sectors of a code that may give some components 8 bits. On a device a lane reads a whole row of one or two
 /// sectors, by a kernel without such a plane.
@@ -24,17 +24,15 @@ const LEAST_ROWS: usize = 2;
 
 impl Mixed {
     /// Learns centre, components, bits, steps, fit and units from `rows` (all rows of the index, or a sample), on the
-    /// threads of `pool`. Without `queries`, of the kind that will be asked, some of the rows stand for them.
+    /// threads of `pool`; for the fit some of the rows stand for queries.
     ///
     /// Takes seconds: the components of 20,000 rows cost `20,000 dimension²` and `dimension²` times their number.
     /// The same on any number of threads; processors may differ in last bits, so what was learnt is to be saved.
     ///
     /// # Errors
-    /// [`TrainError`] on less than two rows, sectors out of range, values that are not finite, and queries of another
-    /// dimension.
+    /// [`TrainError`] on less than two rows, sectors out of range, and values that are not finite.
     pub fn train<T: Element>(
         rows: MatrixView<'_, T>,
-        queries: Option<MatrixView<'_, T>>,
         params: &MixedParams,
         pool: &rayon::ThreadPool,
     ) -> Result<Self, TrainError> {
@@ -47,21 +45,14 @@ impl Mixed {
             return Err(TrainError::Sectors(params.sectors));
         }
         rows.check_finite()?;
-        if let Some(queries) = queries {
-            if queries.dimension() != dimension {
-                return Err(TrainError::QueryDimension { queries: queries.dimension(), rows: dimension });
-            }
-            queries.check_finite()?;
-        }
         let space = Space::centred(params.metric, rows);
         let order = permutation(rows.len(), params.seed);
         let chosen = order.iter().take(SAMPLE_ROWS).map(|i| *i as usize);
         let sample = space.residuals(rows, chosen);
-        let rest = sample.len() / dimension;
-        let held_out = if queries.is_some() { 0 } else { FIT_QUERIES.min(rest / 10) };
-        let (sample, held_out) = sample.split_at((rest - held_out) * dimension);
-        let given = queries.map(|queries| space.residuals(queries, 0..queries.len().min(FIT_QUERIES)));
-        Ok(pool.install(|| Self::learn(space, sample, given.as_deref().unwrap_or(held_out), params)))
+        let taken = sample.len() / dimension;
+        let held_out = FIT_QUERIES.min(taken / 10);
+        let (sample, queries) = sample.split_at((taken - held_out) * dimension);
+        Ok(pool.install(|| Self::learn(space, sample, queries, params)))
     }
 
     /// Learns from residuals of rows and queries, on the current pool.
