@@ -55,6 +55,10 @@ fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
     let bytes = |part: &Value| part["bytes"].as_u64().unwrap();
     assert_eq!(told["host_bytes"].as_u64().unwrap(), parts.iter().map(bytes).sum::<u64>());
     assert_eq!(parts[0], json!({"place": "host", "name": "vectors", "bytes": 400 * 16 * 4}));
+    // As large as the largest code that a trial tries.
+    let told = sandbox.one(&[&plan[..], &["--quantize", "auto"]].concat());
+    let part = |name| told["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap();
+    assert!(bytes(part("codes")) == 400 * 128 && bytes(part("quantizer")) > 0, "{told}");
     assert!(!sandbox.path("o.jasper").exists());
     // A file that is a hole but for its header, of more than any machine has.
     let (rows, dimension) = (125_000_000_u32, 32_000_u32);

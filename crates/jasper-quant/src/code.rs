@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use jasper_core::{Element, MatrixView, Metric};
 
-use crate::{MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, SECTOR_BYTES, TrainError};
+use crate::{
+    MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, SECTOR_BYTES, TrainError,
+};
 
 /// A kind of code and its size. Written as `rabitq:4` or `mixed:1`.
 ///
@@ -82,6 +84,21 @@ impl Code {
             Self::Rabitq { bits } => Rabitq::layout_of(dimension, bits).bytes(),
             Self::Mixed { sectors } => sectors as usize * SECTOR_BYTES,
         }
+    }
+
+    /// Bytes of a quantizer of this kind for rows of `dimension` coordinates, at most: data decide how many directions
+    /// a mixed code has.
+    ///
+    /// # Panics
+    /// If there is [no such code](Self::check).
+    pub fn quantizer_bytes(self, dimension: usize) -> usize {
+        self.check().expect("there is such a code");
+        let floats = match self {
+            Self::Rabitq { .. } => Rotation::most_floats(dimension),
+            Self::Mixed { sectors } => Mixed::most_floats(dimension, sectors),
+        };
+        // Beside these there is the centre.
+        (dimension + floats) * size_of::<f32>()
     }
 }
 

@@ -6,7 +6,8 @@ use common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, VectorId, f16};
 use jasper_quant::{
-    Codes, DecodeError, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, RotationKind, TrainError, open,
+    Code, Codes, DecodeError, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, RotationKind, TrainError,
+    open,
 };
 
 /// Quantizers of both kinds and of many sizes.
@@ -257,6 +258,23 @@ fn sections_read_back_what_was_learnt() {
             assert_eq!(ours, theirs);
         }
     }
+}
+
+/// What is planned for holds what is learnt, and not much more where all directions are coded.
+#[test]
+fn quantizers_take_no_more_than_is_said() {
+    for dimension in [3, 65, 200] {
+        let rows: Vec<f32> = Clusters::new(dimension, 3).rows(300, 0);
+        for quantizer in quantizers(&rows, dimension, Metric::L2) {
+            let (said, bytes) = (quantizer.code().quantizer_bytes(dimension), quantizer.to_bytes().len());
+            // A Haar rotation is not what a code has by itself.
+            let is_haar =
+                matches!(quantizer.code(), Code::Rabitq { .. }) && bytes > dimension * dimension * 4;
+            assert!(is_haar || said + 64 > bytes, "{dimension}, {quantizer:?}: {said}, {bytes}");
+        }
+    }
+    let (mixed, directions) = (Code::Mixed { sectors: 4 }.quantizer_bytes(384), 384 * 384 * 4);
+    assert!((directions..directions * 11 / 10).contains(&mixed), "{mixed}");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! How an index is made.
 
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_build::{
     BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
-    QuantizeError, SKETCHES, bulk_build_by, link_by_bytes, quantize,
+    QuantizeError, SKETCHES, bulk_build_by, link_by_bytes,
 };
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
@@ -16,6 +17,7 @@ use jasper_graph::Graph;
 use jasper_quant::Code;
 
 use crate::site::{self, Site};
+use crate::trial::{self, TrialError};
 use crate::{Device, DeviceError, Index};
 
 /// An index could not be built.
@@ -43,6 +45,28 @@ pub enum BuildError {
     /// Rows cannot be coded.
     #[error(transparent)]
     Quantize(#[from] QuantizeError),
+    /// No code was found that suits.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+}
+
+/// What codes vectors once they are linked.
+#[derive(Clone, Copy, Debug)]
+enum Coding {
+    /// This.
+    By(Code),
+    /// What a trial finds.
+    ByTrial,
+}
+
+impl Coding {
+    /// The codes that vectors may have on the way, one at a time.
+    fn codes(&self) -> &[Code] {
+        match self {
+            Self::By(code) => slice::from_ref(code),
+            Self::ByTrial => &trial::CODES,
+        }
+    }
 }
 
 /// Settings of a build; made by [`Index::builder`].
@@ -67,7 +91,7 @@ pub struct IndexBuilder<'a> {
     device: Device,
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
-    code: Option<Code>,
+    coding: Option<Coding>,
     by_bytes: bool,
 }
 
@@ -80,7 +104,7 @@ impl<'a> IndexBuilder<'a> {
             device: Device::Auto,
             keys: None,
             checkpoints: None,
-            code: None,
+            coding: None,
             by_bytes: false,
         }
     }
@@ -164,7 +188,24 @@ impl<'a> IndexBuilder<'a> {
 
     /// Codes the vectors when they are linked: see [`Index::quantize`]. None if not set.
     pub fn quantize(mut self, code: Code) -> Self {
-        self.code = Some(code);
+        self.coding = Some(Coding::By(code));
+        self
+    }
+
+    /// Codes the vectors when they are linked, by the code that suits them best: see [`crate::trial`]. A set of which
+    /// no rows can be held out, or that no code suits, is an error of the build; [`Index::quantize_by_trial`] behind
+    /// one leaves the index.
+    ///
+    /// ```
+    /// # use jasper::{Index, MatrixView, Metric, synthetic::Clusters};
+    /// # let rows: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    /// # let rows = MatrixView::new(&rows, 64)?;
+    /// let index = Index::builder(Metric::L2).quantize_by_trial().build(&rows)?;
+    /// println!("{}", index.stats().code.expect("a trial found one"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn quantize_by_trial(mut self) -> Self {
+        self.coding = Some(Coding::ByTrial);
         self
     }
 
@@ -238,12 +279,14 @@ impl<'a> IndexBuilder<'a> {
             }),
             false => site.link(&executor, graph, order, self.checkpoints, progress),
         };
-        let (mut graph, report) =
-            bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
-        if let Some(code) = self.code {
-            quantize(&executor, &mut graph, code)?;
+        let (graph, report) = bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
+        let mut index = Index { graph, executor: Arc::new(executor), vectors: None };
+        match self.coding {
+            Some(Coding::By(code)) => index.quantize(code)?,
+            Some(Coding::ByTrial) => drop(index.quantize_by_trial(progress)?),
+            None => {}
         }
-        Ok((Index { graph, executor: Arc::new(executor), vectors: None }, report))
+        Ok((index, report))
     }
 
     fn links_by_bytes<T: Element>(&self) -> bool {
@@ -271,15 +314,20 @@ impl<'a> IndexBuilder<'a> {
         dimension: usize,
     ) -> Result<MemoryPlan, BuildError> {
         let shape = BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? };
-        self.code.map_or(Ok(()), Code::check).map_err(QuantizeError::from)?;
+        let codes = self.coding.as_ref().map_or(&[][..], Coding::codes);
+        codes.iter().try_for_each(|code| code.check()).map_err(QuantizeError::from)?;
         let plan = match self.links_by_bytes::<T>() {
             true => site::plan_by_bytes::<T>(&shape, self.device)?,
             false => site::plan::<T>(&shape, self.device)?,
         };
-        Ok(match self.code {
-            Some(code) => plan.part(Place::Host, "codes", (rows * code.bytes(dimension)) as u64),
-            None => plan,
-        })
+        let largest =
+            |bytes: fn(Code, usize) -> usize| codes.iter().map(|&code| bytes(code, dimension)).max();
+        let parts = [
+            ("codes", largest(Code::bytes).map(|bytes| rows * bytes)),
+            ("quantizer", largest(Code::quantizer_bytes)),
+        ];
+        let parts = parts.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
+        Ok(parts.fold(plan, |plan, (name, bytes)| plan.part(Place::Host, name, bytes as u64)))
     }
 
     /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads

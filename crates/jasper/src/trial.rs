@@ -73,7 +73,7 @@ pub enum TrialError {
 }
 
 /// Codes that are tried, the smallest of each kind first.
-const CODES: [Code; 6] = [
+pub(crate) const CODES: [Code; 6] = [
     Code::Mixed { sectors: 1 },
     Code::Mixed { sectors: 2 },
     Code::Mixed { sectors: 4 },
@@ -135,6 +135,8 @@ impl<T: Element> Index<T> {
         let mut tried = Vec::new();
         for (i, code) in CODES.into_iter().enumerate() {
             step(1 + i, progress)?;
+            // One code's memory at a time.
+            self.graph.forget_codes();
             self.quantize(code)?;
             let bytes = self.graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
             let estimated = Distances::Estimated { rerank: usize::MAX };

@@ -26,7 +26,7 @@ use jasper_core::Metric;
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
 use crate::parts::{CodeParts, Turn};
-use crate::projection::Projection;
+use crate::projection::{PANEL, Projection};
 use crate::quantizer::{Coder, Common};
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
@@ -34,7 +34,7 @@ use crate::wide::Buffers;
 use crate::{Code, DecodeError, Layout};
 use allocation::WIDTHS;
 use fit::Fitted;
-use quantize::Steps;
+use quantize::{FLOATS_A_STEP, Steps};
 
 /// Most sectors of a code.
 pub const MAX_SECTORS: u32 = 16;
@@ -89,6 +89,12 @@ impl Mixed {
     /// Dimensions that got 8, 4, 2 and 1 bits.
     pub fn coded_dimensions(&self) -> [usize; 4] {
         [0, 1, 2, 3].map(|i| self.plane_words[i] * (32 / WIDTHS[i].bits as usize))
+    }
+
+    /// Floats of directions and steps, where all of the words of so many sectors go to components of one bit.
+    pub(crate) fn most_floats(dimension: usize, sectors: u32) -> usize {
+        let coded = (sectors as usize * SECTOR_WORDS - HALVES / 2) * 32;
+        coded.min(dimension).next_multiple_of(PANEL) * dimension + FLOATS_A_STEP * coded
     }
 
     /// Coordinates of the point that levels stand for, for a row of length 1.

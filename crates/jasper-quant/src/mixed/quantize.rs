@@ -9,6 +9,9 @@ use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
 /// Multiples of the steps to try: rows are not all of one shape.
 pub(super) const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
 
+/// Numbers that [`Steps`] has of a dimension.
+pub(super) const FLOATS_A_STEP: usize = 4;
+
 /// What is known of each coded dimension.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Steps {

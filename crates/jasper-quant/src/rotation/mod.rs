@@ -56,6 +56,11 @@ impl Rotation {
         })
     }
 
+    /// Floats of the default rotation of rows of `dimension`: its factors, and fewer than as many for their signs.
+    pub(crate) const fn most_floats(dimension: usize) -> usize {
+        2 * ROUNDS * hadamard::rotated_dimension(dimension)
+    }
+
     pub(crate) fn from_projection(matrix: Projection) -> Self {
         Self(Kind::Haar(matrix))
     }

@@ -1,8 +1,8 @@
 //! Codes: searches by estimates find what exact ones do, and codes follow every change.
 
 use jasper::{
-    BitSet, Code, Distances, Element, Filter, Hit, Index, MatrixView, Metric, SearchError, SearchParams, f16,
-    silent, synthetic::Clusters,
+    BitSet, BuildError, Code, Distances, Element, Filter, Hit, Index, IndexBuilder, MatrixView, Metric,
+    SearchError, SearchParams, f16, silent, synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, view};
@@ -191,6 +191,43 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     assert!(bytes_of(&index) == before);
 }
 
+/// The ten nearest rows of each query, by looking at all.
+fn nearest(rows: MatrixView<'_, f32>, queries: MatrixView<'_, f32>) -> Vec<Vec<u64>> {
+    let distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum::<f32>();
+    let of_query = |query| {
+        let mut order: Vec<(f32, u64)> =
+            rows.rows().zip(0..).map(|(row, key)| (distance(query, row), key)).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        order.into_iter().take(K).map(|(_, key)| key).collect()
+    };
+    queries.rows().map(of_query).collect()
+}
+
+/// Independent coordinates of equal variance: the worst there is for codes of few bytes.
+#[test]
+fn a_trial_on_a_flat_spectrum_keeps_recall() {
+    let set = Clusters { clusters: 1, latent: 0, ..Clusters::new(64, 9) };
+    let (rows, queries) = (set.rows::<f32>(3000, 0), set.rows::<f32>(200, 1));
+    let (rows, queries) = (view(&rows, 64), view(&queries, 64));
+    let builder = Index::builder(Metric::L2).max_degree(32).build_beam_width(64);
+    let mut index = builder.build(&rows).unwrap();
+    let trial = index.quantize_by_trial(&mut silent).unwrap();
+    assert_eq!(index.stats().code, Some(trial.chosen));
+    let chosen = trial.tried.iter().find(|tried| tried.code == trial.chosen).unwrap();
+    let (width, _) = chosen.reached.unwrap();
+    let truth = nearest(rows, queries);
+    let recall = |width, distances| {
+        let params = SearchParams::new(K).beam_width(width).distances(distances);
+        let hits = index.search_batch(queries, params).unwrap();
+        let found =
+            |(hits, truth): (&[Hit], &Vec<u64>)| hits.iter().filter(|hit| truth.contains(&hit.key)).count();
+        hits.chunks(K).zip(&truth).map(found).sum::<usize>() as f64 / hits.len() as f64
+    };
+    let by_codes = recall(width, Distances::Estimated { rerank: usize::MAX });
+    let exact = recall(64, Distances::Exact);
+    assert!(by_codes > exact - 0.02, "{trial:?}: {by_codes}, {exact}");
+}
+
 #[test]
 fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() {
     let (rows, queries) = set::<f32>(2000);
@@ -298,9 +335,38 @@ fn a_build_makes_codes_and_plans_for_them() {
         !builder.estimate_memory::<f32>(1000, D).unwrap().parts().iter().any(|part| part.name == "codes")
     );
     for code in [Code::Rabitq { bits: 1 }, Code::Rabitq { bits: 7 }, Code::Mixed { sectors: 3 }] {
-        let index = builder.quantize(code).build(&view(&rows, D)).unwrap();
+        let with = builder.quantize(code);
+        let index = with.build(&view(&rows, D)).unwrap();
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
+        let bytes = planned(with);
+        let learnt = index.graph().codes().unwrap().quantizer().to_bytes().len() as u64;
+        assert!(
+            bytes[0] == 1000 * code.bytes(D) as u64 && bytes[1] + 64 > learnt,
+            "{code}: {bytes:?}, {learnt}"
+        );
     }
+}
+
+/// What a build plans for codes, and for what makes them.
+fn planned(builder: IndexBuilder<'_>) -> Vec<u64> {
+    let plan = builder.estimate_memory::<f32>(1000, D).unwrap();
+    let of = |name| plan.parts().iter().find(|part| part.name == name).map(|part| part.bytes);
+    ["codes", "quantizer"].into_iter().filter_map(of).collect()
+}
+
+#[test]
+fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
+    let set = Clusters::new(D, 5);
+    let rows = set.rows::<f32>(2000, 0);
+    let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
+    let mut behind = builder.build(&view(&rows, D)).unwrap();
+    let trial = behind.quantize_by_trial(&mut silent).unwrap();
+    let index = builder.quantize_by_trial().build(&view(&rows, D)).unwrap();
+    assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
+    let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();
+    assert_eq!(planned(builder.quantize_by_trial()).first().copied(), largest);
+    let few = builder.quantize_by_trial().build(&view(&rows[..20 * D], D)).unwrap_err();
+    assert!(matches!(few, BuildError::Trial(_)), "{few}");
 }
 
 #[test]

@@ -133,7 +133,8 @@ impl Args {
         }
         let planned = match self.quantize {
             Choice::Code(code) => builder.quantize(code),
-            Choice::Auto | Choice::None => builder,
+            Choice::Auto => builder.quantize_by_trial(),
+            Choice::None => builder,
         };
         let estimate = planned.check_memory::<T>(rows.len(), rows.dimension())?;
         if self.plan {
