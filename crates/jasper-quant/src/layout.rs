@@ -23,7 +23,7 @@
 //!
 //! The level of a dimension is the sum over planes of its bits in that plane, times `2^shift` of the plane. A RaBitQ
 //! code of 4 bits is one plane; of 7 bits, three planes of widths 4, 2 and 1 and shifts 3, 1 and 0 over the same
-//! dimensions. A mixed code is three planes of shift 0 over different dimensions.
+//! dimensions. A mixed code is up to four planes of shift 0, of widths 8, 4, 2 and 1, over different dimensions.
 
 /// Bytes of a memory sector: what a GPU reads at least.
 pub const SECTOR_BYTES: usize = 32;

@@ -106,7 +106,8 @@ pub(super) struct Fit {
     pub(super) squared_tangent: f32,
 }
 
-/// Finds the grid point of a rotated residual by `scales`, and writes its levels, as many as there are coordinates. Those from `dimension` on are padding, and zero.
+/// Finds the grid point of a rotated residual by `scales`, and writes its levels, as many as there are coordinates.
+/// Those from `dimension` on are padding, and zero.
 pub(super) fn quantize(
     rotated: &[f32],
     dimension: usize,
