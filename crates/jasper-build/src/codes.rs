@@ -48,18 +48,29 @@ pub fn quantize<T: Element>(
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CodeReport {
-    /// Error of estimated distances between vertices and their neighbours in the graph: its root mean square, in units of
-    /// the deviation of those distances.
+    /// Error of estimated distances between vertices and their neighbours in the graph: its root mean square, in units
+    /// of the deviation of those distances.
     pub error: f64,
     /// The same of a code of the same kind and size that is learnt from the rows as they are now.
     pub error_anew: f64,
 }
 
+/// Errors are worth codes made anew when they are larger than those would have by this factor: what a seventh of a bit
+/// is worth, since each bit halves the error.
+const DRIFT: f64 = 1.1;
+
+impl CodeReport {
+    /// Whether codes learnt anew would err so much less that they are worth their time.
+    pub fn has_drifted(&self) -> bool {
+        self.error > DRIFT * self.error_anew
+    }
+}
+
 /// Vertices of a report.
 const REPORT_VERTICES: usize = 500;
 
-/// How well codes fit the rows as they are now; nothing where there are no codes, or nothing else. Data drift: where codes made anew would
-/// err much less, they are worth making.
+/// How well codes fit the rows as they are now; nothing where there are no codes, or nothing else. Data drift: where
+/// codes made anew would err much less, they are worth making.
 ///
 /// Cost: that of learning, and codes of some 20,000 rows.
 ///

@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::Sandbox;
+use common::{DIMENSION, Sandbox};
+use jasper::MatrixView;
+use jasper::synthetic::Clusters;
+use jasper_data::write_vectors;
 use serde_json::{Value, json};
 
 const ASK: [&str; 10] =
@@ -141,4 +144,34 @@ fn a_build_codes_what_it_built_as_a_trial_finds() {
     assert!(error.contains("codes of its vectors alone"), "{error}");
     let error = sandbox.fails(2, &[&build[..], &["--quantize", "rabitq:9"]].concat());
     assert!(error.contains("`rabitq:9` names no code"), "{error}");
+}
+
+#[test]
+fn a_check_says_when_codes_are_worth_making_again() {
+    let sandbox = Sandbox::with_index();
+    let told = || String::from_utf8(sandbox.jasper(&["check", "vectors.jasper"]).stdout).unwrap();
+    let codes = || sandbox.one(&["check", "vectors.jasper"])["graph"]["codes"].clone();
+    assert!(codes().is_null() && !told().contains("\ncodes  "));
+    sandbox.ok(&["quantize", "vectors.jasper", "--code", "rabitq:2"]);
+    assert_eq!(codes()["drifted"], false);
+    assert!(told().contains("as good as new"), "{}", told());
+
+    // Other vectors, far from where these are.
+    let moved: Vec<f32> = Clusters::new(DIMENSION, 8).rows::<f32>(400, 0).iter().map(|x| x + 900.0).collect();
+    write_vectors(sandbox.path("moved.fbin"), MatrixView::new(&moved, DIMENSION).unwrap()).unwrap();
+    let keys = |keys: std::ops::Range<u32>| keys.map(|key| format!("{key}\n")).collect::<String>();
+    sandbox.write("gone.txt", keys(0..400));
+    sandbox.ok(&["insert", "vectors.jasper", "--base", "moved.fbin"]);
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
+    sandbox.ok(&["consolidate", "vectors.jasper"]);
+    assert_eq!([&codes()["drifted"], &codes()["code"]], [&json!(true), &json!("rabitq:2")]);
+    assert!(told().contains(": run `jasper quantize --code rabitq:2` again"), "{}", told());
+
+    // Nothing is left to compare with, and nothing is wrong.
+    sandbox.write("gone.txt", keys(400..800));
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
+    let report = sandbox.one(&["check", "vectors.jasper"]);
+    assert_eq!([&report["sound"], &report["graph"]["codes"]], [&json!(true), &json!(null)]);
+    let why = report["graph"]["codes_not_compared"].as_str().unwrap();
+    assert!(why.contains("training rows are too few") && told().contains(why), "{why}");
 }

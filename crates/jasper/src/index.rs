@@ -144,7 +144,8 @@ impl<T: Element> Index<T> {
     }
 
     /// How well codes fit the vectors as they are now, and how well codes learnt anew would; nothing where there are none.
-    /// Data drift: where the second error is much smaller, [`Self::quantize`] is worth its time.
+    /// Data drift: where the second error is much smaller ([`CodeReport::has_drifted`]), [`Self::quantize`] is worth its
+    /// time.
     ///
     /// # Errors
     /// [`QuantizeError::Train`]: nothing can be learnt from the vectors that are left.

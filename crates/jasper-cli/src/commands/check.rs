@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use jasper::{CheckReport, CodeReport, Element, IndexInfo, Key, check_file};
+use jasper::{CheckReport, Code, CodeReport, Element, IndexInfo, Key, check_file};
 use serde::Serialize;
 
 use crate::element::with_element;
@@ -49,14 +49,21 @@ struct GraphReport {
     unreachable: Vec<Key>,
     /// How well codes fit the vectors, where there are some.
     codes: Option<CodesReport>,
+    /// Why that cannot be told, though there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codes_not_compared: Option<String>,
 }
 
 #[derive(Serialize)]
 struct CodesReport {
+    /// Which code they are.
+    code: String,
     /// Error of estimated distances to neighbours, in units of the deviation of the distances.
     error: f64,
     /// The same of codes learnt anew.
     error_anew: f64,
+    /// Whether that is so much less that quantizing again is worth its time.
+    drifted: bool,
 }
 
 impl Args {
@@ -85,10 +92,14 @@ impl Args {
     fn check<T: Element>(&self, screen: Screen) -> Result<GraphReport> {
         let index = open_index::<T>(&self.index, 0, screen)?;
         let CheckReport { structure, unreachable, .. } = index.check();
-        // Where nothing can be learnt anew, there is nothing to compare codes with.
-        let codes = index.check_codes().unwrap_or(None);
+        // Where nothing can be learnt anew there is nothing to compare codes with; the index is sound all the same.
+        let (codes, codes_not_compared) = match index.check_codes() {
+            Ok(report) => (report.zip(index.stats().code).map(CodesReport::from), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         Ok(GraphReport {
-            codes: codes.map(|CodeReport { error, error_anew, .. }| CodesReport { error, error_anew }),
+            codes,
+            codes_not_compared,
             vertices: structure.vertices,
             edges: structure.edges,
             keys: structure.keys,
@@ -96,6 +107,13 @@ impl Args {
             examples: structure.examples.iter().map(ToString::to_string).collect(),
             unreachable,
         })
+    }
+}
+
+impl From<(CodeReport, Code)> for CodesReport {
+    fn from((report, code): (CodeReport, Code)) -> Self {
+        let CodeReport { error, error_anew, .. } = report;
+        Self { code: code.to_string(), error, error_anew, drifted: report.has_drifted() }
     }
 }
 
@@ -122,7 +140,18 @@ impl fmt::Display for Report {
             "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {lost} keys out of reach"
         )?;
         graph.examples.iter().try_for_each(|fault| write!(f, "\n           {fault}"))?;
-        let Some(CodesReport { error, error_anew }) = &graph.codes else { return Ok(()) };
-        write!(f, "\ncodes      error {error:.3} of estimated distances; codes learnt anew {error_anew:.3}")
+        if let Some(why) = &graph.codes_not_compared {
+            write!(f, "\ncodes      not compared with codes learnt anew: {why}")?;
+        }
+        let Some(codes) = &graph.codes else { return Ok(()) };
+        let CodesReport { code, error, error_anew, drifted } = codes;
+        write!(
+            f,
+            "\ncodes      error {error:.3} of estimated distances; codes learnt anew {error_anew:.3}: "
+        )?;
+        match drifted {
+            true => write!(f, "run `jasper quantize --code {code}` again"),
+            false => f.write_str("as good as new"),
+        }
     }
 }
