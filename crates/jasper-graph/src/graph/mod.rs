@@ -18,7 +18,7 @@ pub use over::TakenRows;
 pub use rows::RowBlock;
 
 use jasper_core::{
-    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, Metric, VectorId, padded_len,
+    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, MatrixView, Metric, VectorId, padded_len,
 };
 
 use crate::changes::Changes;
