@@ -165,7 +165,7 @@ fn a_check_says_when_codes_are_worth_making_again() {
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
     sandbox.ok(&["consolidate", "vectors.jasper"]);
     assert_eq!([&codes()["drifted"], &codes()["code"]], [&json!(true), &json!("rabitq:2")]);
-    assert!(told().contains(": run `jasper quantize --code rabitq:2` again"), "{}", told());
+    assert!(told().contains(": worth making again, by `jasper quantize --code rabitq:2`"), "{}", told());
 
     // Nothing is left to compare with, and nothing is wrong.
     sandbox.write("gone.txt", keys(400..800));

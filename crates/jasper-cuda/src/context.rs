@@ -1,6 +1,6 @@
 //! A device in use: what all threads of this process share of it.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cust::context::CurrentContext;
 use cust::error::CudaError;
@@ -31,6 +31,8 @@ struct Inner {
     primary: cust::context::Context,
     /// The kernel launched last, for who looks for a fault.
     launched: Mutex<String>,
+    /// How many [`kept::KeptMemory`] there are.
+    keepers: Mutex<usize>,
     /// What ended the use of this context.
     lost: OnceLock<Error>,
 }
@@ -60,6 +62,7 @@ impl Context {
             kernels: Kernels::default(),
             primary,
             launched: Mutex::default(),
+            keepers: Mutex::default(),
             lost: OnceLock::new(),
         });
         open.push(Arc::downgrade(&inner));
@@ -69,6 +72,11 @@ impl Context {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.inner.device
+    }
+
+    /// How many [`kept::KeptMemory`] of this device there are.
+    pub(crate) fn keepers(&self) -> MutexGuard<'_, usize> {
+        self.inner.keepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest CUDA that the driver knows.

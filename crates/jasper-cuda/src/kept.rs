@@ -6,9 +6,9 @@ use cust::sys::{self, CUmemPool_attribute, CUmemoryPool};
 use crate::error::Result;
 use crate::{Context, Device};
 
-/// While it lives, memory that was given back stays with this process. Otherwise each wait for the device returns it to
-/// the driver, and work that allocates between waits pays for its memory anew, a millisecond or two for each hundred
-/// megabytes.
+/// While one of a device lives, memory that was given back there stays with this process. Otherwise each wait for the device
+/// returns it to the driver, and work that allocates between waits pays for its memory anew, a millisecond or two for each
+/// hundred megabytes.
 #[derive(Debug)]
 pub struct KeptMemory(Pool);
 
@@ -19,16 +19,23 @@ impl KeptMemory {
     /// What the driver says.
     pub fn new(context: &Context) -> Result<Self> {
         let pool = Pool::of(context)?;
+        let mut keepers = context.keepers();
         pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
+        *keepers += 1;
+        drop(keepers);
         Ok(Self(pool))
     }
 }
 
 impl Drop for KeptMemory {
     fn drop(&mut self) {
-        // What is kept goes back at the next wait for the device, or when somebody asks what is free. A failure means that the
-        // context is lost.
-        let _ = self.0.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+        let mut keepers = self.0.context.keepers();
+        *keepers -= 1;
+        if *keepers == 0 {
+            // What is kept goes back at the next wait for the device, or when somebody asks what is free. A failure means
+            // that the context is lost.
+            let _ = self.0.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+        }
     }
 }
 

@@ -81,7 +81,7 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use profile::LaunchProfile;
 pub use ptx::Requirement;
-pub use search::{Copied, OnDevice, SearchLanes, Searcher};
+pub use search::{Copied, OnDevice, SearchLanes, Searcher, hit_of};
 pub use stream::Stream;
 
 /// What [`Stream`] and [`Buffer`] can do, which the emulator can too.

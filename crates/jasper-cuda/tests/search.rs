@@ -123,13 +123,7 @@ impl<T: Element> There<T> {
     /// Waits for the answers.
     fn found(&self) -> Vec<Hit> {
         let answers = self.stream.download(&self.answers).unwrap();
-        let hit = |answer| match answer {
-            NO_ANSWER => Hit::NONE,
-            [low, high, distance, _] => {
-                Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
-            }
-        };
-        answers.into_iter().map(hit).collect()
+        answers.into_iter().map(hit_of).collect()
     }
 }
 

@@ -78,7 +78,7 @@ impl QueryCode {
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
         let mut levels = vec![0_i8; parts.limbs * rotated.len()];
         let (high, low) = levels.split_at_mut(rotated.len());
-        widest(Levels { rotated, inverse, largest, high, low });
+        widest(Rounding { rotated, inverse, largest, high, low });
         let mut terms = QueryTerms {
             add: parts.add,
             add_unit: units.0.add,
@@ -171,15 +171,15 @@ impl QueryCode {
 struct Peak<'a>(&'a [f32]);
 
 /// Maxima that do not wait for each other.
-const LANES: usize = 64;
+const MAXIMA: usize = 64;
 
 impl Work for Peak<'_> {
     type Output = f32;
 
     #[inline(always)]
     fn run(self, _: Level) -> f32 {
-        let mut peaks = [0.0_f32; LANES];
-        for values in self.0.chunks(LANES) {
+        let mut peaks = [0.0_f32; MAXIMA];
+        for values in self.0.chunks(MAXIMA) {
             for (peak, y) in peaks.iter_mut().zip(values) {
                 *peak = if y.abs() > *peak { y.abs() } else { *peak };
             }
@@ -189,7 +189,7 @@ impl Work for Peak<'_> {
 }
 
 /// `rotated * inverse`, rounded to even: in `high`, or, where there is room for a second int8, in both.
-struct Levels<'a> {
+struct Rounding<'a> {
     rotated: &'a [f32],
     inverse: f32,
     /// No level is farther from zero.
@@ -199,18 +199,19 @@ struct Levels<'a> {
     low: &'a mut [i8],
 }
 
-impl Levels<'_> {
+impl Rounding<'_> {
     #[inline(always)]
     fn level(y: f32, inverse: f32, largest: f32) -> i16 {
         // `largest / peak` overflows where the peak is a subnormal: what is infinite then is a level like any other that
-        // is too large, and zero times it, which is no number, has zeros where `whole` looks.
+        // is too large, and zero times it, which is no number, becomes zero.
         let level = y * inverse;
+        let level = if level.is_nan() { 0.0 } else { level };
         let level = if level > largest { largest } else { level };
         whole(if level < -largest { -largest } else { level })
     }
 }
 
-impl Work for Levels<'_> {
+impl Work for Rounding<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -220,11 +221,12 @@ impl Work for Levels<'_> {
             for (high, y) in high.iter_mut().zip(rotated) {
                 *high = Self::level(*y, inverse, largest) as i8;
             }
-        }
-        for ((high, low), y) in high.iter_mut().zip(low).zip(rotated) {
-            let level = Self::level(*y, inverse, largest);
-            *high = ((level + 128) >> 8) as i8;
-            *low = level as i8;
+        } else {
+            for ((high, low), y) in high.iter_mut().zip(low).zip(rotated) {
+                let level = Self::level(*y, inverse, largest);
+                *high = ((level + 128) >> 8) as i8;
+                *low = level as i8;
+            }
         }
     }
 }
@@ -244,4 +246,38 @@ fn offset(layout: &Layout, levels: &[i8]) -> f32 {
         })
         .sum();
     twice as f32 / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wide::at;
+
+    /// Every level of instructions rounds as the language does.
+    #[test]
+    fn levels_are_rounded_to_even_and_saturate() {
+        let usual: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.37).sin() * 3.0).collect();
+        let ties: Vec<f32> = (-254..=254).map(|i| i as f32 / 2.0).collect();
+        let tiny: Vec<f32> =
+            (0..70).map(|i| f32::from_bits(i % 7) * if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        for (rotated, largest) in [&usual, &ties, &tiny].into_iter().flat_map(|x| [(x, 127.0), (x, 32639.0)])
+        {
+            let peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
+            let inverse = largest / peak;
+            let limbs = if largest > 127.0 { 2 } else { 1 };
+            for level in Level::available() {
+                assert_eq!(at(level, Peak(rotated)), peak);
+                let mut levels = vec![0; limbs * rotated.len()];
+                let (high, low) = levels.split_at_mut(rotated.len());
+                at(level, Rounding { rotated, inverse, largest, high, low });
+                for (i, y) in rotated.iter().enumerate() {
+                    let expected =
+                        ((y * inverse).round_ties_even() as i32).clamp(-(largest as i32), largest as i32);
+                    let found = i32::from(high[i]);
+                    let found = if limbs == 2 { found * 256 + i32::from(low[i]) } else { found };
+                    assert_eq!(found, expected, "{y} by {inverse}, {level:?}");
+                }
+            }
+        }
+    }
 }

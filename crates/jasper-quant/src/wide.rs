@@ -61,8 +61,7 @@ pub(crate) fn byte(whole: f32) -> u8 {
     (whole + ROOM).to_bits() as u8
 }
 
-/// A number of -2^15 to 2^15 - 1, rounded to even, in the lowest bits of a float that has no room for fractions. Zero where
-/// it is no number.
+/// A number of -2^15 to 2^15 - 1, rounded to even, in the lowest bits of a float that has no room for fractions.
 #[inline(always)]
 pub(crate) fn whole(number: f32) -> i16 {
     const ROOM: f32 = 12_582_912.0;

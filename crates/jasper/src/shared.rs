@@ -377,10 +377,11 @@ impl<T: Element> SharedIndex<T> {
 #[cfg(feature = "cuda")]
 impl<T: Element> SharedIndex<T> {
     /// Queues a search of queries that are in device memory, and does not wait. By codes where the index has them, with the
-    /// distances of [`Self::search_batch`]; see [`jasper_cuda::SearchLanes::launch`].
+    /// distances of [`Self::search_batch`]; see [`jasper_cuda::SearchLanes::launch`]. Who launches often by codes holds
+    /// [`jasper_cuda::KeptMemory`], so that memory is at hand.
     ///
     /// ```
-    /// use jasper::cuda::{Context, OnDevice, Stream, prelude::*};
+    /// use jasper::cuda::{Context, OnDevice, Stream, hit_of, prelude::*};
     /// use jasper::{Device, Index, MatrixView, Metric, SearchParams, silent, synthetic::Clusters};
     ///
     /// if let Ok(context) = Context::open(0) {
@@ -393,8 +394,8 @@ impl<T: Element> SharedIndex<T> {
     ///     let (mut answers, mut work) = (stream.allocate(10 * params.k)?, stream.allocate(10 * 2)?);
     ///     let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
     ///     index.search_on_device(&stream, params, arrays)?;
-    ///     let [key, _, distance, _] = stream.download(&answers)?[0];
-    ///     assert_eq!((key, f32::from_bits(distance)), (0, 0.0));
+    ///     let nearest = hit_of(stream.download(&answers)?[0]);
+    ///     assert_eq!((nearest.key, nearest.distance), (0, 0.0));
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -403,7 +404,7 @@ impl<T: Element> SharedIndex<T> {
     /// [`SearchError`]; [`DeviceError::OnProcessor`] in it where the index is on no CUDA device.
     ///
     /// # Panics
-    /// If `stream` did not make the arrays.
+    /// If `stream` did not make the arrays, or is of another device than the index.
     pub fn search_on_device(
         &self,
         stream: &jasper_cuda::Stream,

@@ -96,7 +96,7 @@ const SLACK: f64 = 0.001;
 impl<T: Element> Index<T> {
     /// Codes all vectors with the code that suits them best: see [`crate::trial`]. Codes that were there are replaced.
     ///
-    /// Cost: six times [`Self::quantize`], some tens of searches of 400 queries with each code, and a distance between each
+    /// Cost: seven times [`Self::quantize`], some tens of searches of 400 queries with each code, and a distance between each
     /// of those and every vector.
     ///
     /// # Errors

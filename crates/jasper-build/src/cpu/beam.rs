@@ -162,11 +162,12 @@ impl Beam {
         scorer.score(&self.met, &mut self.distances);
         let mut worst = self.frontier.worst();
         for (&id, &distance) in self.met.iter().zip(&self.distances) {
-            // Most are farther, and then nothing more is made of them.
-            if distance <= worst {
-                self.frontier.insert(Neighbor::new(distance, id));
-                worst = self.frontier.worst();
+            // Most are, and then nothing more is made of them.
+            if distance > worst {
+                continue;
             }
+            self.frontier.insert(Neighbor::new(distance, id));
+            worst = self.frontier.worst();
         }
         if let Some(next) = self.frontier.next() {
             graph.prefetch_neighbors(next.id());

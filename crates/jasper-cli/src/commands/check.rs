@@ -93,9 +93,10 @@ impl Args {
         let index = open_index::<T>(&self.index, 0, screen)?;
         let CheckReport { structure, unreachable, .. } = index.check();
         // Where nothing can be learnt anew there is nothing to compare codes with; the index is sound all the same.
-        let (codes, codes_not_compared) = match index.check_codes() {
-            Ok(report) => (report.zip(index.stats().code).map(CodesReport::from), None),
-            Err(error) => (None, Some(error.to_string())),
+        let (codes, codes_not_compared) = match (index.check_codes(), index.stats().code) {
+            (Ok(None), Some(_)) => (None, Some("there are no vectors beside them".to_owned())),
+            (Ok(report), code) => (report.zip(code).map(CodesReport::from), None),
+            (Err(error), _) => (None, Some(error.to_string())),
         };
         Ok(GraphReport {
             codes,
@@ -150,7 +151,7 @@ impl fmt::Display for Report {
             "\ncodes      error {error:.3} of estimated distances; codes learnt anew {error_anew:.3}: "
         )?;
         match drifted {
-            true => write!(f, "run `jasper quantize --code {code}` again"),
+            true => write!(f, "worth making again, by `jasper quantize --code {code}`"),
             false => f.write_str("as good as new"),
         }
     }

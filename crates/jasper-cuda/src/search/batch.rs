@@ -13,6 +13,7 @@ use jasper_quant::Quantizer;
 use rayon::prelude::*;
 
 use super::lane::{Answered, Lane, Prepared};
+use super::on_device::hit_of;
 use super::pass::{Beside, Coder, Pass};
 use crate::DeviceGraph;
 
@@ -50,9 +51,7 @@ impl<'a, T: Element> Task<'a, T> {
             self.filled = request.fill(found, self.hits);
             return;
         }
-        for (hit, &[low, high, distance, _]) in self.hits.iter_mut().zip(answers) {
-            *hit = Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) };
-        }
+        self.hits.iter_mut().zip(answers).for_each(|(hit, answer)| *hit = hit_of(*answer));
         self.filled = self.hits.partition_point(|hit| hit.key != NO_KEY);
     }
 }

@@ -26,8 +26,8 @@ use crate::profile::LaunchProfile;
 use crate::{Context, DeviceGraph, MemoryPlan, Place, Result, Stream};
 use batch::{Batch, Task};
 use lane::{Lane as _, PinnedLane};
-pub use on_device::OnDevice;
 use on_device::SCRATCH_BYTES;
+pub use on_device::{OnDevice, hit_of};
 use pass::{WIDEST, check_shared, usual_kernel};
 
 /// Searches graphs on a device: the answers of the CPU executor, from copies of graphs in device memory.
@@ -130,7 +130,7 @@ impl<T: Element> SearchLanes<T> {
     /// which made the arrays. Whoever changes the graph waits for it first.
     ///
     /// Distances are those of [`Self::answer`]: where the index has codes the device codes the queries, and gives exact
-    /// distances to what was found behind that. The memory for it, some 300 MB at most, is the call's own, so that
+    /// distances to what was found behind that. The memory for it, some 256 MB at most beside a filter, is the call's own, so that
     /// launches of several streams run at the same time. It comes from the device's pool and goes back behind the search:
     /// who launches often holds [`KeptMemory`](crate::KeptMemory), so that the pool keeps it.
     ///

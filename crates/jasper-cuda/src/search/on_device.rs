@@ -7,7 +7,7 @@ use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, In, Out, Stream};
-use jasper_build::{Request, SearchError};
+use jasper_build::{Hit, Request, SearchError};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
 use jasper_graph::RowError;
@@ -16,8 +16,8 @@ use super::batch::allowed;
 use super::pass::{Pass, Places};
 use crate::DeviceGraph;
 
-/// Bytes of coded queries and of what a walk leaves to its rerank, at most: for as many queries as fill a device some times
-/// over. More of them are searched for one part behind the other, in the same memory.
+/// Bytes of queries on their way to codes, of their codes, and of what a walk leaves to its rerank, at most: for as many
+/// queries as fill a device some times over. More of them are searched for one part behind the other, in the same memory.
 pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 
 /// Queries and the room for their answers, in device memory.
@@ -30,6 +30,11 @@ pub struct OnDevice<'a, T: Pod, S: Stream = crate::Stream> {
     pub answers: &'a mut S::Buffer<Answer>,
     /// `[queries][2]`: vertices expanded, and distances worked out; not those of a rerank.
     pub work: &'a mut S::Buffer<u32>,
+}
+
+/// An answer as users have it; [`Hit::NONE`] for [`gpu_kernels::search::NO_ANSWER`].
+pub fn hit_of([low, high, distance, _]: Answer) -> Hit {
+    Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
 }
 
 impl<T: Element, S: Stream> OnDevice<'_, T, S> {
@@ -121,7 +126,8 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let one = pass.room(1);
         let words = quantizer.levels_words() + one.reranked + one.candidates;
         let each = words * size_of::<u32>() + size_of::<QueryTerms>() + one.rest * size_of::<Answer>();
-        let parts = count.div_ceil((bytes / each).max(1)).max(1);
+        let left = bytes.saturating_sub(quantizer.scratch_bytes(count));
+        let parts = count.div_ceil((left / each).max(1)).max(1);
         let queries = count.div_ceil(parts);
         let room = pass.room(queries);
         Ok(Some(Self {

@@ -239,7 +239,8 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// [`RowError`], naming the row.
     pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, RowError> {
-        let (mut all, mut prepared) = (Vec::new(), Vec::new());
+        let mut all = Vec::with_capacity(vectors.len() * self.space.vectors.width());
+        let mut prepared = Vec::new();
         for (row, vector) in vectors.rows().enumerate() {
             self.prepare(row, vector, &mut prepared)?;
             all.extend_from_slice(&prepared);
