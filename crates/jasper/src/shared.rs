@@ -382,12 +382,12 @@ impl<T: Element> SharedIndex<T> {
     ///
     /// ```
     /// use jasper::cuda::{Context, OnDevice, Stream, hit_of, prelude::*};
-    /// use jasper::{Device, Index, MatrixView, Metric, SearchParams, silent, synthetic::Clusters};
+    /// use jasper::{Device, Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
     ///
     /// if let Ok(context) = Context::open(0) {
     ///     let rows: Vec<f32> = Clusters::new(32, 1).rows(1000, 0);
     ///     let index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 32)?)?;
-    ///     let index = index.to_device(Device::Cuda(0), &mut silent)?;
+    ///     let index = index.to_device(Device::Cuda(0))?;
     ///
     ///     let (stream, params) = (Stream::new(&context)?, SearchParams::new(10));
     ///     let queries = stream.upload(&index.prepare_queries(MatrixView::new(&rows[..320], 32)?)?)?;
