@@ -125,9 +125,9 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let Some(quantizer) = pass.codes().map(|codes| codes.on_device()) else { return Ok(None) };
         let one = pass.room(1);
         let words = quantizer.levels_words() + one.reranked + one.candidates;
-        let each = words * size_of::<u32>() + size_of::<QueryTerms>() + one.rest * size_of::<Answer>();
-        let left = bytes.saturating_sub(quantizer.scratch_bytes(count));
-        let parts = count.div_ceil((left / each).max(1)).max(1);
+        let left = words * size_of::<u32>() + size_of::<QueryTerms>() + one.rest * size_of::<Answer>();
+        let each = left + quantizer.scratch_bytes(1);
+        let parts = count.div_ceil((bytes / each).max(1)).max(1);
         let queries = count.div_ceil(parts);
         let room = pass.room(queries);
         Ok(Some(Self {
