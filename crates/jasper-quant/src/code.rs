@@ -86,8 +86,8 @@ impl Code {
         }
     }
 
-    /// Bytes of a quantizer of this kind for rows of `dimension` coordinates, at most: data decide how many directions
-    /// a mixed code has.
+    /// Bytes of a quantizer of this kind for rows of `dimension` coordinates, but for a header of some dozens, at most:
+    /// data decide how many directions a mixed code has.
     ///
     /// # Panics
     /// If there is [no such code](Self::check).

@@ -320,14 +320,14 @@ impl<'a> IndexBuilder<'a> {
             true => site::plan_by_bytes::<T>(&shape, self.device)?,
             false => site::plan::<T>(&shape, self.device)?,
         };
-        let largest =
-            |bytes: fn(Code, usize) -> usize| codes.iter().map(|&code| bytes(code, dimension)).max();
-        let parts = [
-            ("codes", largest(Code::bytes).map(|bytes| rows * bytes)),
-            ("quantizer", largest(Code::quantizer_bytes)),
-        ];
-        let parts = parts.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
-        Ok(parts.fold(plan, |plan, (name, bytes)| plan.part(Place::Host, name, bytes as u64)))
+        if codes.is_empty() {
+            return Ok(plan);
+        }
+        let largest = |bytes: fn(Code, usize) -> usize| {
+            codes.iter().map(|&code| bytes(code, dimension) as u64).max().unwrap_or(0)
+        };
+        let plan = plan.part(Place::Host, "codes", rows as u64 * largest(Code::bytes));
+        Ok(plan.part(Place::Host, "quantizer", largest(Code::quantizer_bytes)))
     }
 
     /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads
