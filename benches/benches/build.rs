@@ -16,9 +16,9 @@ use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use jasper::synthetic::Clusters;
 use jasper::{Index, Key, MatrixView, Metric};
-use jasper_build::{CpuExecutor, Linker, Links};
 use jasper_core::VectorId;
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, Linker, Links};
 
 const ROWS: usize = 10_000;
 /// Rows of an insert: 1%.

@@ -6,8 +6,8 @@ use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::{Kernel, Launch};
-use jasper_build::free_host_memory;
 use jasper_driver::Failure;
+use jasper_vamana::free_host_memory;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
 use crate::kept;

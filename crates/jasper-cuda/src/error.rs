@@ -3,8 +3,8 @@
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::Launch;
-use jasper_build::{ConsolidateError, InsertError, PlanError, SearchError};
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
+use jasper_vamana::{ConsolidateError, InsertError, PlanError, SearchError};
 
 use crate::ptx::Requirement;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use gpu_kernels::Stream as _;
-use jasper_build::{SearchError, SearchParams, Work};
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
+use jasper_vamana::{SearchError, SearchParams, Work};
 
 use crate::{Copied, KeptMemory, OnDevice, SearchLanes, Stream, median_time};
 

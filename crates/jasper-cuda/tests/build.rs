@@ -4,11 +4,11 @@ mod common;
 
 use std::time::Instant;
 
-use jasper_build::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, ProgressFn, VectorId, f16, silent};
 use jasper_cuda::{Context, Error, link_on_device};
 use jasper_graph::Graph;
+use jasper_vamana::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
 
 fn params() -> BuildParams {
     BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap()

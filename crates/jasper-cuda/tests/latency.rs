@@ -5,10 +5,10 @@ mod common;
 use std::time::{Duration, Instant};
 
 use gpu_kernels::Stream as _;
-use jasper_build::{CpuExecutor, SearchParams, bulk_build};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, silent};
 use jasper_cuda::{Event, OnDevice, Searcher, Stream};
+use jasper_vamana::{CpuExecutor, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
 const QUERIES: usize = 20_000;

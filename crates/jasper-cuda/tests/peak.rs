@@ -4,11 +4,11 @@ mod common;
 
 use std::cell::Cell;
 
-use jasper_build::{BuildShape, CpuExecutor, bulk_build_by};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, ProgressFn, VectorId, silent};
 use jasper_cuda::{PeakMemory, Place, link_on_device, plan_build};
 use jasper_graph::Graph;
+use jasper_vamana::{BuildShape, CpuExecutor, bulk_build_by};
 
 #[test]
 fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {

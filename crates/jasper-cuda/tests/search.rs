@@ -4,12 +4,12 @@ mod common;
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::Answer;
-use jasper_build::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, padded_len, silent};
 use jasper_cuda::{Buffer, Context, DeviceGraph, OnDevice, Place, Searcher, Stream, hit_of};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Code;
+use jasper_vamana::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
 
 /// A graph on the host and on the device.
 struct Both<T: Element> {

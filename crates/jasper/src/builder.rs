@@ -5,16 +5,16 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jasper_build::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
-    QuantizeError, SKETCHES, bulk_build_by, link_by_bytes,
-};
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
     VectorId, silent,
 };
 use jasper_graph::Graph;
 use jasper_quant::Code;
+use jasper_vamana::{
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
+    QuantizeError, SKETCHES, bulk_build_by, link_by_bytes,
+};
 
 use crate::site::{self, Site};
 use crate::trial::{self, TrialError};

@@ -1,8 +1,8 @@
 //! Whether an index is what an index must be.
 
-use jasper_build::connectivity::unreachable;
 use jasper_core::{Element, Key};
 use jasper_graph::{Graph, StructureReport};
+use jasper_vamana::connectivity::unreachable;
 
 /// What [`crate::Index::check`] found.
 #[derive(Clone, Debug)]

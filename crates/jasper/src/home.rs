@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jasper_build::{CpuExecutor, GraphCell};
 use jasper_core::Element;
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, GraphCell};
 
 #[cfg(feature = "cuda")]
 use jasper_cuda::{Context, Copied, DeviceGraph, DeviceLinker, ResidentGraph, SearchLanes, Stream};
@@ -116,7 +116,7 @@ impl<T: Element> Home<T> {
             Self::Processor(graph) => GraphCell::read(&&**graph, look),
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
-                GraphCell::read(&&cuda.graph, |graph| look(jasper_build::LiveGraph::host(graph)))
+                GraphCell::read(&&cuda.graph, |graph| look(jasper_vamana::LiveGraph::host(graph)))
             }
         }
     }
@@ -197,8 +197,8 @@ impl<T: Element> OnCuda<T> {
     /// Lets `look` search the graph, if the device still has it.
     pub(crate) fn search<R>(
         &self,
-        look: impl FnOnce(Copied<'_, T>) -> Result<R, jasper_build::SearchError>,
-    ) -> Result<R, jasper_build::SearchError> {
+        look: impl FnOnce(Copied<'_, T>) -> Result<R, jasper_vamana::SearchError>,
+    ) -> Result<R, jasper_vamana::SearchError> {
         GraphCell::read(&&self.graph, |graph| look(graph.copied()?))
     }
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_build::{
+use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
+use jasper_quant::Code;
+use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
     InsertError, InsertReport, Place, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
     code_report, compact, quantize,
 };
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
-use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
-use jasper_quant::Code;
 
 #[cfg(feature = "cuda")]
 use crate::MemoryPlan;

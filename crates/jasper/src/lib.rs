@@ -110,11 +110,6 @@ pub use shared::SharedIndex;
 pub use stats::IndexStats;
 pub use update::{CompactError, DeleteError};
 
-pub use jasper_build::{
-    BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
-    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan,
-    ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
-};
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,
     ParamError, Progress, ProgressFn, RowSource, Stage, f16, silent, synthetic,
@@ -125,6 +120,11 @@ pub use jasper_data as data;
 pub use jasper_graph::{
     FileReport, IndexInfo, KeyError, OpenError, RowError, SaveError, SaveStats, TunedLaunch, TunedSearch,
     check_file, interop,
+};
+pub use jasper_vamana::{
+    BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
+    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan,
+    ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
 };
 
 pub use jasper_quant::{Code, UnknownCode};

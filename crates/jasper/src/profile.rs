@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use jasper_build::{Distances, SearchError, SearchParams, Work};
 use jasper_core::{Element, MatrixView, Metric, padded_len};
+use jasper_vamana::{Distances, SearchError, SearchParams, Work};
 
 use crate::SharedIndex;
 #[cfg(feature = "cuda")]

@@ -1,8 +1,8 @@
 //! How many of the true neighbours were found.
 
-use jasper_build::Hit;
 use jasper_core::Key;
 pub use jasper_core::recall::{Truth, recall_at};
+use jasper_vamana::Hit;
 
 /// Mean recall@k of `hits`, which lie `k` a query as a batch of searches leaves them. `truth` is what is true of each
 /// query; see [`recall_at`].

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use jasper_build::{Hit, SearchError, SearchParams, SearchReport};
 use jasper_core::{Element, MatrixView};
+use jasper_vamana::{Hit, SearchError, SearchParams, SearchReport};
 
 use crate::{Device, DeviceError, Index, processor};
 

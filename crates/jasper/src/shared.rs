@@ -4,15 +4,15 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jasper_build::{
+use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_graph::{Graph, SaveError, SaveStats};
+use jasper_vamana::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
     InsertReport, Place, SearchError, SearchParams, SearchReport, compact,
 };
-use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
-use jasper_graph::{Graph, SaveError, SaveStats};
 
 #[cfg(feature = "cuda")]
-use jasper_build::GraphCell;
+use jasper_vamana::GraphCell;
 
 use crate::home::Home;
 use crate::update::Updater;

@@ -1,11 +1,11 @@
 //! Where an index is built: on the processor, or on a CUDA device.
 
-use jasper_build::{
+use jasper_core::{Element, ProgressFn, VectorId};
+use jasper_graph::Graph;
+use jasper_vamana::{
     BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, Place,
     free_host_memory, link_on_host,
 };
-use jasper_core::{Element, ProgressFn, VectorId};
-use jasper_graph::Graph;
 
 use crate::{BuildError, Device, DeviceError};
 
@@ -54,7 +54,7 @@ impl Site {
         self.context.as_ref().map(|context| jasper_cuda::KernelsAhead::of_build::<T>(context, shape))
     }
 
-    /// Links the vertices of a bulk build: see [`jasper_build::bulk_build_by`].
+    /// Links the vertices of a bulk build: see [`jasper_vamana::bulk_build_by`].
     ///
     /// # Errors
     /// [`InsertError`].

@@ -1,9 +1,9 @@
 //! What an index holds.
 
-use jasper_build::Place;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Code;
+use jasper_vamana::Place;
 
 /// Counts and sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -19,10 +19,10 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use jasper_build::{Distances, QuantizeError, SearchReport};
 use jasper_core::{Element, Progress, ProgressFn, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Code, SECTOR_BYTES};
+use jasper_vamana::{Distances, QuantizeError, SearchReport};
 
 use crate::Index;
 use crate::tune::{HeldOut, TuneError, least_width};

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 
-use jasper_build::{
+use jasper_core::{Element, Key, ProgressFn, RowSource};
+use jasper_graph::{Graph, KeyError, RowError};
+use jasper_vamana::{
     ConsolidateError, ConsolidateReport, Executor, Existing, GraphCell, InsertError, InsertReport, LiveGraph,
     consolidate, insert,
 };
-use jasper_core::{Element, Key, ProgressFn, RowSource};
-use jasper_graph::{Graph, KeyError, RowError};
 
 /// Keys could not be deleted or restored; the index is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

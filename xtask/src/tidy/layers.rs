@@ -13,11 +13,11 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("jasper-plot", &[]),
     ("jasper-quant", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data", "jasper-quant"]),
-    ("jasper-build", &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph"]),
+    ("jasper-vamana", &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph"]),
     ("jasper-cuda-std-macros", &[]),
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
     ("jasper-cuda-std-kernels", &["jasper-cuda-std"]),
-    ("gpu-kernels", &["jasper-core", "jasper-quant", "jasper-graph", "jasper-build", "jasper-cuda-std"]),
+    ("gpu-kernels", &["jasper-core", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper-cuda-std"]),
     ("jasper-driver", &[]),
     (
         "jasper-cuda",
@@ -26,19 +26,19 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "jasper-data",
             "jasper-quant",
             "jasper-graph",
-            "jasper-build",
+            "jasper-vamana",
             "gpu-kernels",
             "jasper-driver",
         ],
     ),
     (
         "jasper",
-        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-build", "jasper-cuda"],
+        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper-cuda"],
     ),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
     (
         "jasper-benches",
-        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-build", "jasper"],
+        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper"],
     ),
     ("jasper-cuda-builder", &[]),
     ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
@@ -58,7 +58,7 @@ const DUTIES: [(&str, &[&str]); 8] = [
     ("cust", &["jasper-driver", "jasper-cuda"]),
     ("libloading", &["jasper-driver"]),
     // Threads.
-    ("rayon", &["jasper-data", "jasper-quant", "jasper-build", "jasper", "jasper-cuda"]),
+    ("rayon", &["jasper-data", "jasper-quant", "jasper-vamana", "jasper", "jasper-cuda"]),
 ];
 
 /// Compares the dependencies of `packages` with both tables.
@@ -134,14 +134,14 @@ mod tests {
             code("jasper-core", "jasper-graph"),
             ["Cargo.toml: jasper-core may use [] of this workspace, not jasper-graph"]
         );
-        assert_eq!(code("jasper-cli", "jasper-build").len(), 1);
+        assert_eq!(code("jasper-cli", "jasper-vamana").len(), 1);
         assert_eq!(objections("jasper-core", "jasper-data", DependencyKind::Build).len(), 1);
     }
 
     #[test]
     fn tests_may_use_what_is_below_only() {
         let tests = |name, used| objections(name, used, DependencyKind::Development);
-        assert!(tests("jasper-cli", "jasper-build").is_empty());
+        assert!(tests("jasper-cli", "jasper-vamana").is_empty());
         assert_eq!(tests("jasper-data", "jasper-graph").len(), 1);
         assert!(tests("jasper-core", "anyhow").is_empty());
     }
@@ -150,7 +150,7 @@ mod tests {
     fn duties_stay_where_they_belong() {
         let findings = objections("jasper-core", "rayon", DependencyKind::Normal);
         assert!(findings[0].contains("jasper-core may not use rayon"), "{findings:?}");
-        assert!(objections("jasper-build", "rayon", DependencyKind::Normal).is_empty());
+        assert!(objections("jasper-vamana", "rayon", DependencyKind::Normal).is_empty());
     }
 
     #[test]

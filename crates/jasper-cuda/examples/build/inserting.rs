@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper_build::{CpuExecutor, Exclusive, Executor, Existing, InsertReport, Work, bulk_build_by, insert};
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, silent};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, Error, KeptMemory, Place, ResidentGraph, Stream, link_on_device,
 };
 use jasper_data::VectorFile;
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, Exclusive, Executor, Existing, InsertReport, Work, bulk_build_by, insert};
 use serde_json::{Value, json};
 
 use crate::stages::Stages;
@@ -65,7 +65,7 @@ fn insert_by<T: Element, E: Executor<T, Live = ResidentGraph<T>, Error = Error>>
     graph: &mut ResidentGraph<T>,
     rows: &MatrixView<'_, T>,
 ) -> Result<(f64, Value, InsertReport)> {
-    let next = jasper_build::LiveGraph::host(graph).next_key();
+    let next = jasper_vamana::LiveGraph::host(graph).next_key();
     let keys: Vec<Key> = (next..next + rows.len() as Key).collect();
     let mut stages = Stages::new();
     let begun = Instant::now();

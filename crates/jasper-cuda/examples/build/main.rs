@@ -22,16 +22,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper_build::{
-    BuildReport, BuildShape, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
-    bulk_build_by, link_by_bytes, link_growing,
-};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, KeptMemory, PeakMemory, Place, Stream, link_on_device, plan_build,
 };
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
+use jasper_vamana::{
+    BuildReport, BuildShape, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
+    bulk_build_by, link_by_bytes, link_growing,
+};
 use serde_json::{Value, json};
 
 use stages::Stages;

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use jasper_build::connectivity::Reached;
-use jasper_build::{Executor, Linker, Peers, Work};
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_cuda::{DeviceLinker, Error};
+use jasper_vamana::connectivity::Reached;
+use jasper_vamana::{Executor, Linker, Peers, Work};
 use serde_json::Value;
 
 use crate::GraphOf;

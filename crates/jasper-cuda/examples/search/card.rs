@@ -219,10 +219,10 @@ mod tests {
     use cuda_std::emulator::Emulator;
     use gpu_kernels::emulated::EmulatedStream;
     use gpu_kernels::search::Choice;
-    use jasper_build::{CpuExecutor, Hit, SearchParams, bulk_build};
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, ElementKind, Metric, f16, silent};
     use jasper_cuda::Place;
+    use jasper_vamana::{CpuExecutor, Hit, SearchParams, bulk_build};
 
     use super::*;
 

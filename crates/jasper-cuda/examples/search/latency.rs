@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use anyhow::Result;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
-use jasper_build::{Hit, SearchParams};
 use jasper_core::{Element, MatrixView, VectorId};
 use jasper_cuda::Searcher;
 use jasper_data::{ThreadPool, ThreadPoolBuilder};
 use jasper_graph::{Graph, TunedLaunch};
+use jasper_vamana::{Hit, SearchParams};
 use serde_json::json;
 
 use super::bench::Bench;

@@ -33,10 +33,10 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use jasper_build::{CpuExecutor, quantize};
 use jasper_core::{BuildParams, Element, ElementKind, f16};
 use jasper_cuda::Place;
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, quantize};
 
 use bench::{Bench, Builder, Options};
 use set::Set;

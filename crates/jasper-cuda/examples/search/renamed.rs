@@ -50,9 +50,9 @@ fn copied<T: Element, U: Element>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_build::{CpuExecutor, bulk_build};
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, MatrixView, Metric, f16, silent};
+    use jasper_vamana::{CpuExecutor, bulk_build};
 
     fn graph() -> Graph<f32> {
         let rows: Vec<f32> = Clusters::new(8, 1).rows(1000, 0);

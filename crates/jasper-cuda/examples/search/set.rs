@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use jasper_build::{CpuExecutor, InsertError, LinkReport, bulk_build_by, link_by_bytes, link_on_host};
 use jasper_core::recall::recall_at;
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, silent};
 use jasper_cuda::{Context, link_on_device};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, InsertError, LinkReport, bulk_build_by, link_by_bytes, link_on_host};
 use rayon::prelude::*;
 use serde_json::json;
 

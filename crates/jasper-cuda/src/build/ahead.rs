@@ -9,8 +9,8 @@ use gpu_kernels::links::{FindRoom, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, TurnAround};
 use gpu_kernels::rows::SaveRows;
 use gpu_kernels::search::Search;
-use jasper_build::BuildShape;
 use jasper_core::{Element, padded_len};
+use jasper_vamana::BuildShape;
 
 use crate::Context;
 use crate::graph::form;

@@ -4,9 +4,9 @@ use gpu_kernels::bits::Slots;
 use gpu_kernels::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
 use gpu_kernels::prune::{Bypass, BypassArgs, Identify, IdentifyArgs, Join, JoinArgs};
 use gpu_kernels::{Buffer as _, Stream};
-use jasper_build::connectivity;
-use jasper_build::{Executor, Peers};
 use jasper_core::{Element, Neighbor, VectorId};
+use jasper_vamana::connectivity;
+use jasper_vamana::{Executor, Peers};
 
 use super::DeviceLinker;
 use super::parts::{Candidates, DeviceUpdates};

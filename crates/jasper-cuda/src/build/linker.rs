@@ -13,9 +13,9 @@ use gpu_kernels::prune::{
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, In, Out, Stream};
-use jasper_build::{CpuExecutor, Linker, Work};
 use jasper_core::{BuildParams, Element, VectorId, defaults};
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, Linker, Work};
 
 use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part};
 use crate::DeviceGraph;

@@ -16,12 +16,12 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use jasper_build::{
-    BuildShape, Checkpoints, Exclusive, Growth, InsertError, LinkReport, WriteFn, finish, link_growing,
-};
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, RowError};
+use jasper_vamana::{
+    BuildShape, Checkpoints, Exclusive, Growth, InsertError, LinkReport, WriteFn, finish, link_growing,
+};
 
 use crate::kept::KeptMemory;
 use crate::search::pass::check_shared;
@@ -33,7 +33,7 @@ pub(crate) use plan::check_beam;
 pub use plan::plan_build;
 
 /// Links `order` into a graph of which one vertex is linked, on a device, in the batches of a bulk build: for
-/// [`jasper_build::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
+/// [`jasper_vamana::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
 /// CPU executor links, byte for byte.
 ///
 /// Vectors are copied to the device once, by the threads of `pool`, and links back once, when every vertex can be reached,

@@ -3,8 +3,8 @@
 use gpu_kernels::groups::Groups;
 use gpu_kernels::sort::Pairs;
 use gpu_kernels::{Buffer as _, Stream};
-use jasper_build::{Links, Work};
 use jasper_core::VectorId;
+use jasper_vamana::{Links, Work};
 
 use crate::graph::{GraphNumber, Rows};
 

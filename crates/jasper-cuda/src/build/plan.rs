@@ -4,8 +4,8 @@ use gpu_kernels::groups::Groups;
 use gpu_kernels::links::Reached;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use gpu_kernels::sort::SortScratch;
-use jasper_build::{BuildShape, largest_batch};
 use jasper_core::{BuildParams, Element};
+use jasper_vamana::{BuildShape, largest_batch};
 
 use super::linker::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::graph::links_stride;

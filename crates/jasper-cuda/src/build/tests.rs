@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use jasper_build::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by,
-};
 use jasper_core::synthetic::rng;
 use jasper_core::{
     BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, silent,
 };
 use jasper_graph::Graph;
+use jasper_vamana::{
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by,
+};
 use rand::RngExt;
 
 use super::{DeviceLinker, link, plan_build};

@@ -1,9 +1,9 @@
 //! What a copy of a graph takes, and where its vectors go.
 
 use gpu_kernels::encode::DeviceQuantizer;
-use jasper_build::BuildShape;
 use jasper_core::{Element, Key, padded_len};
 use jasper_graph::Graph;
+use jasper_vamana::BuildShape;
 
 use super::{DeviceGraph, links_stride};
 use crate::{Bytes, MemoryPlan, Place, PlanError, Stream};
@@ -71,10 +71,10 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
 #[cfg(test)]
 mod tests {
-    use jasper_build::{CpuExecutor, bulk_build, quantize};
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, MatrixView, Metric, silent};
     use jasper_quant::Code;
+    use jasper_vamana::{CpuExecutor, bulk_build, quantize};
 
     use super::*;
 

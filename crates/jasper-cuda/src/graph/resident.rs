@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use jasper_build::{CompactReport, LiveGraph, moves};
 use jasper_core::{Element, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Changes, Graph};
+use jasper_vamana::{CompactReport, LiveGraph, moves};
 
 use super::DeviceGraph;
 use crate::build::check_beam;
@@ -102,7 +102,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
         std::mem::replace(&mut self.host, nothing)
     }
 
-    /// Moves the last vertices into free slots: see [`jasper_build::compact`]. Device memory is kept for later inserts.
+    /// Moves the last vertices into free slots: see [`jasper_vamana::compact`]. Device memory is kept for later inserts.
     ///
     /// # Errors
     /// Of the device; the graph is lost there if it had begun to move.

@@ -9,16 +9,16 @@ use bytemuck::Pod;
 use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::emulated::{EmulatedBuffer, EmulatedStream};
 use gpu_kernels::{Kernel, Stream};
-use jasper_build::{
-    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
-    insert, quantize, transaction,
-};
 use jasper_core::synthetic::rng;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16, silent,
 };
 use jasper_graph::Graph;
 use jasper_quant::Code;
+use jasper_vamana::{
+    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
+    insert, quantize, transaction,
+};
 use rand::RngExt;
 
 use super::{DeviceGraph, ResidentGraph};

@@ -5,11 +5,11 @@ use std::cell::OnceCell;
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::search::Answer;
-use jasper_build::{Hit, Request, SearchError, SearchReport, Way};
 use jasper_core::{BitSet, Element, NO_KEY, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, RowError};
 use jasper_quant::Quantizer;
+use jasper_vamana::{Hit, Request, SearchError, SearchReport, Way};
 use rayon::prelude::*;
 
 use super::lane::{Answered, Lane, Prepared};

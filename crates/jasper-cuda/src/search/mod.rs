@@ -17,10 +17,10 @@ mod tests;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use jasper_build::{Hit, Request, SearchError, SearchParams, SearchReport};
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
+use jasper_vamana::{Hit, Request, SearchError, SearchParams, SearchReport};
 
 use crate::profile::LaunchProfile;
 use crate::{Context, DeviceGraph, MemoryPlan, Place, Result, Stream};

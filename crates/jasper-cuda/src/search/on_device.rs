@@ -7,10 +7,10 @@ use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, In, Out, Stream};
-use jasper_build::{Hit, Request, SearchError};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
 use jasper_graph::RowError;
+use jasper_vamana::{Hit, Request, SearchError};
 
 use super::batch::allowed;
 use super::pass::{Pass, Places};

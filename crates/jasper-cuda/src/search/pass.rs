@@ -8,10 +8,10 @@ use gpu_kernels::search::{
     search_by_estimates,
 };
 use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
-use jasper_build::{Request, SearchError, SearchParams, Way};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 use jasper_quant::Quantizer;
+use jasper_vamana::{Request, SearchError, SearchParams, Way};
 
 use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error, Place};

@@ -7,14 +7,14 @@ use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, In, Stream as _};
-use jasper_build::{
-    CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
-    consolidate, quantize,
-};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, silent};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Code;
+use jasper_vamana::{
+    CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
+    consolidate, quantize,
+};
 use rand::RngExt;
 
 use super::batch::{Batch, LANES, Task};
@@ -289,7 +289,7 @@ fn tombstones_are_walked_through_and_never_answers() {
     (0..400).step_by(3).for_each(|key| graph.delete_key(key).unwrap());
     let hits = both.agree(&graph, &queries, params);
     assert!(hits.iter().all(|hit| hit.key % 3 != 0));
-    consolidate(&both.cpu, &mut jasper_build::Exclusive(&mut graph), &mut silent).unwrap();
+    consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut silent).unwrap();
     assert!(graph.free() > 0);
     both.agree(&graph, &queries, params);
     let rest: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();

@@ -1,7 +1,7 @@
 //! What can go wrong while a runbook is played.
 
-use jasper_build::{ConsolidateError, InsertError, SearchError};
 use jasper_data::RunbookError;
+use jasper_vamana::{ConsolidateError, InsertError, SearchError};
 
 use super::TruthFileError;
 use crate::{BuildError, DeleteError};

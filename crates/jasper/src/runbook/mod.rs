@@ -32,9 +32,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper_build::{ConsolidateError, SearchParams, Work};
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
+use jasper_vamana::{ConsolidateError, SearchParams, Work};
 
 use crate::recall::mean_recall;
 use crate::{IndexBuilder, IndexStats, SharedIndex};

@@ -1,9 +1,9 @@
 //! Queries whose true neighbours are known: half to choose with, half to confirm.
 
-use jasper_build::{ExactError, Hit, SearchError, SearchParams, SearchReport};
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
+use jasper_vamana::{ExactError, Hit, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::Index;

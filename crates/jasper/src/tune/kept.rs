@@ -1,8 +1,8 @@
 //! What an index keeps of tuning, for searches to use.
 
-use jasper_build::SearchParams;
 use jasper_core::Element;
 use jasper_graph::{TunedLaunch, TunedSearch};
+use jasper_vamana::SearchParams;
 
 use super::Goal;
 use crate::{Device, Index, SharedIndex, processor};

@@ -23,10 +23,10 @@ mod kept;
 mod search;
 mod width;
 
-use jasper_build::{ExactError, SearchError};
 use jasper_core::{Cancelled, Element, MatrixView, ProgressFn};
 use jasper_data::GroundTruth;
 use jasper_graph::TunedSearch;
+use jasper_vamana::{ExactError, SearchError};
 
 use crate::seat::Seat;
 use crate::{Device, DeviceError, Index};

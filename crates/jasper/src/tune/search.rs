@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use jasper_build::SearchParams;
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
 use jasper_graph::{TunedLaunch, TunedSearch};
+use jasper_vamana::SearchParams;
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;

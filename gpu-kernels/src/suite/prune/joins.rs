@@ -1,7 +1,7 @@
 //! New vertices beside each other.
 
-use jasper_build::Peers;
 use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
+use jasper_vamana::Peers;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

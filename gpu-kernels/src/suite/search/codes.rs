@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use jasper_build::CpuExecutor;
 use jasper_core::{MatrixView, Metric, VectorId, synthetic};
 use jasper_graph::Graph;
 use jasper_quant::{Code, Codes, Quantizer};
+use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
 use super::ask::{Ask, TO_THE_END};

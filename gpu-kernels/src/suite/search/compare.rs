@@ -1,8 +1,8 @@
 //! What a kernel tells against the definition, and that against the CPU executor.
 
-use jasper_build::{CpuExecutor, Hit, SearchParams};
 use jasper_core::{Element, MatrixView, Neighbor, VectorId};
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, Hit, SearchParams};
 
 use super::ask::{Ask, TO_THE_END, Told};
 use super::definition::{Found, search};

@@ -9,9 +9,9 @@ mod compare;
 mod definition;
 mod graphs;
 
-use jasper_build::CpuExecutor;
 use jasper_core::{BitSet, Element, ElementKind, Metric, VectorId, f16, synthetic};
 use jasper_graph::Graph;
+use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
 use crate::Stream;

@@ -1,17 +1,17 @@
 //! Graphs, answers and work on fixed sets, as they were when the file was written.
 //!
 //! A change of this file is a change of what Jasper does: of recall, of cost, or of both. Renewed, after looking at the
-//! difference, by `JASPER_RENEW_GOLDEN=1 cargo test -p jasper-build --test executor golden`.
+//! difference, by `JASPER_RENEW_GOLDEN=1 cargo test -p jasper-vamana --test executor golden`.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use jasper_build::{
-    BuildReport, CpuExecutor, Exclusive, Existing, Hit, SearchParams, Work, bulk_build, consolidate, insert,
-};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, silent};
 use jasper_graph::Graph;
+use jasper_vamana::{
+    BuildReport, CpuExecutor, Exclusive, Existing, Hit, SearchParams, Work, bulk_build, consolidate, insert,
+};
 
 const FILE: &str = "tests/executor/golden.txt";
 

@@ -56,7 +56,7 @@ impl Bytes {
 /// Everything that a job allocates, by name.
 ///
 /// ```
-/// use jasper_build::{Bytes, MemoryPlan, Place};
+/// use jasper_vamana::{Bytes, MemoryPlan, Place};
 /// let plan = MemoryPlan::new("exact neighbours")
 ///     .part(Place::Device, "queries", 1 << 20)
 ///     .part(Place::Host, "answers", 1 << 16);
@@ -66,7 +66,7 @@ impl Bytes {
 /// assert_eq!(plan.batch("row", row, free, 1_000_000)?, 1_000_000);
 /// assert!(plan.batch("row", row, Bytes { device: 3 << 20, host: 1 << 30 }, 1_000_000)? < 5000);
 /// assert!(plan.check(Bytes { device: 1000, host: 1 << 30 }).is_err());
-/// # Ok::<(), jasper_build::PlanError>(())
+/// # Ok::<(), jasper_vamana::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {

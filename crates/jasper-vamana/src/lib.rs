@@ -1,7 +1,7 @@
 //! Vamana: how a graph is built, searched, updated and repaired.
 //!
 //! ```
-//! use jasper_build::{CpuExecutor, bulk_build};
+//! use jasper_vamana::{CpuExecutor, bulk_build};
 //! use jasper_core::{BuildParams, MatrixView, Metric, silent, synthetic::Clusters};
 //!
 //! let rows: Vec<f32> = Clusters::new(16, 1).rows(1000, 0);

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use jasper_build::{CpuExecutor, ExactError, Hit, SearchParams, bulk_build};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, silent};
 use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, ExactError, Hit, SearchParams, bulk_build};
 use proptest::prelude::*;
 use rand::RngExt;
 

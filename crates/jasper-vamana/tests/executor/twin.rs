@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper_build::Peers;
 use jasper_core::{BuildParams, Element, Metric, VectorId, defaults};
 use jasper_graph::{Graph, Scorer};
+use jasper_vamana::Peers;
 
 /// A vertex and its distance, in the order of neighbours: by distance, then by number.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use crate::Work;
 /// What is asked of a search.
 ///
 /// ```
-/// use jasper_build::{Filter, SearchParams};
+/// use jasper_vamana::{Filter, SearchParams};
 /// let even = |key| key % 2 == 0;
 /// let params = SearchParams::new(10).beam_width(100).filter(Filter::Matching(&even));
 /// assert_eq!((params.k, params.beam_width), (10, 100));

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use jasper_build::pipeline::link_batch;
-use jasper_build::{CpuExecutor, Exclusive, Executor, Linker, Links, Peers};
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
+use jasper_vamana::pipeline::link_batch;
+use jasper_vamana::{CpuExecutor, Exclusive, Executor, Linker, Links, Peers};
 use proptest::prelude::*;
 use rand::RngExt;
 

@@ -17,7 +17,7 @@ pub use plan::{Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError};
 /// What a bulk build is to build: enough to say what it takes.
 ///
 /// ```
-/// use jasper_build::{BuildShape, Place};
+/// use jasper_vamana::{BuildShape, Place};
 /// use jasper_core::{BuildParams, Metric};
 /// let params = BuildParams::builder().max_degree(64).build()?;
 /// let shape = BuildShape { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
