@@ -59,7 +59,7 @@ fn time_change(
 
 /// Times the prune of what searches for some vertices find.
 fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
-    let open = || Graph::<f32>::open(path, &mut jasper::silent).expect("a file just saved");
+    let open = || Graph::<f32>::open(path, &mut jasper::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());
     let executor = CpuExecutor::new(0).expect("a process may start threads");
     let batch: Vec<VectorId> = graph.live_slots().take(PRUNED).collect();

@@ -17,7 +17,7 @@ use jasper::data::{ThreadPool, ThreadPoolBuilder};
 use jasper_core::synthetic::{Clusters, permutation};
 use jasper_core::{Element, MatrixView, Metric, VectorId};
 use jasper_quant::pq::{Pq, PqParams};
-use jasper_quant::{Code, Codes};
+use jasper_quant::{Codes, Quantization};
 
 /// Rows of a set: codes of most sizes exceed the second cache, rows themselves also the third where they are long.
 const ROWS: usize = 50_000;
@@ -82,10 +82,10 @@ fn every_code(criterion: &mut Criterion) {
             }
             (f32::kernels().squared_l2_many)(&set.query, &rows, out);
         });
-        let rabitq = (1..=8).map(|bits| Code::Rabitq { bits });
-        for code in rabitq.chain([1, 2, 3, 4].map(|sectors| Code::Mixed { sectors })) {
+        let rabitq = (1..=8).map(|bits| Quantization::Rabitq { bits });
+        for code in rabitq.chain([1, 2, 3, 4].map(|sectors| Quantization::Mixed { sectors })) {
             let quantizer = code.train(Metric::L2, set.view(), &set.pool).expect("rows that can be coded");
-            let codes = Codes::of(&*quantizer, set.view(), &set.pool);
+            let codes = Codes::from_vectors(&*quantizer, set.view(), &set.pool);
             let query = quantizer.query(&set.query);
             let name = code.to_string().replace(':', "/");
             set.bench(&mut group, &name, 0.1, &|ids, out| query.estimate(&codes, ids, out));

@@ -2,7 +2,7 @@
 
 use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 use jasper::recall::recall_at;
-use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, silent};
+use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, no_progress};
 
 /// Coordinates of every set.
 pub const DIMENSION: usize = 128;
@@ -29,8 +29,8 @@ impl Exact {
         let rows: Vec<T> =
             keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own")).copied().collect();
         let pool = ThreadPoolBuilder::new().build().expect("a process may start threads");
-        let truth =
-            exact_knn(view(&rows), queries, K, index.metric(), &pool, &mut silent).expect("K rows and more");
+        let truth = exact_knn(view(&rows), queries, K, index.metric(), &pool, &mut no_progress)
+            .expect("K rows and more");
         Self { keys, truth }
     }
 

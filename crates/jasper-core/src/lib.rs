@@ -48,10 +48,10 @@ pub mod synthetic;
 pub use bitset::BitSet;
 pub use element::{Element, ElementKind};
 pub use id::{Key, MAX_VECTORS, NO_KEY, VectorId};
-pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, RowSource, padded_len};
+pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, VectorSource, padded_len};
 pub use metric::{Metric, ParseMetricError};
 pub use neighbor::Neighbor;
 pub use params::{BuildParams, BuildParamsBuilder, ParamError, defaults};
-pub use progress::{Cancelled, Progress, ProgressFn, Stage, silent};
+pub use progress::{Cancelled, Progress, ProgressFn, Stage, no_progress};
 
 pub use half::f16;

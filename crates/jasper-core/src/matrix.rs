@@ -145,7 +145,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
 }
 
 /// Rows that are read a few at a time, from memory or from a file: what a build takes.
-pub trait RowSource<T> {
+pub trait VectorSource<T> {
     /// Number of rows.
     fn len(&self) -> usize;
 
@@ -165,7 +165,7 @@ pub trait RowSource<T> {
 
     /// The source itself, if several threads may read at once, in any order, and are faster than one. Without it, rows
     /// are read in order, by the thread of the caller.
-    fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
+    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         None
     }
 
@@ -175,7 +175,7 @@ pub trait RowSource<T> {
     }
 }
 
-impl<T: Element> RowSource<T> for MatrixView<'_, T> {
+impl<T: Element> VectorSource<T> for MatrixView<'_, T> {
     fn len(&self) -> usize {
         self.len()
     }
@@ -191,7 +191,7 @@ impl<T: Element> RowSource<T> for MatrixView<'_, T> {
         Ok(())
     }
 
-    fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
+    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         Some(self)
     }
 

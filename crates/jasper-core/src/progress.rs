@@ -86,6 +86,6 @@ impl Progress {
 }
 
 /// The closure of a caller who does not care: never stops anything.
-pub fn silent(_: Progress) -> ControlFlow<()> {
+pub fn no_progress(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }

@@ -20,7 +20,7 @@ const LEAST_PART: usize = 64 << 20;
 /// Bytes of rows that a thread copies at once.
 const TASK_BYTES: usize = 256 << 10;
 
-/// The codes of `rows`, finite all of them: what [`Codes::of`] gives, to the bit.
+/// The codes of `rows`, finite all of them: what [`Codes::from_vectors`] gives, to the bit.
 ///
 /// Rows may be a mapped file larger than device memory: they are read once, front to back, on the threads of `pool`.
 /// Cost: a row costs the device less than its way there.

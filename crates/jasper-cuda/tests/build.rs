@@ -5,7 +5,7 @@ mod common;
 use std::time::Instant;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, ProgressFn, VectorId, f16, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, ProgressFn, VectorId, f16, no_progress};
 use jasper_cuda::{Context, Error, link_on_device};
 use jasper_graph::Graph;
 use jasper_vamana::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
@@ -28,7 +28,7 @@ fn on_device<T: Element>(
         println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());
         Ok(report)
     };
-    bulk_build_by(cpu, link, rows, None, metric, params, &mut silent)
+    bulk_build_by(cpu, link, rows, None, metric, params, &mut no_progress)
 }
 
 /// The graphs of both, of `n` vectors.
@@ -36,7 +36,7 @@ fn both<T: Element>(context: &Context, metric: Metric, dimension: usize, n: usiz
     let cpu = CpuExecutor::new(0).unwrap();
     let values = Clusters::new(dimension, 5).rows::<T>(n, 0);
     let rows = MatrixView::new(&values, dimension).unwrap();
-    let (expected, _) = bulk_build(&cpu, &rows, None, metric, params(), &mut silent).unwrap();
+    let (expected, _) = bulk_build(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
     let (found, _) = on_device(context, &cpu, &rows, metric, params()).unwrap();
     [expected, found]
 }

@@ -22,8 +22,13 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize) {
         }
         for quantizer in quantizers {
             let found = encode_on_device(context, &*quantizer, view, &pool).unwrap();
-            let expected = Codes::of(&*quantizer, view, &pool);
-            assert!(found.words() == expected.words(), "{} x {dimension}, {:?}", T::KIND, quantizer.code());
+            let expected = Codes::from_vectors(&*quantizer, view, &pool);
+            assert!(
+                found.words() == expected.words(),
+                "{} x {dimension}, {:?}",
+                T::KIND,
+                quantizer.quantization()
+            );
         }
     }
 }

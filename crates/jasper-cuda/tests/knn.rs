@@ -5,7 +5,7 @@ mod common;
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{Element, MatrixView, Metric, f16, silent};
+use jasper_core::{Element, MatrixView, Metric, f16, no_progress};
 use jasper_cuda::{Context, KnnError, exact_knn};
 use jasper_data::ThreadPoolBuilder;
 
@@ -16,8 +16,8 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize
     let queries = MatrixView::new(&queries, dimension).unwrap();
     let pool = ThreadPoolBuilder::new().build().unwrap();
     for metric in Metric::ALL {
-        let found = exact_knn(context, base, queries, k, metric, &pool, &mut silent).unwrap();
-        let expected = jasper_data::exact_knn(base, queries, k, metric, &pool, &mut silent).unwrap();
+        let found = exact_knn(context, base, queries, k, metric, &pool, &mut no_progress).unwrap();
+        let expected = jasper_data::exact_knn(base, queries, k, metric, &pool, &mut no_progress).unwrap();
         assert!(found == expected, "{} of {dimension}, {metric}, k = {k}", T::KIND);
     }
 }
@@ -44,7 +44,7 @@ fn what_cannot_be_is_refused() {
     let pool = ThreadPoolBuilder::new().build().unwrap();
     let search = |values: &[f32], k: usize| {
         let base = MatrixView::new(values, 4).unwrap();
-        exact_knn(&context, base, queries, k, Metric::L2, &pool, &mut silent)
+        exact_knn(&context, base, queries, k, Metric::L2, &pool, &mut no_progress)
     };
     assert_eq!(search(&values, 200).unwrap_err(), KnnError::K(200));
     assert!(matches!(search(&values, 301), Err(KnnError::Input(jasper_data::KnnError::K { .. }))));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, MatrixView, Metric, silent};
+use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
 use jasper_cuda::{Event, OnDevice, Searcher, Stream};
 use jasper_vamana::{CpuExecutor, SearchParams, bulk_build};
 
@@ -27,7 +27,8 @@ fn a_call_takes_nothing_new() {
     let set = Clusters::new(DIMENSION, 9);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(100_000, 0), set.rows(QUERIES, 1));
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
-    let (graph, _) = bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
+    let (graph, _) =
+        bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
     let searcher = Searcher::new(&context, &graph, None).unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut hits = params.places(QUERIES).unwrap();

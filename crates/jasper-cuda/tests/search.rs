@@ -5,10 +5,12 @@ mod common;
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::Answer;
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, padded_len, silent};
+use jasper_core::{
+    BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
+};
 use jasper_cuda::{Buffer, Context, DeviceGraph, OnDevice, Place, Searcher, Stream, hit_of};
 use jasper_graph::{Graph, TunedLaunch};
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
 
 /// A graph on the host and on the device.
@@ -24,7 +26,7 @@ impl<T: Element> Both<T> {
         let values = Clusters::new(dimension, 3).rows::<T>(rows, 0);
         let params = BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap();
         let rows = MatrixView::new(&values, dimension).unwrap();
-        let (graph, _) = bulk_build(&cpu, &rows, None, metric, params, &mut silent).unwrap();
+        let (graph, _) = bulk_build(&cpu, &rows, None, metric, params, &mut no_progress).unwrap();
         Self::of(context, cpu, graph)
     }
 
@@ -166,7 +168,12 @@ fn answers_are_those_of_the_processor() {
 }
 
 /// By codes with a rerank, and by exact distances; one launch reads what the other does, so that no sum is another.
-fn does_not_depend_on_the_place<T: Element>(context: &Context, dimension: usize, metric: Metric, code: Code) {
+fn does_not_depend_on_the_place<T: Element>(
+    context: &Context,
+    dimension: usize,
+    metric: Metric,
+    code: Quantization,
+) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
     quantize(&both.cpu, &mut both.graph, code).unwrap();
     (0..8000).step_by(7).for_each(|key| both.graph.delete_key(key).unwrap());
@@ -196,9 +203,9 @@ fn does_not_depend_on_the_place<T: Element>(context: &Context, dimension: usize,
 #[test]
 fn answers_do_not_depend_on_where_vectors_are() {
     let Some(context) = common::context() else { return };
-    does_not_depend_on_the_place::<f32>(&context, 200, Metric::L2, Code::Mixed { sectors: 1 });
-    does_not_depend_on_the_place::<f16>(&context, 96, Metric::InnerProduct, Code::Rabitq { bits: 4 });
-    does_not_depend_on_the_place::<u8>(&context, 128, Metric::Cosine, Code::Rabitq { bits: 7 });
+    does_not_depend_on_the_place::<f32>(&context, 200, Metric::L2, Quantization::Mixed { sectors: 1 });
+    does_not_depend_on_the_place::<f16>(&context, 96, Metric::InnerProduct, Quantization::Rabitq { bits: 4 });
+    does_not_depend_on_the_place::<u8>(&context, 128, Metric::Cosine, Quantization::Rabitq { bits: 7 });
 }
 
 #[test]
@@ -265,7 +272,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
     context: &Context,
     dimension: usize,
     metric: Metric,
-    code: Code,
+    code: Quantization,
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
     quantize(&both.cpu, &mut both.graph, code).unwrap();
@@ -309,9 +316,14 @@ fn queries_on_the_device_go_by_codes<T: Element>(
 #[test]
 fn queries_on_the_device_are_searched_for_by_codes() {
     let Some(context) = common::context() else { return };
-    queries_on_the_device_go_by_codes::<f32>(&context, 200, Metric::L2, Code::Mixed { sectors: 1 });
-    queries_on_the_device_go_by_codes::<f16>(&context, 96, Metric::InnerProduct, Code::Rabitq { bits: 4 });
-    queries_on_the_device_go_by_codes::<u8>(&context, 128, Metric::Cosine, Code::Rabitq { bits: 7 });
+    queries_on_the_device_go_by_codes::<f32>(&context, 200, Metric::L2, Quantization::Mixed { sectors: 1 });
+    queries_on_the_device_go_by_codes::<f16>(
+        &context,
+        96,
+        Metric::InnerProduct,
+        Quantization::Rabitq { bits: 4 },
+    );
+    queries_on_the_device_go_by_codes::<u8>(&context, 128, Metric::Cosine, Quantization::Rabitq { bits: 7 });
 }
 
 /// More than one part of a launch.
@@ -319,7 +331,7 @@ fn queries_on_the_device_are_searched_for_by_codes() {
 fn many_queries_on_the_device_share_memory() {
     let Some(context) = common::context() else { return };
     let mut both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
-    quantize(&both.cpu, &mut both.graph, Code::Rabitq { bits: 8 }).unwrap();
+    quantize(&both.cpu, &mut both.graph, Quantization::Rabitq { bits: 8 }).unwrap();
     let both = Both::of(&context, both.cpu, both.graph);
     // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of work: more than 256 MiB.
     let queries = both.queries(200_000);
@@ -336,7 +348,7 @@ fn many_queries_on_the_device_share_memory() {
 fn streams_search_by_codes_at_the_same_time() {
     let Some(context) = common::context() else { return };
     let mut both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
-    quantize(&both.cpu, &mut both.graph, Code::Mixed { sectors: 1 }).unwrap();
+    quantize(&both.cpu, &mut both.graph, Quantization::Mixed { sectors: 1 }).unwrap();
     for vectors in [Place::Device, Place::Host] {
         both = Both::with_vectors(&context, both.cpu, both.graph, vectors);
         let queries = both.queries(6000);

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use jasper_core::{Element, ElementKind, Metric, f16, silent};
+use jasper_core::{Element, ElementKind, Metric, f16, no_progress};
 use jasper_data::{GroundTruth, VectorFile, exact_knn};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -43,7 +43,7 @@ fn neighbours<T: Element>(
     pool: &rayon::ThreadPool,
 ) -> Result<GroundTruth, Box<dyn Error>> {
     let (base, queries) = (base.map::<T>()?, queries.map::<T>()?);
-    Ok(exact_knn(base.view(), queries.view(), k, metric, pool, &mut silent)?)
+    Ok(exact_knn(base.view(), queries.view(), k, metric, pool, &mut no_progress)?)
 }
 
 fn compare(ours: &GroundTruth, theirs: &GroundTruth) {

@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, ElementKind, MatrixView, Metric, f16, silent};
+use jasper_core::{Element, ElementKind, MatrixView, Metric, f16, no_progress};
 use jasper_data::{Operation, Runbook, ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};
 
 const ROUNDS: usize = 8;
@@ -46,7 +46,7 @@ fn labels(rows: MatrixView<'_, f32>, clusters: usize) -> Result<Vec<u32>, Box<dy
     let mut labels = Vec::new();
     for _ in 0..ROUNDS {
         let nearest =
-            exact_knn(MatrixView::new(&centres, dimension)?, rows, 1, Metric::L2, &pool, &mut silent)?;
+            exact_knn(MatrixView::new(&centres, dimension)?, rows, 1, Metric::L2, &pool, &mut no_progress)?;
         labels = nearest.ids().to_vec();
         let (mut sums, mut counts) = (vec![0.0; centres.len()], vec![0_u32; clusters]);
         for (row, &label) in rows.rows().zip(&labels) {

@@ -1,7 +1,7 @@
 //! Vector, ground-truth and key files and runbooks, checked before they are trusted; and exact nearest neighbours.
 //!
 //! ```
-//! use jasper_core::{MatrixView, Metric, silent};
+//! use jasper_core::{MatrixView, Metric, no_progress};
 //! use jasper_data::{GroundTruth, VectorFile, exact_knn, write_vectors};
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
@@ -14,7 +14,7 @@
 //!
 //! // The two nearest rows, exactly; kept as ground truth.
 //! let pool = rayon::ThreadPoolBuilder::new().build()?;
-//! let truth = exact_knn(base.view(), query.view(), 2, Metric::L2, &pool, &mut silent)?;
+//! let truth = exact_knn(base.view(), query.view(), 2, Metric::L2, &pool, &mut no_progress)?;
 //! truth.write(folder.join("gt.ibin"))?;
 //! assert_eq!(GroundTruth::read(folder.join("gt.ibin"))?.truth(0).ids, [2, 0]);
 //!

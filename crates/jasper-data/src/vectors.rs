@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
-use jasper_core::{Element, ElementKind, RowSource, f16};
+use jasper_core::{Element, ElementKind, VectorSource, f16};
 
 use crate::error::{ReadCause, ReadError};
 use crate::format::VectorFormat;
@@ -201,7 +201,7 @@ impl<S: ReadAt> VectorFile<S> {
     }
 }
 
-impl<T: Element, S: ReadAt> RowSource<T> for VectorFile<S> {
+impl<T: Element, S: ReadAt> VectorSource<T> for VectorFile<S> {
     fn len(&self) -> usize {
         self.layout.rows
     }
@@ -214,7 +214,7 @@ impl<T: Element, S: ReadAt> RowSource<T> for VectorFile<S> {
         self.read_rows(range, out).map_err(io::Error::other)
     }
 
-    fn concurrent(&self) -> Option<&(dyn RowSource<T> + Sync)> {
+    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         Some(self)
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{Element, MatrixError, MatrixView, Metric, f16, silent};
+use jasper_core::{Element, MatrixError, MatrixView, Metric, f16, no_progress};
 use jasper_data::{GroundTruth, KnnError, Side, exact_knn};
 use proptest::prelude::*;
 
@@ -34,8 +34,8 @@ fn naive<T: Element>(base: MatrixView<'_, T>, query: &[T], k: usize, metric: Met
 fn check<T: Element>(base: &[T], queries: &[T], dimension: usize, k: usize, metric: Metric, exact: bool) {
     let base = MatrixView::new(base, dimension).unwrap();
     let queries = MatrixView::new(queries, dimension).unwrap();
-    let found = exact_knn(base, queries, k, metric, &pool(1), &mut silent).unwrap();
-    assert_eq!(found, exact_knn(base, queries, k, metric, &pool(3), &mut silent).unwrap());
+    let found = exact_knn(base, queries, k, metric, &pool(1), &mut no_progress).unwrap();
+    assert_eq!(found, exact_knn(base, queries, k, metric, &pool(3), &mut no_progress).unwrap());
     assert_eq!((found.k(), found.len()), (k, queries.len()));
     for (i, query) in queries.rows().enumerate() {
         let (expected, truth) = (naive(base, query, k, metric), found.truth(i));
@@ -161,7 +161,7 @@ fn extreme_values_stay_exact() {
         let base: Vec<f32> = (0..200).map(|i| ((i * 31 % 17) as f32 - 8.0) * scale).collect();
         let view = MatrixView::new(&base, 5).unwrap();
         for metric in [Metric::L2, Metric::InnerProduct] {
-            let found = exact_knn(view, view.slice(0..7), 9, metric, &pool(2), &mut silent).unwrap();
+            let found = exact_knn(view, view.slice(0..7), 9, metric, &pool(2), &mut no_progress).unwrap();
             for (i, query) in view.slice(0..7).rows().enumerate() {
                 let expected: Vec<u32> = naive(view, query, 9, metric).iter().map(|&(_, id)| id).collect();
                 assert_eq!(found.truth(i).ids, expected, "{metric} at {scale}");
@@ -173,7 +173,7 @@ fn extreme_values_stay_exact() {
 fn error<T: Element>(base: &[T], queries: &[T], dimension: usize, k: usize, metric: Metric) -> KnnError {
     let (base, queries) =
         (MatrixView::new(base, dimension).unwrap(), MatrixView::new(queries, dimension).unwrap());
-    exact_knn(base, queries, k, metric, &pool(2), &mut silent).unwrap_err()
+    exact_knn(base, queries, k, metric, &pool(2), &mut no_progress).unwrap_err()
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn bad_input_is_refused_by_name() {
     );
     assert_eq!(error(&rows, &rows, 2, 5, l2), KnnError::K { k: 5, rows: 4 });
     let (two, four) = (MatrixView::new(&rows, 2).unwrap(), MatrixView::new(&rows, 4).unwrap());
-    let differ = exact_knn(two, four, 1, l2, &pool(1), &mut silent).unwrap_err();
+    let differ = exact_knn(two, four, 1, l2, &pool(1), &mut no_progress).unwrap_err();
     assert_eq!(differ, KnnError::Dimension { base: 2, queries: 4 });
 
     // The first of two bad rows, behind more rows than one task checks.

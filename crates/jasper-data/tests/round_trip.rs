@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use jasper_core::{Element, ElementKind, MatrixView, RowSource, f16};
+use jasper_core::{Element, ElementKind, MatrixView, VectorSource, f16};
 use jasper_data::{
     GroundTruth, NpyError, OpenOptions, ReadCause, TruthError, VectorFile, VectorFormat, VectorWriter,
     WriteCause, keys_from_bytes, read_keys, write_keys, write_vectors,

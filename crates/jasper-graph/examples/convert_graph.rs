@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Instant;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::interop::{diskann, hnswlib};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +47,7 @@ fn convert<T: Element>(
     let start = Instant::now();
     let view = MatrixView::new(&rows, shape[1] as usize)?;
     let params = BuildParams::builder().max_degree(64).build()?;
-    let graph = diskann::read(graph, &view, metric, params, &mut silent)?;
+    let graph = diskann::read(graph, &view, metric, params, &mut no_progress)?;
     let report = graph.check_structure();
     println!("read {} vertices and {} edges in {:.2?}", report.vertices, report.edges, start.elapsed());
     if !report.is_sound() {

@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 
 use crate::interop::{ImportFault, diskann, parlay};
 use crate::{Graph, file};
@@ -21,7 +21,7 @@ pub fn index(bytes: &[u8]) -> bool {
     let mut bytes = bytes.to_vec();
     let mut read = false;
     for _ in 0..2 {
-        let report = tell(file::check_source(&bytes[..], &mut silent));
+        let report = tell(file::check_source(&bytes[..], &mut no_progress));
         let intact = report.is_ok_and(|report| report.is_intact());
         let opened = [open::<f32>(&bytes), open::<f16>(&bytes), open::<u8>(&bytes), open::<i8>(&bytes)];
         assert!(intact || !opened.contains(&true), "what is opened is intact");
@@ -38,14 +38,14 @@ const ROWS: [f32; 2 * 12] =
 /// A graph of DiskANN.
 pub fn diskann(bytes: &[u8]) -> bool {
     walk_import(|rows, params| {
-        diskann::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut silent)
+        diskann::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut no_progress)
     })
 }
 
 /// A graph of ParlayANN.
 pub fn parlay(bytes: &[u8]) -> bool {
     walk_import(|rows, params| {
-        parlay::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut silent)
+        parlay::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut no_progress)
     })
 }
 
@@ -61,12 +61,12 @@ fn walk_import(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<
 }
 
 fn open<T: Element>(bytes: &[u8]) -> bool {
-    let Ok(graph) = tell(Graph::<T>::read_from(bytes, &mut silent)) else { return false };
+    let Ok(graph) = tell(Graph::<T>::read_from(bytes, &mut no_progress)) else { return false };
     // A file may lie about its edges and keys, but not so that looking at them goes wrong.
     graph.check_structure();
     walk(&graph);
     let saved = file::save_to_memory(&graph);
-    let again = Graph::<T>::read_from(&saved[..], &mut silent).expect("what is saved can be opened");
+    let again = Graph::<T>::read_from(&saved[..], &mut no_progress).expect("what is saved can be opened");
     assert!(file::save_to_memory(&again) == saved, "the same graph is the same file");
     true
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, sample};
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
 use jasper_graph::{CodeBlock, FileFault, Graph, IndexInfo, Section};
-use jasper_quant::{Code, ENCODE_ROWS, ThreadPoolBuilder};
+use jasper_quant::{ENCODE_ROWS, Quantization, ThreadPoolBuilder};
 
 fn in_step<T: Element>(metric: Metric) {
     let mut graph = coded_sample::<T>(metric);
@@ -41,7 +41,7 @@ fn codes_follow_their_rows() {
 }
 
 /// A thread codes many rows at once; what is left of them at its end, and the padding of rows, change nothing.
-fn coded_together<T: Element>(code: Code) {
+fn coded_together<T: Element>(code: Quantization) {
     const DIMENSION: usize = 70;
     let rows: Vec<T> = Clusters::new(DIMENSION, 3).rows(1024 + 2 * ENCODE_ROWS + 13, 0);
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -59,7 +59,11 @@ fn coded_together<T: Element>(code: Code) {
 
 #[test]
 fn rows_coded_together_have_the_codes_of_each_alone() {
-    for code in [Code::Mixed { sectors: 2 }, Code::Mixed { sectors: 4 }, Code::Rabitq { bits: 4 }] {
+    for code in [
+        Quantization::Mixed { sectors: 2 },
+        Quantization::Mixed { sectors: 4 },
+        Quantization::Rabitq { bits: 4 },
+    ] {
         coded_together::<f32>(code);
         coded_together::<u8>(code);
     }
@@ -70,14 +74,14 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     let mut graph = coded_sample::<f32>(Metric::L2);
-    graph.save(&path, &mut silent).unwrap();
+    graph.save(&path, &mut no_progress).unwrap();
     let info = IndexInfo::read(&path).unwrap();
-    assert_eq!(info.code, Some(Code::Rabitq { bits: 2 }));
+    assert_eq!(info.code, Some(Quantization::Rabitq { bits: 2 }));
     assert!(info.sections.iter().any(|&(section, bytes)| section == Section::Codes && bytes == 45 * 32));
     assert_eq!(graph.code_bytes(), 45 * 32);
     let mut codes_alone = coded_sample::<f32>(Metric::L2);
     codes_alone.drop_vectors();
-    codes_alone.save(&path, &mut silent).unwrap();
+    codes_alone.save(&path, &mut no_progress).unwrap();
     let info = IndexInfo::read(&path).unwrap();
     assert!(!info.has_vectors && info.sections.iter().all(|&(section, _)| section != Section::Vectors));
     codes_alone.release(VectorId::new(2));
@@ -86,7 +90,7 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     let (moved, whole) = (codes_alone.codes().unwrap().table(), graph.codes().unwrap().table());
     assert_eq!((moved.len(), moved.row(2)), (39, whole.row(39)));
     graph.forget_codes();
-    graph.save(&path, &mut silent).unwrap();
+    graph.save(&path, &mut no_progress).unwrap();
     assert_eq!(IndexInfo::read(&path).unwrap().code, None);
     common::assert_same(&graph, &sample(Metric::L2));
 }
@@ -96,7 +100,7 @@ fn grafted(index: &Graph<f32>, codes: &Graph<f32>) -> FileFault {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     let bytes = |graph: &Graph<f32>| {
-        graph.save(&path, &mut silent).unwrap();
+        graph.save(&path, &mut no_progress).unwrap();
         let sections = IndexInfo::read(&path).unwrap().sections;
         let pages = |section: &(Section, u64)| section.1.next_multiple_of(4096) as usize;
         let before: usize = sections.iter().take(sections.len() - 2).map(pages).sum();
@@ -112,7 +116,7 @@ fn grafted(index: &Graph<f32>, codes: &Graph<f32>) -> FileFault {
     let checksum = crc32c::crc32c(&file[..4092]);
     file[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&path, file).unwrap();
-    Graph::<f32>::open(&path, &mut silent).map(|_| ()).unwrap_err().into_fault()
+    Graph::<f32>::open(&path, &mut no_progress).map(|_| ()).unwrap_err().into_fault()
 }
 
 #[test]

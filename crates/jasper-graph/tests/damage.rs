@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use jasper_core::synthetic::rng;
-use jasper_core::{Element, Metric, f16, silent};
+use jasper_core::{Element, Metric, f16, no_progress};
 use jasper_graph::{Graph, IndexInfo, fuzz};
 use rand::RngExt;
 
@@ -44,7 +44,7 @@ fn index<T: Element>(metric: Metric) {
 fn index_of<T: Element>(graph: &Graph<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
-    graph.save(&path, &mut silent).unwrap();
+    graph.save(&path, &mut no_progress).unwrap();
     // All that is not padding: the table, then the sections.
     let info = IndexInfo::read(&path).unwrap();
     let mut places: Vec<usize> = (0..32 * (1 + info.sections.len())).collect();

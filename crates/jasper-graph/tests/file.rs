@@ -8,19 +8,19 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use common::{assert_same, coded_sample, sample, tuned};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, silent};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, no_progress};
 use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, TunedSearch, check_file};
 use tempfile::TempDir;
 
 fn saved<T: Element>(graph: &Graph<T>) -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
-    graph.save(&path, &mut silent).unwrap();
+    graph.save(&path, &mut no_progress).unwrap();
     (folder, path)
 }
 
 fn fault(path: &Path) -> FileFault {
-    let error = Graph::<f32>::open(path, &mut silent).map(|_| ()).unwrap_err();
+    let error = Graph::<f32>::open(path, &mut no_progress).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
     assert_eq!(error.path(), path);
     error.into_fault()
@@ -35,19 +35,19 @@ fn round_trip<T: Element>() {
 
 fn round_trip_of<T: Element>(graph: &Graph<T>) {
     let (_folder, path) = saved(graph);
-    let mut opened = Graph::<T>::open(&path, &mut silent).unwrap();
+    let mut opened = Graph::<T>::open(&path, &mut no_progress).unwrap();
     let mapped = Graph::<T>::map(&path).unwrap();
     assert_same(graph, &opened);
     assert_same(graph, &mapped);
     let bytes = fs::read(&path).unwrap();
-    mapped.save(&path, &mut silent).unwrap();
+    mapped.save(&path, &mut no_progress).unwrap();
     assert_eq!(fs::read(&path).unwrap(), bytes, "a mapped index can be saved over itself, and is the same");
     assert_same(graph, &mapped);
     opened.restore_key(1000).unwrap();
     opened.set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
     common::add(&mut opened, &[T::from_f32(1.0); common::DIMENSION]);
-    opened.save(&path, &mut silent).unwrap();
-    assert_same(&opened, &Graph::open(&path, &mut silent).unwrap());
+    opened.save(&path, &mut no_progress).unwrap();
+    assert_same(&opened, &Graph::open(&path, &mut no_progress).unwrap());
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn what_is_saved_is_opened() {
 fn an_empty_graph_is_saved_and_opened() {
     let graph = Graph::<i8>::new(Metric::Cosine, 3, BuildParams::default()).unwrap();
     let (_folder, path) = saved(&graph);
-    assert_same(&graph, &Graph::open(&path, &mut silent).unwrap());
+    assert_same(&graph, &Graph::open(&path, &mut no_progress).unwrap());
     assert_same(&graph, &Graph::map(&path).unwrap());
-    assert!(check_file(&path, &mut silent).unwrap().is_intact());
+    assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn tuned_searches_stay_with_the_graph() {
     let better = TunedSearch { beam_width: 20, ..alone };
     graph.keep_tuned(better.clone());
     let (_folder, path) = saved(&graph);
-    let mut opened = Graph::<f32>::open(&path, &mut silent).unwrap();
+    let mut opened = Graph::<f32>::open(&path, &mut no_progress).unwrap();
     let cut = TunedSearch { device: "é".repeat(32), ..long };
     assert_eq!(opened.tuned(), [team, better, cpu, cut]);
     let info = IndexInfo::read(&path).unwrap();
@@ -88,7 +88,7 @@ fn tuned_searches_stay_with_the_graph() {
         [false, false, false, true]
     );
     opened.delete_key(1007).unwrap();
-    opened.save(&path, &mut silent).unwrap();
+    opened.save(&path, &mut no_progress).unwrap();
     assert_ne!(IndexInfo::read(&path).unwrap().state, info.state, "a change shows");
 }
 
@@ -123,7 +123,7 @@ fn the_front_tells_what_is_inside() {
     assert_eq!(info.mean_degree(), info.edges as f64 / 40.0);
     assert_eq!(info.sections[1], (Section::Vectors, 45 * 16));
     assert_eq!(info.file_bytes, fs::metadata(&path).unwrap().len());
-    let error = Graph::<f32>::open(&path, &mut silent).unwrap_err().to_string();
+    let error = Graph::<f32>::open(&path, &mut no_progress).unwrap_err().to_string();
     assert!(error.ends_with("holds u8 vectors and was opened for f32; open it as u8"), "{error}");
     assert!(Graph::<f32>::map(&path).is_err());
 }
@@ -140,7 +140,7 @@ fn a_file_cut_anywhere_is_refused() {
         assert_eq!(matches!(fault, FileFault::NotAnIndex), length < 8, "{length}: {fault}");
         assert_eq!(matches!(fault, FileFault::Length { actual, .. } if actual == length as u64), length >= 8);
         assert!(Graph::<f32>::map(&cut).is_err() && IndexInfo::read(&cut).is_err());
-        assert!(check_file(&cut, &mut silent).is_err());
+        assert!(check_file(&cut, &mut no_progress).is_err());
     }
     let mut longer = bytes;
     longer.push(0);
@@ -179,7 +179,7 @@ fn every_flipped_byte_is_found() {
                 (None, FileFault::Header(_)) => assert!(position >= 12),
                 (section, fault) => panic!("byte {position} of {section:?}: {fault}"),
             }
-            let report = check_file(&path, &mut silent);
+            let report = check_file(&path, &mut no_progress);
             match section {
                 None | Some(Section::Params) => assert!(report.is_err()),
                 Some(section) => assert_eq!(report.unwrap().damaged().collect::<Vec<_>>(), [section]),
@@ -193,12 +193,12 @@ fn every_flipped_byte_is_found() {
 fn other_files_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vectors.fbin");
-    assert!(matches!(Graph::<f32>::open(&path, &mut silent).unwrap_err().fault(), FileFault::Io(_)));
+    assert!(matches!(Graph::<f32>::open(&path, &mut no_progress).unwrap_err().fault(), FileFault::Io(_)));
     for content in [&b""[..], b"JASPER\n\n", &[0; 10_000]] {
         fs::write(&path, content).unwrap();
         assert!(matches!(fault(&path), FileFault::NotAnIndex));
     }
-    assert!(Graph::<f32>::open(folder.path(), &mut silent).is_err(), "a folder");
+    assert!(Graph::<f32>::open(folder.path(), &mut no_progress).is_err(), "a folder");
     let (_folder, path) = saved(&sample::<f32>(Metric::L2));
     let mut bytes = fs::read(&path).unwrap();
     bytes[8] = 2;
@@ -236,7 +236,7 @@ fn a_place_that_takes_no_file_is_named() {
     fs::write(folder.path().join("file"), "").unwrap();
     for place in ["missing/index.jasper", "file/index.jasper", "."] {
         let path = folder.path().join(place);
-        let error = sample::<f32>(Metric::L2).save(&path, &mut silent).unwrap_err();
+        let error = sample::<f32>(Metric::L2).save(&path, &mut no_progress).unwrap_err();
         assert!(error.to_string().contains(&format!("cannot write {}", path.display())), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -255,8 +255,8 @@ fn a_saved_file_keeps_its_permissions_and_its_links() {
     let link = folder.path().join("link.jasper");
     symlink(&path, &link).unwrap();
     fs::write(&path, "").unwrap();
-    graph.save(&link, &mut silent).unwrap();
+    graph.save(&link, &mut no_progress).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(mode(&path), 0o640);
-    assert_same(&graph, &Graph::open(&path, &mut silent).unwrap());
+    assert_same(&graph, &Graph::open(&path, &mut no_progress).unwrap());
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{assert_same, sample, tuned};
-use jasper_core::{Element, Metric, silent};
+use jasper_core::{Element, Metric, no_progress};
 use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, TunedSearch, check_file};
 
 fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<TunedSearch>) {
@@ -18,17 +18,17 @@ fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<TunedSearch>) {
     let mut expected = sample::<T>(metric);
     tuned.into_iter().for_each(|search| expected.keep_tuned(search));
     if version == FORMAT_VERSION && std::env::var_os("JASPER_WRITE_GOLDENS").is_some() {
-        expected.save(&path, &mut silent).unwrap();
+        expected.save(&path, &mut no_progress).unwrap();
     }
-    assert!(check_file(&path, &mut silent).unwrap().is_intact());
+    assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
     assert_eq!(IndexInfo::read(&path).unwrap().keys, 39);
-    let opened = Graph::<T>::open(&path, &mut silent).unwrap();
+    let opened = Graph::<T>::open(&path, &mut no_progress).unwrap();
     assert_same(&opened, &expected);
     assert_same(&Graph::<T>::map(&path).unwrap(), &expected);
     if version == FORMAT_VERSION {
         let folder = tempfile::tempdir().unwrap();
         let again = folder.path().join("again.jasper");
-        opened.save(&again, &mut silent).unwrap();
+        opened.save(&again, &mut no_progress).unwrap();
         assert_eq!(fs::read(again).unwrap(), fs::read(path).unwrap(), "the same graph is the same file");
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{DIMENSION, add};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
 use jasper_graph::Graph;
 use jasper_graph::interop::{ExportError, ImportFault, diskann, hnswlib, parlay};
 
@@ -31,7 +31,7 @@ fn read_diskann(bytes: &[u8], max_degree: usize) -> Result<Graph<f32>, ImportFau
     let path = folder.path().join("ann");
     fs::write(&path, bytes).unwrap();
     let rows = MatrixView::new(&ROWS, 2).unwrap();
-    let read = diskann::read(&path, &rows, Metric::L2, params(max_degree), &mut silent);
+    let read = diskann::read(&path, &rows, Metric::L2, params(max_degree), &mut no_progress);
     read.map_err(|error| {
         assert!(error.to_string().starts_with(&*path.to_string_lossy()));
         error.into_fault()
@@ -43,7 +43,7 @@ fn read_parlay(bytes: &[u8]) -> Result<Graph<f32>, ImportFault> {
     let path = folder.path().join("graph");
     fs::write(&path, bytes).unwrap();
     let rows = MatrixView::new(&ROWS, 2).unwrap();
-    parlay::read(&path, &rows, Metric::L2, params(3), &mut silent).map_err(|error| error.into_fault())
+    parlay::read(&path, &rows, Metric::L2, params(3), &mut no_progress).map_err(|error| error.into_fault())
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_is_written_is_read_again() {
     let slots = diskann::write(&graph, &path).unwrap();
     let rows: Vec<f32> = slots.iter().flat_map(|&slot| graph.vector(slot).to_vec()).collect();
     let rows = MatrixView::new(&rows, 2).unwrap();
-    let again = diskann::read(&path, &rows, Metric::InnerProduct, params(3), &mut silent).unwrap();
+    let again = diskann::read(&path, &rows, Metric::InnerProduct, params(3), &mut no_progress).unwrap();
     assert_eq!(neighbors(&again), [vec![1, 2], vec![2], vec![0]]);
     assert_eq!(again.start_points(), [VectorId::new(1)]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper_core::{BuildParams, Key, Metric, VectorId, silent};
+use jasper_core::{BuildParams, Key, Metric, VectorId, no_progress};
 use jasper_graph::{Graph, KeyError};
 use proptest::prelude::*;
 
@@ -209,8 +209,8 @@ impl Both {
             Step::Reopen(mapped) => {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("index.jasper");
-                self.graph.save(&path, &mut silent).unwrap();
-                let opened = if mapped { Graph::map(&path) } else { Graph::open(&path, &mut silent) };
+                self.graph.save(&path, &mut no_progress).unwrap();
+                let opened = if mapped { Graph::map(&path) } else { Graph::open(&path, &mut no_progress) };
                 self.graph = opened.unwrap();
             }
         }

@@ -37,7 +37,7 @@ impl Codes {
     ///
     /// # Panics
     /// If the rows have another dimension than those that the quantizer was trained on.
-    pub fn of<T: Element>(
+    pub fn from_vectors<T: Element>(
         quantizer: &dyn Quantizer,
         rows: MatrixView<'_, T>,
         pool: &rayon::ThreadPool,

@@ -11,7 +11,7 @@
 //! // Four bits a coordinate: 80 bytes for 384, factors included.
 //! let quantizer = Rabitq::train(rows, &RabitqParams::new(Metric::L2, 4))?;
 //! let pool = rayon::ThreadPoolBuilder::new().build()?;
-//! let codes = Codes::of(&quantizer, rows, &pool);
+//! let codes = Codes::from_vectors(&quantizer, rows, &pool);
 //! assert_eq!(codes.layout().bytes(), 80);
 //!
 //! // Distances to rows 7 and 3, without reading the rows.
@@ -22,8 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Two kinds of codes, one shape. [`Rabitq`] turns rows by a random rotation and gives every coordinate the same bits;
-//! its estimates have no bias, and a bound. [`Mixed`] turns them to their principal components and gives the leading
+//! Two kinds of codes, one shape. [`Rabitq`] rotates rows by a random rotation and gives every coordinate the same bits;
+//! its estimates have no bias, and a bound. [`Mixed`] rotates them to their principal components and gives the leading
 //! ones more; it needs fewer bytes where few components say most. Both end as a [`Layout`] of words and a [`QueryCode`]
 //! of int8, and whatever reads codes, on a CPU or a GPU, knows these two and nothing else.
 //!
@@ -32,7 +32,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`code`](Code) | which code, as users name it |
+//! | [`quantization`](Quantization) | which code, as users name it |
 //! | [`quantizer`](Quantizer) | what every code offers; [`open`] reads any of them from bytes |
 //! | [`rabitq`] | RaBitQ with 1 to 8 bits |
 //! | [`mixed`] | principal components with 8, 4, 2, 1 or no bits |
@@ -49,7 +49,6 @@
 //! | `section` | the bytes of a trained quantizer |
 //! | `wide` | loops compiled for each level of instructions |
 
-mod code;
 mod codes;
 mod error;
 mod factors;
@@ -58,6 +57,7 @@ pub mod mixed;
 pub mod parts;
 pub mod pq;
 mod projection;
+mod quantization;
 mod quantizer;
 pub mod query;
 pub mod rabitq;
@@ -67,13 +67,13 @@ mod section;
 mod space;
 mod wide;
 
-pub use code::{Code, UnknownCode};
 pub use codes::Codes;
 pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};
 pub use mixed::{MAX_SECTORS, Mixed, MixedParams};
 pub use parts::Parts;
 pub use projection::ENCODE_ROWS;
+pub use quantization::{ParseQuantizationError, Quantization};
 pub use quantizer::{Quantizer, Scratch, open};
 pub use query::{MAX_LIMBS, QueryCode, QueryTerms};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};

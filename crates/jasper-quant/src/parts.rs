@@ -25,7 +25,7 @@ pub struct Parts<'a> {
     /// Its squared length.
     pub squared_centre: f32,
     /// What is done with residuals.
-    pub turn: Turn<'a>,
+    pub rotation: RotationParts<'a>,
     /// Units of the factors `add`, `rescale` and `error`: powers of two.
     pub units: [f32; 3],
     /// int8 numbers a coordinate of a query.
@@ -34,9 +34,9 @@ pub struct Parts<'a> {
     pub code: CodeParts,
 }
 
-/// How residuals are turned.
+/// How residuals are rotated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Turn<'a> {
+pub enum RotationParts<'a> {
     /// `[4][rotated dimension]`: what each round multiplies coordinates with before its Hadamard matrix.
     Hadamard(&'a [f32]),
     /// Each coordinate is the product with a direction, summed in the order of the coordinates by fused multiply-adds.
@@ -95,7 +95,7 @@ impl<'a> Parts<'a> {
     pub(crate) fn new(
         space: &'a Space,
         units: &Units,
-        turn: Turn<'a>,
+        rotation: RotationParts<'a>,
         limbs: usize,
         code: CodeParts,
     ) -> Self {
@@ -105,7 +105,7 @@ impl<'a> Parts<'a> {
             squared_weight: space.squared_weight(),
             centre: &space.centre,
             squared_centre: dot(&space.centre, &space.centre),
-            turn,
+            rotation,
             units: [units.0.add, units.0.rescale, units.0.error],
             limbs,
             code,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
-use crate::parts::{CodeParts, Turn};
+use crate::parts::{CodeParts, RotationParts};
 use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
 use crate::wide::Buffers;
-use crate::{Code, DecodeError, Layout, Mixed, Parts, QueryCode, Rabitq};
+use crate::{DecodeError, Layout, Mixed, Parts, Quantization, QueryCode, Rabitq};
 
 /// Turns rows into codes, and queries into what estimates distances from codes.
 ///
@@ -19,7 +19,7 @@ use crate::{Code, DecodeError, Layout, Mixed, Parts, QueryCode, Rabitq};
 /// on a CPU or a GPU.
 pub trait Quantizer: fmt::Debug + Send + Sync {
     /// Which code it makes.
-    fn code(&self) -> Code;
+    fn quantization(&self) -> Quantization;
 
     /// The metric whose distances are estimated.
     fn metric(&self) -> Metric;
@@ -87,7 +87,7 @@ pub(crate) trait Coder: fmt::Debug + Send + Sync {
     const KIND: Kind;
 
     /// Which code it makes.
-    fn made(&self) -> Code;
+    fn kind(&self) -> Quantization;
 
     /// What it has like all others.
     fn common(&self) -> &Common;
@@ -111,7 +111,7 @@ pub(crate) trait Coder: fmt::Debug + Send + Sync {
     fn limbs(&self) -> usize;
 
     /// What [`Self::rotate`] does, as data.
-    fn turn(&self) -> Turn<'_>;
+    fn rotation_parts(&self) -> RotationParts<'_>;
 
     /// What [`Self::quantize`] and [`Self::weigh`] know, as data.
     fn code_parts(&self) -> CodeParts;
@@ -155,8 +155,8 @@ pub(crate) fn unit_stride(rows: usize) -> usize {
 }
 
 impl<C: Coder> Quantizer for C {
-    fn code(&self) -> Code {
-        self.made()
+    fn quantization(&self) -> Quantization {
+        self.kind()
     }
 
     fn metric(&self) -> Metric {
@@ -203,7 +203,7 @@ impl<C: Coder> Quantizer for C {
 
     fn parts(&self) -> Parts<'_> {
         let Common { space, units, .. } = self.common();
-        Parts::new(space, units, self.turn(), self.limbs(), self.code_parts())
+        Parts::new(space, units, self.rotation_parts(), self.limbs(), self.code_parts())
     }
 
     fn to_bytes(&self) -> Vec<u8> {

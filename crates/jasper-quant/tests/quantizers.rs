@@ -6,8 +6,8 @@ use common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, VectorId, f16};
 use jasper_quant::{
-    Code, Codes, DecodeError, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, RotationKind, TrainError,
-    open,
+    Codes, DecodeError, Mixed, MixedParams, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind,
+    TrainError, open,
 };
 
 /// Quantizers of both kinds and of many sizes.
@@ -111,7 +111,7 @@ fn zero_residuals_are_exact_and_bounded_by_nothing() {
         let exact = dot(&queries[..96], &queries[..96]);
         assert!((f64::from(all[0][100]) / exact - 1.0).abs() < 1e-4);
         assert!(all[1][100].abs() < 1e-3, "{}", all[1][100]);
-        let codes = Codes::of(&*quantizer, view, &pool());
+        let codes = Codes::from_vectors(&*quantizer, view, &pool());
         let bound = quantizer.query(&queries[..96]).bound(codes.row(100));
         assert!(bound < 1e-3 || bound.is_infinite(), "{bound}");
     }
@@ -181,7 +181,9 @@ fn far_and_large_rows_lose_nothing() {
 
 fn codes_of<T: Element>(quantizer: &dyn Quantizer, rows: &[f32]) -> Vec<u32> {
     let rows: Vec<T> = rows.iter().map(|x| T::from_f32(*x)).collect();
-    Codes::of(quantizer, MatrixView::new(&rows, quantizer.dimension()).unwrap(), &pool()).words().to_vec()
+    Codes::from_vectors(quantizer, MatrixView::new(&rows, quantizer.dimension()).unwrap(), &pool())
+        .words()
+        .to_vec()
 }
 
 #[test]
@@ -202,10 +204,10 @@ fn codes_depend_on_neither_threads_nor_company() {
     let view = MatrixView::new(&rows, 100).unwrap();
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     for quantizer in quantizers(&rows, 100, Metric::L2) {
-        let all = Codes::of(&*quantizer, view, &pool());
-        assert_eq!(Codes::of(&*quantizer, view, &one).words(), all.words());
+        let all = Codes::from_vectors(&*quantizer, view, &pool());
+        assert_eq!(Codes::from_vectors(&*quantizer, view, &one).words(), all.words());
         // Row by row, from the end, into rows that held something else.
-        let mut some = Codes::of(&*quantizer, view.slice(0..7), &pool());
+        let mut some = Codes::from_vectors(&*quantizer, view.slice(0..7), &pool());
         some.resize(3);
         some.resize(300);
         assert!(some.row(3).iter().all(|word| *word == 0));
@@ -224,7 +226,7 @@ fn levels_of_instructions_and_ways_of_asking_agree() {
     let view = MatrixView::new(&rows, 100).unwrap();
     let ids: Vec<VectorId> = (0..200).map(|i| VectorId::new(i * 77 % 200)).collect();
     for quantizer in quantizers(&rows, 100, Metric::Cosine) {
-        let codes = Codes::of(&*quantizer, view, &pool());
+        let codes = Codes::from_vectors(&*quantizer, view, &pool());
         let query = quantizer.query(&rows[300..400]);
         let mut range = vec![0.0; 200];
         query.estimate_range(&codes, 0..200, &mut range);
@@ -249,7 +251,7 @@ fn sections_read_back_what_was_learnt() {
             assert_eq!(format!("{again:?}"), format!("{quantizer:?}"));
             assert_eq!(again.to_bytes(), bytes);
             let view = MatrixView::new(&rows, 65).unwrap();
-            let codes = Codes::of(&*again, view, &pool());
+            let codes = Codes::from_vectors(&*again, view, &pool());
             let read = Codes::from_bytes(&*quantizer, codes.bytes(0..300)).unwrap();
             assert_eq!(read.words(), codes.words());
             let (mut ours, mut theirs) = ([0.0; 300], [0.0; 300]);
@@ -266,14 +268,15 @@ fn quantizers_take_no_more_than_is_said() {
     for dimension in [3, 65, 200] {
         let rows: Vec<f32> = Clusters::new(dimension, 3).rows(300, 0);
         for quantizer in quantizers(&rows, dimension, Metric::L2) {
-            let (said, bytes) = (quantizer.code().quantizer_bytes(dimension), quantizer.to_bytes().len());
+            let (said, bytes) =
+                (quantizer.quantization().quantizer_bytes(dimension), quantizer.to_bytes().len());
             // A Haar rotation is not what a code has by itself.
-            let is_haar =
-                matches!(quantizer.code(), Code::Rabitq { .. }) && bytes > dimension * dimension * 4;
+            let is_haar = matches!(quantizer.quantization(), Quantization::Rabitq { .. })
+                && bytes > dimension * dimension * 4;
             assert!(is_haar || said + 64 > bytes, "{dimension}, {quantizer:?}: {said}, {bytes}");
         }
     }
-    let (mixed, directions) = (Code::Mixed { sectors: 4 }.quantizer_bytes(384), 384 * 384 * 4);
+    let (mixed, directions) = (Quantization::Mixed { sectors: 4 }.quantizer_bytes(384), 384 * 384 * 4);
     assert!((directions..directions * 11 / 10).contains(&mixed), "{mixed}");
 }
 
@@ -293,7 +296,7 @@ fn damaged_sections_are_refused() {
             damaged[at..at + 4].fill(0xff);
             let _: Result<_, DecodeError> = open(&damaged);
         }
-        let codes = Codes::of(&*quantizer, MatrixView::new(&rows, 65).unwrap(), &pool());
+        let codes = Codes::from_vectors(&*quantizer, MatrixView::new(&rows, 65).unwrap(), &pool());
         assert!(Codes::from_bytes(&*quantizer, &codes.bytes(0..3)[1..]).is_err());
     }
 }

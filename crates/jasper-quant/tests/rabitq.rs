@@ -103,7 +103,7 @@ fn estimates_have_no_bias() {
 /// Share of the pairs whose error is within the bound.
 fn coverage(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> f64 {
     let dimension = quantizer.dimension();
-    let codes = Codes::of(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
+    let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
     let (mut within, mut all) = (0.0, 0.0);
     for (query, estimates) in queries.chunks_exact(dimension).zip(estimates(quantizer, rows, queries)) {
         let code = quantizer.query(query);

@@ -1,7 +1,7 @@
 //! A graph from rows, all at once.
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
@@ -60,7 +60,7 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 /// [`InsertError`]: rows that cannot be stored, keys that repeat, a source that cannot be read, a cancel.
 pub fn bulk_build<T: Element>(
     executor: &CpuExecutor,
-    rows: &dyn RowSource<T>,
+    rows: &dyn VectorSource<T>,
     keys: Option<&[Key]>,
     metric: Metric,
     params: BuildParams,
@@ -123,7 +123,7 @@ pub fn finish<T: Element, E: Executor<T>>(
 pub fn bulk_build_by<T: Element>(
     executor: &CpuExecutor,
     link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<LinkReport, InsertError>,
-    rows: &dyn RowSource<T>,
+    rows: &dyn VectorSource<T>,
     keys: Option<&[Key]>,
     metric: Metric,
     params: BuildParams,

@@ -115,7 +115,7 @@ fn rounded(x: f32) -> i8 {
 #[cfg(test)]
 mod tests {
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, MatrixView, ProgressFn, silent};
+    use jasper_core::{BuildParams, MatrixView, ProgressFn, no_progress};
 
     use super::*;
     use crate::{bulk_build, bulk_build_by, link_on_host};
@@ -143,12 +143,12 @@ mod tests {
         let view = MatrixView::new(&rows, 24).unwrap();
         let params = BuildParams::builder().max_degree(16).build_beam_width(32).build().unwrap();
         for metric in Metric::ALL {
-            let exact = bulk_build(&executor, &view, None, metric, params, &mut silent).unwrap().0;
+            let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
             let link = |graph: &mut Graph<f32>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
                 link_by_bytes(&executor, graph, |bytes| link_on_host(&executor, bytes, order, None, progress))
             };
             let by_bytes =
-                bulk_build_by(&executor, link, &view, None, metric, params, &mut silent).unwrap().0;
+                bulk_build_by(&executor, link, &view, None, metric, params, &mut no_progress).unwrap().0;
             assert_eq!(by_bytes.vector(VectorId::new(7)), exact.vector(VectorId::new(7)), "{metric}");
             assert!(by_bytes.check_structure().is_sound());
             let shared = shared(&exact, &by_bytes);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, VectorId};
 use jasper_graph::{CodeBlock, Graph, RowError};
-use jasper_quant::{Code, Quantizer, Scratch, TrainError};
+use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
 use rayon::prelude::*;
 
 use crate::CpuExecutor;
@@ -27,14 +27,14 @@ const SAMPLE_ROWS: usize = 65_536;
 
 /// Codes all rows of `graph`, in the place of what codes there are, and keeps them in step from then on.
 ///
-/// The same codes on any number of threads. Cost: [`Code::train`] on a sample, and a pass over the rows.
+/// The same codes on any number of threads. Cost: [`Quantization::train`] on a sample, and a pass over the rows.
 ///
 /// # Errors
 /// [`QuantizeError`].
 pub fn quantize<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
-    code: Code,
+    code: Quantization,
 ) -> Result<(), QuantizeError> {
     graph.require_vectors()?;
     let quantizer = learn(executor, graph, code)?;
@@ -81,7 +81,7 @@ pub fn code_report<T: Element>(
     graph: &Graph<T>,
 ) -> Result<Option<CodeReport>, TrainError> {
     let Some(codes) = graph.codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
-    let anew = learn(executor, graph, codes.quantizer().code())?;
+    let anew = learn(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
         let errors = |&vertex: &VectorId| Errors::of(graph, quantizer, vertex);
@@ -152,7 +152,7 @@ fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = VectorId> {
 fn learn<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
-    code: Code,
+    code: Quantization,
 ) -> Result<Arc<dyn Quantizer>, TrainError> {
     let rows: Vec<T> =
         sample(graph).take(SAMPLE_ROWS).flat_map(|slot| graph.vector(slot).iter().copied()).collect();

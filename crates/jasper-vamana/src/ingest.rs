@@ -6,7 +6,8 @@ use std::io;
 use std::ops::Range;
 
 use jasper_core::{
-    Cancelled, Element, Key, MatrixView, Metric, Progress, ProgressFn, RowSource, Stage, VectorId, padded_len,
+    Cancelled, Element, Key, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource,
+    padded_len,
 };
 use jasper_graph::{Graph, KeyError, RowError, check_row, prepare_in_place, prepare_row, stores_as_given};
 use rayon::prelude::*;
@@ -105,7 +106,7 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
 /// one do not wait for the reading.
 pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    rows: &dyn RowSource<T>,
+    rows: &dyn VectorSource<T>,
     metric: Metric,
     mut write: impl FnMut(&mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>) -> Result<(), InsertError>,
     progress: &mut ProgressFn<'_>,
@@ -166,7 +167,7 @@ struct Part<'a, T> {
 }
 
 impl<'a, T: Element> Staged<'a, T> {
-    fn for_rows_of(rows: &'a dyn RowSource<T>, metric: Metric) -> Self {
+    fn for_rows_of(rows: &'a dyn VectorSource<T>, metric: Metric) -> Self {
         let (dimension, width) = (rows.dimension(), padded_len::<T>(rows.dimension()));
         let given = rows.in_memory().filter(|_| stores_as_given::<T>(metric, dimension));
         let is_raw = width != dimension;
@@ -196,7 +197,7 @@ impl<'a, T: Element> Staged<'a, T> {
     fn read<E: Executor<T>>(
         &mut self,
         executor: &E,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         start: usize,
     ) -> Result<(), InsertError> {
         self.range = start..rows.len().min(start + self.facts.len());
@@ -331,7 +332,7 @@ mod tests {
     use std::collections::HashMap;
 
     use jasper_core::synthetic::rng;
-    use jasper_core::{BuildParams, MatrixView, silent};
+    use jasper_core::{BuildParams, MatrixView, no_progress};
     use rand::RngExt;
 
     use super::*;
@@ -340,7 +341,7 @@ mod tests {
     /// Rows that one thread has to read.
     struct Serial<'a, T>(MatrixView<'a, T>);
 
-    impl<T: Element> RowSource<T> for Serial<'_, T> {
+    impl<T: Element> VectorSource<T> for Serial<'_, T> {
         fn len(&self) -> usize {
             self.0.len()
         }
@@ -354,11 +355,11 @@ mod tests {
         }
     }
 
-    fn add<T: Element>(rows: &dyn RowSource<T>) -> Result<(Graph<T>, Vec<VectorId>), InsertError> {
+    fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<VectorId>), InsertError> {
         let executor = CpuExecutor::new(3).unwrap();
         let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
         let write = |change: &mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>| change(&mut graph);
-        let slots = add_rows(&executor, rows, Metric::InnerProduct, write, &mut silent)?;
+        let slots = add_rows(&executor, rows, Metric::InnerProduct, write, &mut no_progress)?;
         Ok((graph, slots))
     }
 
@@ -375,7 +376,7 @@ mod tests {
             *known.entry(row).or_insert(next)
         };
         let expected: Vec<VectorId> = view.rows().map(&mut slot_of).collect();
-        for rows in [&view as &dyn RowSource<u8>, &Serial(view)] {
+        for rows in [&view as &dyn VectorSource<u8>, &Serial(view)] {
             let (graph, slots) = add(rows).unwrap();
             assert!(slots == expected);
             assert_eq!(graph.slots(), known.len());
@@ -396,7 +397,7 @@ mod tests {
             let mut rows = vec![1.0_f32; 4000 * dimension];
             [3999, 1500, 701].into_iter().for_each(|row: usize| rows[row * dimension + 1] = f32::NAN);
             let view = MatrixView::new(&rows, dimension).unwrap();
-            for rows in [&view as &dyn RowSource<f32>, &Serial(view)] {
+            for rows in [&view as &dyn VectorSource<f32>, &Serial(view)] {
                 let error = add(rows).unwrap_err();
                 assert!(error.to_string().starts_with("row 701 holds a value that is not finite"), "{error}");
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
+use jasper_core::{Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
 use jasper_graph::{Graph, RowError};
 
 use crate::ingest::{add_rows, check_keys};
@@ -62,7 +62,7 @@ const fn check_share(metric: Metric) -> usize {
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphCell<E::Live>,
-    rows: &dyn RowSource<T>,
+    rows: &dyn VectorSource<T>,
     keys: &[Key],
     existing: Existing,
     progress: &mut ProgressFn<'_>,
@@ -103,7 +103,7 @@ fn change<G: LiveGraph, R>(
 fn link_rows<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphCell<E::Live>,
-    rows: &dyn RowSource<T>,
+    rows: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
     let metric = cell.read(|graph| graph.host().metric());

@@ -2,13 +2,13 @@
 //!
 //! ```
 //! use jasper_vamana::{CpuExecutor, bulk_build};
-//! use jasper_core::{BuildParams, MatrixView, Metric, silent, synthetic::Clusters};
+//! use jasper_core::{BuildParams, MatrixView, Metric, no_progress, synthetic::Clusters};
 //!
 //! let rows: Vec<f32> = Clusters::new(16, 1).rows(1000, 0);
 //! let executor = CpuExecutor::new(2)?;
 //! let view = MatrixView::new(&rows, 16)?;
 //! let (graph, report) =
-//!     bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut silent)?;
+//!     bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress)?;
 //! assert_eq!(graph.live(), 1000);
 //! assert!(report.work.distances > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

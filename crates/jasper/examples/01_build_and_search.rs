@@ -4,7 +4,7 @@ use std::error::Error;
 
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::recall::recall_at;
-use jasper::{Index, MatrixView, Metric, SearchParams, silent, synthetic::Clusters};
+use jasper::{Index, MatrixView, Metric, SearchParams, no_progress, synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
@@ -29,7 +29,8 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let hits = index.search_batch(queries, SearchParams::new(k).beam_width(100))?;
 
     // How many of the true neighbours is that?
-    let truth = exact_knn(rows, queries, k, Metric::L2, &ThreadPoolBuilder::new().build()?, &mut silent)?;
+    let truth =
+        exact_knn(rows, queries, k, Metric::L2, &ThreadPoolBuilder::new().build()?, &mut no_progress)?;
     let recalls = hits.chunks(k).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
         recall_at(k, &keys, truth.truth(query))

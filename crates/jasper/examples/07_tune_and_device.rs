@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use jasper::tune::{Goal, Queries};
-use jasper::{Device, Index, MatrixView, Metric, silent, synthetic::Clusters};
+use jasper::{Device, Index, MatrixView, Metric, no_progress, synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
@@ -13,7 +13,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 
     // With rows of its own, each searched for without itself; queries of the kind that will come are better.
     let goal = Goal { k: 10, recall: 0.95 };
-    let report = index.tune(Device::Auto, goal, Queries::sampled(), &mut silent)?;
+    let report = index.tune(Device::Auto, goal, Queries::sampled(), &mut no_progress)?;
     for search in &report.searches {
         let rate = search.queries_per_second;
         println!("{}: {rate:.0} queries a second in calls of {}", search.device, search.batch);

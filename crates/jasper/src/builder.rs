@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, RowSource,
-    VectorId, silent,
+    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, VectorId,
+    VectorSource, no_progress,
 };
 use jasper_graph::Graph;
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use jasper_vamana::{
     BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
     QuantizeError, SKETCHES, bulk_build_by, link_by_bytes,
@@ -54,14 +54,14 @@ pub enum BuildError {
 #[derive(Clone, Copy, Debug)]
 enum Coding {
     /// This.
-    By(Code),
+    By(Quantization),
     /// What a trial finds.
     ByTrial,
 }
 
 impl Coding {
     /// The codes that vectors may have on the way, one at a time.
-    fn codes(&self) -> &[Code] {
+    fn codes(&self) -> &[Quantization] {
         match self {
             Self::By(code) => slice::from_ref(code),
             Self::ByTrial => &trial::CODES,
@@ -187,7 +187,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Codes the vectors when they are linked: see [`Index::quantize`]. None if not set.
-    pub fn quantize(mut self, code: Code) -> Self {
+    pub fn quantize(mut self, code: Quantization) -> Self {
         self.coding = Some(Coding::By(code));
         self
     }
@@ -242,8 +242,8 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn build<T: Element>(self, rows: &dyn RowSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with(rows, &mut silent).map(|(index, _)| index)
+    pub fn build<T: Element>(self, rows: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
+        self.build_with(rows, &mut no_progress).map(|(index, _)| index)
     }
 
     /// [`Self::build`], telling `progress` how far it is and the caller what it did.
@@ -252,7 +252,7 @@ impl<'a> IndexBuilder<'a> {
     /// [`BuildError`].
     pub fn build_with<T: Element>(
         self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let params = self.params.build()?;
@@ -323,11 +323,11 @@ impl<'a> IndexBuilder<'a> {
         if codes.is_empty() {
             return Ok(plan);
         }
-        let largest = |bytes: fn(Code, usize) -> usize| {
+        let largest = |bytes: fn(Quantization, usize) -> usize| {
             codes.iter().map(|&code| bytes(code, dimension) as u64).max().unwrap_or(0)
         };
-        let plan = plan.part(Place::Host, "codes", rows as u64 * largest(Code::bytes));
-        Ok(plan.part(Place::Host, "quantizer", largest(Code::quantizer_bytes)))
+        let plan = plan.part(Place::Host, "codes", rows as u64 * largest(Quantization::bytes));
+        Ok(plan.part(Place::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }
 
     /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads

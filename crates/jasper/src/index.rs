@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, VectorSource, no_progress};
 use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
     InsertError, InsertReport, Place, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
@@ -44,7 +44,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`OpenError`], naming the file, the section and what is wrong with it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        Self::open_with(path, 0, &mut silent)
+        Self::open_with(path, 0, &mut no_progress)
     }
 
     /// [`Self::open`] on `threads` threads (0: one for each processor), telling `progress` how far it is.
@@ -95,7 +95,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`QuantizeError`]; the index is as it was.
-    pub fn quantize(&mut self, code: Code) -> Result<(), QuantizeError> {
+    pub fn quantize(&mut self, code: Quantization) -> Result<(), QuantizeError> {
         quantize(&self.executor, &mut self.graph, code)
     }
 
@@ -122,10 +122,10 @@ impl<T: Element> Index<T> {
     /// vectors so, at a fraction of the speed.
     ///
     /// ```
-    /// use jasper::{Code, Device, Index, MatrixView, Metric, Place, SearchParams, synthetic::Clusters};
+    /// use jasper::{Quantization, Device, Index, MatrixView, Metric, Place, SearchParams, synthetic::Clusters};
     ///
     /// let rows: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
-    /// let mut index = Index::builder(Metric::L2).quantize(Code::Rabitq { bits: 4 }).build(&MatrixView::new(&rows, 32)?)?;
+    /// let mut index = Index::builder(Metric::L2).quantize(Quantization::Rabitq { bits: 4 }).build(&MatrixView::new(&rows, 32)?)?;
     /// index.keep_vectors(Place::Host);
     /// let index = index.to_device(Device::Auto)?;
     /// assert_eq!(index.stats().vectors, Place::Host);
@@ -173,7 +173,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`SaveError`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, SaveError> {
-        self.save_with(path, &mut silent)
+        self.save_with(path, &mut no_progress)
     }
 
     /// [`Self::save`], telling `progress` how far it is.
@@ -230,8 +230,8 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`InsertError`].
-    pub fn insert(&mut self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        self.insert_with(rows, keys, &mut silent)
+    pub fn insert(&mut self, rows: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.insert_with(rows, keys, &mut no_progress)
     }
 
     /// [`Self::insert`], telling `progress` how far it is.
@@ -240,7 +240,7 @@ impl<T: Element> Index<T> {
     /// [`InsertError`].
     pub fn insert_with(
         &mut self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, InsertError> {
@@ -251,8 +251,8 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`InsertError`].
-    pub fn insert_next(&mut self, rows: &dyn RowSource<T>) -> Result<Key, InsertError> {
-        self.insert_next_with(rows, &mut silent)
+    pub fn insert_next(&mut self, rows: &dyn VectorSource<T>) -> Result<Key, InsertError> {
+        self.insert_next_with(rows, &mut no_progress)
     }
 
     /// [`Self::insert_next`], telling `progress` how far it is.
@@ -261,7 +261,7 @@ impl<T: Element> Index<T> {
     /// [`InsertError`].
     pub fn insert_next_with(
         &mut self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Key, InsertError> {
         self.updater().insert_next(rows, progress)
@@ -271,8 +271,8 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`InsertError`].
-    pub fn upsert(&mut self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        self.updater().insert(rows, keys, Existing::Replace, &mut silent)
+    pub fn upsert(&mut self, rows: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.updater().insert(rows, keys, Existing::Replace, &mut no_progress)
     }
 
     /// Deletes keys: searches return them no more. Their vectors stay, to be restored or walked through, until
@@ -300,7 +300,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// None on the processor without a progress closure; the type is that of [`Self::consolidate_with`].
     pub fn consolidate(&mut self) -> Result<ConsolidateReport, ConsolidateError> {
-        self.consolidate_with(&mut silent)
+        self.consolidate_with(&mut no_progress)
     }
 
     /// [`Self::consolidate`], telling `progress` how far it is.

@@ -65,13 +65,13 @@
 //! | [`SharedIndex`] | the same from many threads, on the processor or on a GPU |
 //! | [`Device`] | where; [`IndexBuilder::device`] builds there |
 //! | [`SearchParams`], [`Filter`], [`Hit`] | what is asked and answered |
-//! | [`Code`], [`Distances`] | codes of vectors, and searches by estimated distances |
+//! | [`Quantization`], [`Distances`] | codes of vectors, and searches by estimated distances |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | what there is, whether it is sound, what it will take |
 //! | [`trial`] | the code that suits an index, found by measurement |
 //! | [`tune`] | the beam width that reaches a recall, found by measurement |
 //! | [`runbook`] | streams of changes and searches, played and measured |
 //! | [`Profile`], [`Roof`] | what searches take, and what a device gives at most |
-//! | [`RowSource`], [`MatrixView`], [`data`] | rows from memory and from files |
+//! | [`VectorSource`], [`MatrixView`], [`data`] | rows from memory and from files |
 //!
 //! # Features
 //!
@@ -112,7 +112,7 @@ pub use update::{CompactError, DeleteError};
 
 pub use jasper_core::{
     BitSet, BuildParams, Cancelled, Element, ElementKind, Key, MatrixError, MatrixView, Metric, NO_KEY,
-    ParamError, Progress, ProgressFn, RowSource, Stage, f16, silent, synthetic,
+    ParamError, Progress, ProgressFn, Stage, VectorSource, f16, no_progress, synthetic,
 };
 #[cfg(feature = "cuda")]
 pub use jasper_cuda as cuda;
@@ -127,7 +127,7 @@ pub use jasper_vamana::{
     ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
 };
 
-pub use jasper_quant::{Code, UnknownCode};
+pub use jasper_quant::{ParseQuantizationError, Quantization};
 
 /// The examples of the README run with those of this crate.
 #[cfg(doctest)]

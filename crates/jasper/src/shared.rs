@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, RowSource, silent};
+use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, VectorSource, no_progress};
 use jasper_graph::{Graph, SaveError, SaveStats};
 use jasper_vamana::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
@@ -178,8 +178,8 @@ impl<T: Element> SharedIndex<T> {
     ///
     /// # Errors
     /// [`InsertError`].
-    pub fn insert(&self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        self.insert_with(rows, keys, &mut silent)
+    pub fn insert(&self, rows: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.insert_with(rows, keys, &mut no_progress)
     }
 
     /// See [`Index::insert_with`].
@@ -188,7 +188,7 @@ impl<T: Element> SharedIndex<T> {
     /// [`InsertError`].
     pub fn insert_with(
         &self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, InsertError> {
@@ -199,8 +199,8 @@ impl<T: Element> SharedIndex<T> {
     ///
     /// # Errors
     /// [`InsertError`].
-    pub fn insert_next(&self, rows: &dyn RowSource<T>) -> Result<Key, InsertError> {
-        self.insert_next_with(rows, &mut silent)
+    pub fn insert_next(&self, rows: &dyn VectorSource<T>) -> Result<Key, InsertError> {
+        self.insert_next_with(rows, &mut no_progress)
     }
 
     /// See [`Index::insert_next_with`].
@@ -209,7 +209,7 @@ impl<T: Element> SharedIndex<T> {
     /// [`InsertError`].
     pub fn insert_next_with(
         &self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Key, InsertError> {
         change!(self, linking updater => updater.insert_next(rows, progress))
@@ -219,8 +219,8 @@ impl<T: Element> SharedIndex<T> {
     ///
     /// # Errors
     /// [`InsertError`].
-    pub fn upsert(&self, rows: &dyn RowSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
-        change!(self, linking updater => updater.insert(rows, keys, Existing::Replace, &mut silent))
+    pub fn upsert(&self, rows: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        change!(self, linking updater => updater.insert(rows, keys, Existing::Replace, &mut no_progress))
     }
 
     /// See [`Index::delete`].
@@ -244,7 +244,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// As there.
     pub fn consolidate(&self) -> Result<ConsolidateReport, ConsolidateError> {
-        self.consolidate_with(&mut silent)
+        self.consolidate_with(&mut no_progress)
     }
 
     /// See [`Index::consolidate_with`].
@@ -278,7 +278,7 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`SaveError`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, SaveError> {
-        self.save_with(path, &mut silent)
+        self.save_with(path, &mut no_progress)
     }
 
     /// See [`Index::save_with`].

@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use jasper_vamana::Place;
 
 /// Counts and sizes of an index.
@@ -33,7 +33,7 @@ pub struct IndexStats {
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
     /// Which code vectors have beside them, if any.
-    pub code: Option<Code>,
+    pub code: Option<Quantization>,
     /// Bytes of codes.
     pub code_bytes: usize,
     /// Bytes of adjacency at full degree.
@@ -58,7 +58,7 @@ impl IndexStats {
             vector_bytes: graph.vector_bytes(),
             vectors,
             sketch_bytes: graph.sketch_bytes(),
-            code: graph.codes().map(|codes| codes.quantizer().code()),
+            code: graph.codes().map(|codes| codes.quantizer().quantization()),
             code_bytes: graph.code_bytes(),
             graph_bytes: graph.graph_bytes(),
         }

@@ -1,11 +1,11 @@
 //! Which code suits an index: tried on it.
 //!
 //! ```
-//! use jasper::{Index, MatrixView, Metric, silent, synthetic::Clusters};
+//! use jasper::{Index, MatrixView, Metric, no_progress, synthetic::Clusters};
 //!
 //! let rows: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
 //! let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 64)?)?;
-//! let trial = index.quantize_by_trial(&mut silent)?;
+//! let trial = index.quantize_by_trial(&mut no_progress)?;
 //! assert_eq!(index.stats().code, Some(trial.chosen));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use jasper_core::{Element, Progress, ProgressFn, Stage, padded_len};
 use jasper_graph::Graph;
-use jasper_quant::{Code, SECTOR_BYTES};
+use jasper_quant::{Quantization, SECTOR_BYTES};
 use jasper_vamana::{Distances, QuantizeError, SearchReport};
 
 use crate::Index;
@@ -31,7 +31,7 @@ use crate::tune::{HeldOut, TuneError, least_width};
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeTrial {
     /// The code that is kept.
-    pub chosen: Code,
+    pub chosen: Quantization,
     /// Recall@10 that all were to reach.
     pub recall: f64,
     /// Bytes that a query by exact distances asks for.
@@ -44,7 +44,7 @@ pub struct CodeTrial {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodeTried {
     /// Which code.
-    pub code: Code,
+    pub code: Quantization,
     /// Bytes of a code.
     pub bytes: usize,
     /// The least beam width that reached the recall, and the bytes that a query asks for there; none where the widest tried
@@ -73,13 +73,13 @@ pub enum TrialError {
 }
 
 /// Codes that are tried, the smallest of each kind first.
-pub(crate) const CODES: [Code; 6] = [
-    Code::Mixed { sectors: 1 },
-    Code::Mixed { sectors: 2 },
-    Code::Mixed { sectors: 4 },
-    Code::Rabitq { bits: 1 },
-    Code::Rabitq { bits: 2 },
-    Code::Rabitq { bits: 4 },
+pub(crate) const CODES: [Quantization; 6] = [
+    Quantization::Mixed { sectors: 1 },
+    Quantization::Mixed { sectors: 2 },
+    Quantization::Mixed { sectors: 4 },
+    Quantization::Rabitq { bits: 1 },
+    Quantization::Rabitq { bits: 2 },
+    Quantization::Rabitq { bits: 4 },
 ];
 /// Answers a query.
 const K: usize = 10;

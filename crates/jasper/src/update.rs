@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 
-use jasper_core::{Element, Key, ProgressFn, RowSource};
+use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_graph::{Graph, KeyError, RowError};
 use jasper_vamana::{
     ConsolidateError, ConsolidateReport, Executor, Existing, GraphCell, InsertError, InsertReport, LiveGraph,
@@ -54,7 +54,7 @@ pub(crate) struct Updater<'a, E, C> {
 impl<E, C> Updater<'_, E, C> {
     pub(crate) fn insert<T: Element>(
         mut self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         keys: &[Key],
         existing: Existing,
         progress: &mut ProgressFn<'_>,
@@ -69,7 +69,7 @@ impl<E, C> Updater<'_, E, C> {
     /// Inserts under the keys that follow the largest there is; gives the first of them.
     pub(crate) fn insert_next<T: Element>(
         self,
-        rows: &dyn RowSource<T>,
+        rows: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Key, InsertError>
     where

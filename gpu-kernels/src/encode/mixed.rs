@@ -23,13 +23,13 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
         return;
     }
     let levels = levels(rows);
-    let turned = rows.turned.values.from(number * rows.turned.stride as usize);
+    let rotated = rows.rotated.values.from(number * rows.rotated.stride as usize);
     let [b1, b2, b3, largest_k] = args.fit;
     // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
     unsafe {
-        let [squared_norm, along_centre] = global::load_readonly(rows.turned.sums.at(number));
+        let [squared_norm, along_centre] = global::load_readonly(rows.rotated.sums.at(number));
         let norm = math::sqrt_f32(squared_norm);
-        let row = Row { turned, dimensions: rows.shape.dimensions, factor: 1.0 / norm, of: args.dimensions };
+        let row = Row { rotated, dimensions: rows.shape.dimensions, factor: 1.0 / norm, of: args.dimensions };
         let (mut scale, mut coded, mut missed) = (0.0, 0.0, 0.0);
         if squared_norm == 0.0 {
             row.put_nothing(levels);

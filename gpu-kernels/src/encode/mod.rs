@@ -1,4 +1,4 @@
-//! Codes of rows, and of queries, from turned residuals: as on the CPU, to the bit.
+//! Codes of rows, and of queries, from rotated residuals: as on the CPU, to the bit.
 //!
 //! `jasper_quant` has the definition. A warp has a row and a lane every 32nd coordinate of it; sums are those of
 //! `sums`, and each scale of the search is a pass over the row, of which several are made at once. The
@@ -42,9 +42,9 @@ use crate::{In, Out};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeArgs {
-    /// Turned residuals.
-    pub turned: Turned,
-    /// Whose codes: `turned.rows` of them.
+    /// Rotated residuals.
+    pub rotated: Rotated,
+    /// Whose codes: `rotated.rows` of them.
     pub chosen: ChosenRows,
     /// `[slots][shape.words]`: where codes go.
     pub codes: Out<u32>,
@@ -61,10 +61,10 @@ pub struct EncodeArgs {
 /// Residuals after the rotation or the projection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Turned {
+pub struct Rotated {
     /// `[rows][stride]`: coordinates, with zeros behind those of the shape.
     pub values: In<f32>,
-    /// `[rows]`: the squared length of each residual before it was turned, and its product with the centre.
+    /// `[rows]`: the squared length of each residual before it was rotated, and its product with the centre.
     pub sums: In<[f32; 2]>,
     /// Floats from row to row, a multiple of 64.
     pub stride: u32,
@@ -127,8 +127,8 @@ pub const TRIALS: usize = 3;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CodeQueriesArgs {
-    /// Turned residuals.
-    pub turned: Turned,
+    /// Rotated residuals.
+    pub rotated: Rotated,
     /// `[dimensions]`: as in [`MixedArgs`]; nowhere if all have the same bits.
     pub of_dimensions: In<[f32; 4]>,
     /// `[queries][limbs][dimensions]`: int8 levels, as words of four.

@@ -5,18 +5,18 @@ use std::ops::Range;
 
 use jasper_core::{Element, Metric, padded_len};
 use jasper_quant::Quantizer;
-use jasper_quant::parts::{CodeParts, PANEL, Turn};
+use jasper_quant::parts::{CodeParts, PANEL, RotationParts};
 
 use super::{
-    CodeQueries, CodeQueriesArgs, EncodeArgs, EncodeMixed, EncodeRabitq, MixedArgs, RabitqArgs, SpaceArgs,
-    Turned,
+    CodeQueries, CodeQueriesArgs, EncodeArgs, EncodeMixed, EncodeRabitq, MixedArgs, RabitqArgs, Rotated,
+    SpaceArgs,
 };
 use crate::codes::{CodeShape, QueryTerms};
 use crate::project::{Project, ProjectArgs};
 use crate::residuals::{ChosenRows, ResidualArgs, Residuals, Rotate, RotateArgs};
 use crate::{Buffer, In, Out, Stream};
 
-/// Bytes of residuals, and as many of what they are turned to, that exist at once: rows enough to fill a device, which
+/// Bytes of residuals, and as many of what they are rotated to, that exist at once: rows enough to fill a device, which
 /// its second cache can hold.
 const PASS_BYTES: usize = 32 << 20;
 /// Floats that rows of residuals are a multiple of.
@@ -66,12 +66,12 @@ pub struct DeviceQuantizer<S: Stream> {
     units: [f32; 3],
     limbs: u32,
     centre: S::Buffer<f32>,
-    turn: DeviceTurn<S>,
+    rotation: DeviceRotation<S>,
     code: DeviceCode<S>,
 }
 
-/// How residuals are turned.
-enum DeviceTurn<S: Stream> {
+/// How residuals are rotated.
+enum DeviceRotation<S: Stream> {
     Hadamard { factors: S::Buffer<f32> },
     Matrix { panels: S::Buffer<f32> },
 }
@@ -85,8 +85,8 @@ enum DeviceCode<S: Stream> {
 /// What rows pass through on their way to codes.
 struct Scratch<S: Stream> {
     residuals: S::Buffer<f32>,
-    /// Nothing where they are turned in place.
-    turned: S::Buffer<f32>,
+    /// Nothing where they are rotated in place.
+    rotated: S::Buffer<f32>,
     sums: S::Buffer<[f32; 2]>,
 }
 
@@ -122,9 +122,13 @@ impl<S: Stream> DeviceQuantizer<S> {
             units: parts.units,
             limbs: parts.limbs as u32,
             centre: stream.upload(parts.centre)?,
-            turn: match parts.turn {
-                Turn::Hadamard(factors) => DeviceTurn::Hadamard { factors: stream.upload(factors)? },
-                Turn::Matrix(matrix) => DeviceTurn::Matrix { panels: stream.upload(matrix.panels)? },
+            rotation: match parts.rotation {
+                RotationParts::Hadamard(factors) => {
+                    DeviceRotation::Hadamard { factors: stream.upload(factors)? }
+                }
+                RotationParts::Matrix(matrix) => {
+                    DeviceRotation::Matrix { panels: stream.upload(matrix.panels)? }
+                }
             },
             code,
         })
@@ -133,15 +137,15 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Bytes of device memory that `quantizer` takes there.
     pub fn bytes_of(quantizer: &dyn Quantizer) -> usize {
         let parts = quantizer.parts();
-        let turn = match parts.turn {
-            Turn::Hadamard(factors) => size_of_val(factors),
-            Turn::Matrix(matrix) => size_of_val(matrix.panels),
+        let rotation = match parts.rotation {
+            RotationParts::Hadamard(factors) => size_of_val(factors),
+            RotationParts::Matrix(matrix) => size_of_val(matrix.panels),
         };
         let code = match &parts.code {
             CodeParts::Rabitq { .. } => 0,
             CodeParts::Mixed { dimensions, .. } => dimensions.len() * size_of::<[f32; 4]>(),
         };
-        size_of_val(parts.centre) + turn + code
+        size_of_val(parts.centre) + rotation + code
     }
 
     /// Where the bits of a code lie.
@@ -162,18 +166,18 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Bytes of device memory that [`Self::encode`] and [`Self::code_queries`] take for `rows` at once beside their
     /// buffers.
     pub fn scratch_bytes(&self, rows: usize) -> usize {
-        let (residual, turned) = self.strides();
-        let row = (residual + turned) * size_of::<f32>() + size_of::<[f32; 2]>();
+        let (residual, rotated) = self.strides();
+        let row = (residual + rotated) * size_of::<f32>() + size_of::<[f32; 2]>();
         rows.min(self.pass_rows()) * row
     }
 
-    /// Floats of a residual, and of what it is turned to where that is elsewhere.
+    /// Floats of a residual, and of what it is rotated to where that is elsewhere.
     fn strides(&self) -> (usize, usize) {
-        let turned = match self.turn {
-            DeviceTurn::Hadamard { .. } => 0,
-            DeviceTurn::Matrix { .. } => (self.shape.dimensions as usize).next_multiple_of(ALIGN),
+        let rotated = match self.rotation {
+            DeviceRotation::Hadamard { .. } => 0,
+            DeviceRotation::Matrix { .. } => (self.shape.dimensions as usize).next_multiple_of(ALIGN),
         };
-        (self.dimension.next_multiple_of(ALIGN), turned)
+        (self.dimension.next_multiple_of(ALIGN), rotated)
     }
 
     fn pass_rows(&self) -> usize {
@@ -181,10 +185,10 @@ impl<S: Stream> DeviceQuantizer<S> {
     }
 
     fn scratch(&self, stream: &S, rows: usize) -> Result<Scratch<S>, S::Error> {
-        let (rows, (residual, turned)) = (rows.min(self.pass_rows()), self.strides());
+        let (rows, (residual, rotated)) = (rows.min(self.pass_rows()), self.strides());
         Ok(Scratch {
             residuals: stream.allocate(rows * residual)?,
-            turned: stream.allocate(rows * turned)?,
+            rotated: stream.allocate(rows * rotated)?,
             sums: stream.allocate(rows)?,
         })
     }
@@ -224,9 +228,9 @@ impl<S: Stream> DeviceQuantizer<S> {
                 len: (len - first).min(self.pass_rows()) as u32,
             };
             // SAFETY: the rows are there, as was checked, and the scratch is for as many.
-            let turned = unsafe { self.turn(stream, rows.input(), chosen, &mut scratch)? };
+            let rotated = unsafe { self.rotate(stream, rows.input(), chosen, &mut scratch)? };
             let rows = EncodeArgs {
-                turned,
+                rotated,
                 chosen,
                 codes: codes.output(),
                 shape: self.shape,
@@ -247,7 +251,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                         step: scales.step,
                         count: scales.count,
                     };
-                    // SAFETY: what is turned is there, and the rows are rows of the codes, by the assertion; buffers go
+                    // SAFETY: what is rotated is there, and the rows are rows of the codes, by the assertion; buffers go
                     // behind the launch.
                     unsafe { stream.launch(&EncodeRabitq, args)? };
                 }
@@ -281,12 +285,12 @@ impl<S: Stream> DeviceQuantizer<S> {
 
     /// Whether `codes`, perhaps of another quantizer, have room for `queries` of this one.
     pub fn fits(&self, codes: &QueryCodes<S>, queries: usize) -> bool {
-        let (rows, (residual, turned)) = (queries.min(self.pass_rows()), self.strides());
+        let (rows, (residual, rotated)) = (queries.min(self.pass_rows()), self.strides());
         let QueryCodes { levels, terms, scratch } = codes;
         queries * self.levels_words() <= levels.len()
             && queries <= terms.len()
             && rows * residual <= scratch.residuals.len()
-            && rows * turned <= scratch.turned.len()
+            && rows * rotated <= scratch.rotated.len()
             && rows <= scratch.sums.len()
     }
 
@@ -313,13 +317,13 @@ impl<S: Stream> DeviceQuantizer<S> {
             let count = (len - first).min(self.pass_rows()) as u32;
             let chosen = ChosenRows { slots: In::NOWHERE, first: first as u32, len: count };
             // SAFETY: the caller's promise; there is room, by the assertion.
-            let turned = unsafe { self.turn(stream, queries, chosen, &mut codes.scratch)? };
+            let rotated = unsafe { self.rotate(stream, queries, chosen, &mut codes.scratch)? };
             let (of_dimensions, half) = match &self.code {
                 DeviceCode::Rabitq { half, .. } => (In::NOWHERE, *half),
                 DeviceCode::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
             };
             let args = CodeQueriesArgs {
-                turned,
+                rotated,
                 of_dimensions,
                 levels: codes.levels.output().from(first * words),
                 terms: codes.terms.output().from(first),
@@ -330,24 +334,24 @@ impl<S: Stream> DeviceQuantizer<S> {
                 dimensions: self.shape.dimensions,
                 limbs: self.limbs,
             };
-            // SAFETY: what is turned is there, and there is room, by the assertion; buffers go behind the launch.
+            // SAFETY: what is rotated is there, and there is room, by the assertion; buffers go behind the launch.
             unsafe { stream.launch(&CodeQueries, args)? };
         }
         Ok(())
     }
 
-    /// Residuals of some rows, turned; at most [`Self::pass_rows`].
+    /// Residuals of some rows, rotated; at most [`Self::pass_rows`].
     ///
     /// # Safety
     /// They are rows of the table, until the launches have run, and the scratch has room for as many.
-    unsafe fn turn<T: Element>(
+    unsafe fn rotate<T: Element>(
         &self,
         stream: &S,
         rows: In<T>,
         chosen: ChosenRows,
         scratch: &mut Scratch<S>,
-    ) -> Result<Turned, S::Error> {
-        let (stride, turned_stride) = self.strides();
+    ) -> Result<Rotated, S::Error> {
+        let (stride, rotated_stride) = self.strides();
         let residuals: Out<f32> = scratch.residuals.output();
         let args = ResidualArgs {
             rows: rows.cast(),
@@ -362,31 +366,31 @@ impl<S: Stream> DeviceQuantizer<S> {
         };
         // SAFETY: the caller's promise; buffers go behind the launch.
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
-        let (values, stride) = match &self.turn {
-            DeviceTurn::Hadamard { factors } => {
+        let (values, stride) = match &self.rotation {
+            DeviceRotation::Hadamard { factors } => {
                 let (rows, dimension) = (chosen.len, stride as u32);
                 let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
                 // SAFETY: residuals and factors are of this length; buffers go behind the launch.
                 unsafe { stream.launch(&Rotate::of(dimension), args)? };
                 (residuals.input(), stride)
             }
-            DeviceTurn::Matrix { panels } => {
+            DeviceRotation::Matrix { panels } => {
                 let args = ProjectArgs {
                     rows: residuals.input(),
                     panels: panels.input(),
-                    out: scratch.turned.output(),
+                    out: scratch.rotated.output(),
                     rows_len: chosen.len,
                     dimension: self.dimension as u32,
                     stride: stride as u32,
                     panels_len: (panels.len() / (self.dimension * PANEL)) as u32,
-                    out_stride: turned_stride as u32,
+                    out_stride: rotated_stride as u32,
                 };
                 // SAFETY: the scratch has room for products of as many rows; buffers go behind the launch.
                 unsafe { stream.launch(&Project, args)? };
-                (scratch.turned.input(), turned_stride)
+                (scratch.rotated.input(), rotated_stride)
             }
         };
-        Ok(Turned { values, sums: scratch.sums.input(), stride: stride as u32 })
+        Ok(Rotated { values, sums: scratch.sums.input(), stride: stride as u32 })
     }
 }
 

@@ -34,10 +34,10 @@ impl CodeQueriesArgs {
     /// The query is there, and the coordinate.
     #[inline(always)]
     unsafe fn weighted(&self, query: usize, i: u32) -> f32 {
-        let at = query * self.turned.stride as usize + i as usize;
+        let at = query * self.rotated.stride as usize + i as usize;
         // SAFETY: the caller's promise.
         unsafe {
-            let y = global::load_readonly(self.turned.values.at(at));
+            let y = global::load_readonly(self.rotated.values.at(at));
             if self.of_dimensions.is_nowhere() {
                 return y;
             }
@@ -101,7 +101,7 @@ pub unsafe fn code_queries(args: CodeQueriesArgs) {
                 }
             }
         });
-        let [squared_norm, along_centre] = global::load_readonly(args.turned.sums.at(query));
+        let [squared_norm, along_centre] = global::load_readonly(args.rotated.sums.at(query));
         let [add_unit, rescale_unit, error_unit] = args.units;
         let offset =
             [-warp::warp_sum(warp::FULL_MASK, sums[0], 32), -warp::warp_sum(warp::FULL_MASK, sums[1], 32)];

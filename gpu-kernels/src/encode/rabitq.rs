@@ -27,17 +27,17 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
         return;
     }
     let levels = levels(rows);
-    let turned = rows.turned.values.from(number * rows.turned.stride as usize);
+    let rotated = rows.rotated.values.from(number * rows.rotated.stride as usize);
     let dimensions = rows.shape.dimensions;
     // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
     unsafe {
         let mut square = Sum::ZERO;
         for_coordinates(dimensions, |half, i| {
-            let x = global::load_readonly(turned.at(i as usize));
+            let x = global::load_readonly(rotated.at(i as usize));
             square.add(half, x, x);
         });
         let norm = math::sqrt_f32(square.total());
-        let row = Row { turned, dimensions, factor: 1.0 / norm, of: Alike { half: args.half } };
+        let row = Row { rotated, dimensions, factor: 1.0 / norm, of: Alike { half: args.half } };
         let (mut scale_back, mut squared_tangent) = (0.0, 0.0);
         if norm == 0.0 {
             row.put_nothing(levels);
@@ -54,7 +54,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
         }
         let weight = rows.space.product_weight;
         let deviation = norm * math::sqrt_f32(squared_tangent / (args.dimension.max(2) - 1) as f32);
-        let [_, along_centre] = global::load_readonly(rows.turned.sums.at(number));
+        let [_, along_centre] = global::load_readonly(rows.rotated.sums.at(number));
         let factors = Factors {
             add: rows.space.row_part(norm * norm, along_centre),
             rescale: weight * scale_back,

@@ -44,10 +44,10 @@ impl Dimensions for In<[f32; 4]> {
     }
 }
 
-/// The magnitudes of a turned residual, as if it had length 1, and the grid that they are brought to.
+/// The magnitudes of a rotated residual, as if it had length 1, and the grid that they are brought to.
 #[derive(Clone, Copy)]
 pub(super) struct Row<D> {
-    pub(super) turned: In<f32>,
+    pub(super) rotated: In<f32>,
     pub(super) dimensions: u32,
     /// 1 over the length.
     pub(super) factor: f32,
@@ -86,7 +86,7 @@ impl<D: Dimensions> Row<D> {
     #[inline(always)]
     unsafe fn magnitude(&self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
-        unsafe { global::load_readonly(self.turned.at(i as usize)).abs() * self.factor }
+        unsafe { global::load_readonly(self.rotated.at(i as usize)).abs() * self.factor }
     }
 
     /// The level of a magnitude at a scale, from 0.
@@ -155,7 +155,7 @@ impl<D: Dimensions> Row<D> {
             if i < self.dimensions {
                 // SAFETY: a coordinate of the row, and its level.
                 unsafe {
-                    let (of, x) = (self.of.get(i), global::load_readonly(self.turned.at(i as usize)));
+                    let (of, x) = (self.of.get(i), global::load_readonly(self.rotated.at(i as usize)));
                     let magnitude = x.abs() * self.factor;
                     let level = Self::level(of, magnitude, scale);
                     let signed = if x >= 0.0 { of.half + level } else { of.half - 1.0 - level };

@@ -18,7 +18,7 @@ const WARP: u32 = warp::WARP_SIZE;
 /// Rounds of a rotation.
 const ROUNDS: usize = 4;
 
-/// Where a row lies while it is turned.
+/// Where a row lies while it is rotated.
 trait Place: Copy {
     /// # Safety
     /// Coordinate `i` is there, and this lane's.
@@ -185,7 +185,7 @@ unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
     }
 }
 
-/// A step of Kac's walk: the two halves of a row, one turned towards the other.
+/// A step of Kac's walk: the two halves of a row, one rotated towards the other.
 ///
 /// # Safety
 /// The row is there.

@@ -1,4 +1,4 @@
-//! Residuals of rows: what codes are made of, and turned by the fast rotation.
+//! Residuals of rows: what codes are made of, and rotated by the fast rotation.
 //!
 //! `jasper_quant` has the definition, and these kernels its bits: a warp a row, a lane every 32nd coordinate of it, so
 //! that sums are those of the CPU (`sums`), and of a Hadamard matrix all steps but five stay within a
@@ -79,7 +79,7 @@ impl ChosenRows {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RotateArgs {
-    /// `[rows][dimension]`: turned in place.
+    /// `[rows][dimension]`: rotated in place.
     pub values: Out<f32>,
     /// `[4][dimension]`: what each round multiplies coordinates with.
     pub factors: In<f32>,

@@ -32,7 +32,7 @@ impl Kernel for Residuals {
     }
 }
 
-/// Where rows lie while they are turned.
+/// Where rows lie while they are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RotateIn {
     /// Shared memory: several times as fast.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use jasper::{CheckReport, Code, CodeReport, Element, IndexInfo, Key, check_file};
+use jasper::{CheckReport, CodeReport, Element, IndexInfo, Key, Quantization, check_file};
 use serde::Serialize;
 
 use crate::element::with_element;
@@ -111,8 +111,8 @@ impl Args {
     }
 }
 
-impl From<(CodeReport, Code)> for CodesReport {
-    fn from((report, code): (CodeReport, Code)) -> Self {
+impl From<(CodeReport, Quantization)> for CodesReport {
+    fn from((report, code): (CodeReport, Quantization)) -> Self {
         let CodeReport { error, error_anew, .. } = report;
         Self { code: code.to_string(), error, error_anew, drifted: report.has_drifted() }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::trial::CodeTrial;
-use jasper::{Code, Element, Index, IndexInfo, Place, UnknownCode};
+use jasper::{Element, Index, IndexInfo, ParseQuantizationError, Place, Quantization};
 use serde::Serialize;
 
 use crate::change::{Changed, Copy};
@@ -15,7 +15,7 @@ use crate::human;
 use crate::keep::{Keep, device_bytes};
 use crate::screen::Screen;
 
-/// Code the vectors of an index, so that searches read a fraction of their bytes
+/// Quantize the vectors of an index, so that searches read a fraction of their bytes
 ///
 /// Searches then find their way by estimates and look exactly only at what they find. Codes follow every change of the
 /// index. Where its data changed much, the same command learns and codes anew.
@@ -41,7 +41,7 @@ pub enum Choice {
     /// Nothing.
     None,
     /// This.
-    Code(Code),
+    Fixed(Quantization),
 }
 
 /// What became of the codes.
@@ -131,20 +131,20 @@ impl Choice {
         match self {
             Self::Auto => return Ok(Some(index.quantize_by_trial(&mut screen.progress())?.into())),
             Self::None => index.forget_codes()?,
-            Self::Code(code) => index.quantize(code)?,
+            Self::Fixed(code) => index.quantize(code)?,
         }
         Ok(None)
     }
 }
 
 impl FromStr for Choice {
-    type Err = UnknownCode;
+    type Err = ParseQuantizationError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownCode> {
+    fn from_str(name: &str) -> Result<Self, ParseQuantizationError> {
         match name {
             "auto" => Ok(Self::Auto),
             "none" => Ok(Self::None),
-            name => name.parse().map(Self::Code),
+            name => name.parse().map(Self::Fixed),
         }
     }
 }
@@ -154,7 +154,7 @@ impl fmt::Display for Choice {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::None => f.write_str("none"),
-            Self::Code(code) => code.fmt(f),
+            Self::Fixed(code) => code.fmt(f),
         }
     }
 }

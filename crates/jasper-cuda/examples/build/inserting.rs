@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, silent};
+use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, no_progress};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, Error, KeptMemory, Place, ResidentGraph, Stream, link_on_device,
 };
@@ -36,7 +36,7 @@ pub fn measure<T: Element>(
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         link_on_device(context, cpu.pool(), graph, order, None, progress)
     };
-    let (graph, _) = bulk_build_by(&cpu, link, &all.slice(0..built), None, metric, params, &mut silent)?;
+    let (graph, _) = bulk_build_by(&cpu, link, &all.slice(0..built), None, metric, params, &mut no_progress)?;
 
     let stream = Stream::new(context)?;
     let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(Arc::clone(&cpu));

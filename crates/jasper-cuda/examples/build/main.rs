@@ -22,7 +22,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, silent};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, no_progress};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, KeptMemory, PeakMemory, Place, Stream, link_on_device, plan_build,
 };
@@ -106,7 +106,7 @@ fn measure<T: Element>(
     let begun = Instant::now();
     if !once {
         let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
-        build::<T>(&cpu, &first, metric, params, on_device, &mut silent)?;
+        build::<T>(&cpu, &first, metric, params, on_device, &mut no_progress)?;
     }
     let first_seconds = begun.elapsed().as_secs_f64();
 
@@ -136,7 +136,7 @@ fn measure<T: Element>(
         false => link_timed(context, &cpu, graph, order, progress, &mut steps),
     };
     if !once {
-        build::<T>(&cpu, rows, metric, params, timed, &mut silent)?;
+        build::<T>(&cpu, rows, metric, params, timed, &mut no_progress)?;
     }
     let (vertices, Work { hops, distances, prune_distances }) = (rows.len() as f64, report.work);
     Ok(json!({

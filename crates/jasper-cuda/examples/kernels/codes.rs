@@ -5,20 +5,20 @@ use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{MatrixView, Metric};
 use jasper_cuda::Result;
-use jasper_quant::{Code, ThreadPoolBuilder};
+use jasper_quant::{Quantization, ThreadPoolBuilder};
 use serde_json::json;
 
 use crate::Bench;
 
 const DIMENSIONS: [usize; 3] = [128, 960, 1536];
-const CODES: [Code; 7] = [
-    Code::Rabitq { bits: 1 },
-    Code::Rabitq { bits: 2 },
-    Code::Rabitq { bits: 4 },
-    Code::Rabitq { bits: 8 },
-    Code::Mixed { sectors: 1 },
-    Code::Mixed { sectors: 2 },
-    Code::Mixed { sectors: 4 },
+const CODES: [Quantization; 7] = [
+    Quantization::Rabitq { bits: 1 },
+    Quantization::Rabitq { bits: 2 },
+    Quantization::Rabitq { bits: 4 },
+    Quantization::Rabitq { bits: 8 },
+    Quantization::Mixed { sectors: 1 },
+    Quantization::Mixed { sectors: 2 },
+    Quantization::Mixed { sectors: 4 },
 ];
 /// Rows that quantizers learn from, and that the rows to code are copies of.
 const DIFFERENT: usize = 4096;

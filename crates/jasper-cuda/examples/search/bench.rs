@@ -7,7 +7,7 @@ use anyhow::Result;
 use jasper_core::{BuildParams, Element, ElementKind};
 use jasper_cuda::{Context, DeviceGraph, Place, Stream, copy_bandwidth};
 use jasper_graph::Graph;
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use serde_json::json;
 
 /// A device, measured.
@@ -38,7 +38,7 @@ pub struct Options {
     /// Elements to measure; all that a set can be held in, if none.
     pub elements: Vec<ElementKind>,
     /// Codes that curves are searched by; vectors, if none.
-    pub codes: Option<Code>,
+    pub codes: Option<Quantization>,
     /// Where vectors are.
     pub vectors: Place,
     /// Entries of a frontier of estimates that get exact distances.
@@ -121,7 +121,7 @@ impl Bench {
         let uncoded = DeviceGraph::<T>::plan(graph, Place::Device).without("codes");
         let line = json!({
             "what": "memory", "set": set, "element": T::KIND.name(), "vectors": vectors.to_string(),
-            "codes": graph.codes().map(|codes| codes.quantizer().code().to_string()),
+            "codes": graph.codes().map(|codes| codes.quantizer().quantization().to_string()),
             "device_bytes": copy.bytes(), "device_bytes_without_codes": uncoded.total(Place::Device),
             "free_before": before.device, "free_after": after.device,
         });

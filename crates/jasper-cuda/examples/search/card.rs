@@ -220,7 +220,7 @@ mod tests {
     use gpu_kernels::emulated::EmulatedStream;
     use gpu_kernels::search::Choice;
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, ElementKind, Metric, f16, silent};
+    use jasper_core::{BuildParams, ElementKind, Metric, f16, no_progress};
     use jasper_cuda::Place;
     use jasper_vamana::{CpuExecutor, Hit, SearchParams, bulk_build};
 
@@ -236,7 +236,7 @@ mod tests {
         let view = MatrixView::new(&rows, dimension).unwrap();
         let cpu = CpuExecutor::new(1).unwrap();
         let (graph, _) =
-            bulk_build(&cpu, &view, None, Metric::L2, BuildParams::default(), &mut silent).unwrap();
+            bulk_build(&cpu, &view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
         (graph, rows[..4 * dimension].to_vec())
     }
 

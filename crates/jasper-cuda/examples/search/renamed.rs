@@ -51,14 +51,14 @@ fn copied<T: Element, U: Element>(
 mod tests {
     use super::*;
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, MatrixView, Metric, f16, silent};
+    use jasper_core::{BuildParams, MatrixView, Metric, f16, no_progress};
     use jasper_vamana::{CpuExecutor, bulk_build};
 
     fn graph() -> Graph<f32> {
         let rows: Vec<f32> = Clusters::new(8, 1).rows(1000, 0);
         let rows = MatrixView::new(&rows, 8).unwrap();
         let (cpu, params) = (CpuExecutor::new(1).unwrap(), BuildParams::default());
-        bulk_build(&cpu, &rows, None, Metric::L2, params, &mut silent).unwrap().0
+        bulk_build(&cpu, &rows, None, Metric::L2, params, &mut no_progress).unwrap().0
     }
 
     #[test]

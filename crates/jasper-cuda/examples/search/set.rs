@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use jasper_core::recall::recall_at;
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, silent};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, no_progress};
 use jasper_cuda::{Context, link_on_device};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 use jasper_graph::Graph;
@@ -67,12 +67,12 @@ impl Set {
         let file = cache.map(|folder| folder.join(format!("{}.jasper", self.name)));
         let begun = Instant::now();
         let graph = match &file {
-            Some(file) if file.exists() => Graph::open(file, &mut silent)?,
+            Some(file) if file.exists() => Graph::open(file, &mut no_progress)?,
             _ => {
                 let graph = build(self)?;
                 if let Some(file) = &file {
                     fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
-                    graph.save(file, &mut silent)?;
+                    graph.save(file, &mut no_progress)?;
                 }
                 graph
             }
@@ -165,7 +165,7 @@ mod tests {
         let rows = MatrixView::new(&rows, 8).unwrap();
         let queries = MatrixView::new(&queries, 8).unwrap();
         let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let truth = exact_knn(rows, queries, 20, Metric::L2, &pool, &mut silent).unwrap();
+        let truth = exact_knn(rows, queries, 20, Metric::L2, &pool, &mut no_progress).unwrap();
         write_vectors(folder.path().join("tiny-1k.base.fbin"), rows).unwrap();
         write_vectors(folder.path().join("tiny-1k.query.fbin"), queries).unwrap();
         truth.write(folder.path().join("tiny-1k.gt.ibin")).unwrap();

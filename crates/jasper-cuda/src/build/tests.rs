@@ -7,7 +7,7 @@ use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
 use jasper_core::synthetic::rng;
 use jasper_core::{
-    BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, silent,
+    BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, no_progress,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -35,7 +35,7 @@ fn params() -> BuildParams {
 
 /// The graph that an emulated device links.
 fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, BuildReport) {
-    built_with(rows, metric, seed, None, &mut silent).unwrap()
+    built_with(rows, metric, seed, None, &mut no_progress).unwrap()
 }
 
 /// [`built`] with checkpoints, and a progress closure that may cancel.
@@ -64,7 +64,7 @@ fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
 /// Whether both build the same graph of these rows; how many vertices were repaired.
 fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> usize {
     let cpu = CpuExecutor::new(2).unwrap();
-    let (expected, report) = bulk_build(&cpu, rows, None, metric, params(), &mut silent).unwrap();
+    let (expected, report) = bulk_build(&cpu, rows, None, metric, params(), &mut no_progress).unwrap();
     let (found, device_report) = built(rows, metric, seed);
     let name = format!("{} {metric}, {} rows", T::KIND, rows.len());
     for slot in expected.vertices() {
@@ -163,7 +163,7 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
         let error = built_with(&rows, Metric::L2, stop as u64, Some(checkpoints), &mut stops).unwrap_err();
         assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     }
-    let (found, report) = built_with(&rows, Metric::L2, 10, Some(checkpoints), &mut silent).unwrap();
+    let (found, report) = built_with(&rows, Metric::L2, 10, Some(checkpoints), &mut no_progress).unwrap();
     for slot in expected.vertices() {
         assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}", slot.get());
     }
@@ -221,7 +221,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
         report
     };
     let view = MatrixView::new(&values, DIMENSION).unwrap();
-    bulk_build_by(&cpu, link, &view, None, metric, params(), &mut silent).unwrap();
+    bulk_build_by(&cpu, link, &view, None, metric, params(), &mut no_progress).unwrap();
     (peak, plan)
 }
 

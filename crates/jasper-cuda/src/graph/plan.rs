@@ -72,17 +72,17 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 #[cfg(test)]
 mod tests {
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, MatrixView, Metric, silent};
-    use jasper_quant::Code;
+    use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
+    use jasper_quant::Quantization;
     use jasper_vamana::{CpuExecutor, bulk_build, quantize};
 
     use super::*;
 
-    fn graph(code: Option<Code>) -> Graph<f32> {
+    fn graph(code: Option<Quantization>) -> Graph<f32> {
         let (cpu, rows) = (CpuExecutor::new(1).unwrap(), Clusters::new(30, 3).rows(200, 0));
         let params = BuildParams::builder().max_degree(8).build().unwrap();
         let view = MatrixView::new(&rows, 30).unwrap();
-        let (mut graph, _) = bulk_build(&cpu, &view, None, Metric::L2, params, &mut silent).unwrap();
+        let (mut graph, _) = bulk_build(&cpu, &view, None, Metric::L2, params, &mut no_progress).unwrap();
         if let Some(code) = code {
             quantize(&cpu, &mut graph, code).unwrap();
         }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn vectors_are_counted_where_they_lie() {
-        let mut graph = graph(Some(Code::Mixed { sectors: 1 }));
+        let mut graph = graph(Some(Quantization::Mixed { sectors: 1 }));
         let (device, host) = (plan(&graph, Place::Device), plan(&graph, Place::Host));
         // 30 coordinates are padded to 32.
         let rows = 200 * 32 * 4;
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn vectors_that_do_not_fit_go_to_the_host_if_there_are_codes() {
-        let (bare, coded) = (graph(None), graph(Some(Code::Mixed { sectors: 1 })));
+        let (bare, coded) = (graph(None), graph(Some(Quantization::Mixed { sectors: 1 })));
         let free = |device| Bytes { device, host: 1 << 30 };
         let place = |graph, wanted, device| {
             let within = DeviceGraph::<f32>::plan_within(graph, wanted, free(device));

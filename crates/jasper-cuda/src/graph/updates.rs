@@ -11,10 +11,10 @@ use gpu_kernels::emulated::{EmulatedBuffer, EmulatedStream};
 use gpu_kernels::{Kernel, Stream};
 use jasper_core::synthetic::rng;
 use jasper_core::{
-    BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16, silent,
+    BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16, no_progress,
 };
 use jasper_graph::Graph;
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use jasper_vamana::{
     CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
     insert, quantize, transaction,
@@ -144,12 +144,12 @@ impl<T: Element> Twins<T> {
             BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
         let rows = whole::<T>(seed, rows);
         let view = MatrixView::new(&rows, DIMENSION).unwrap();
-        let build = || bulk_build(&cpu, &view, None, metric, params, &mut silent).unwrap().0;
+        let build = || bulk_build(&cpu, &view, None, metric, params, &mut no_progress).unwrap().0;
         let (mut host, mut other) = (build(), build());
         // An index that begins empty has none.
         if !rows.is_empty() {
             for graph in [&mut host, &mut other] {
-                quantize(&cpu, graph, Code::Rabitq { bits: 3 }).unwrap();
+                quantize(&cpu, graph, Quantization::Rabitq { bits: 3 }).unwrap();
             }
         }
         let stream = Faulty {
@@ -181,8 +181,8 @@ impl<T: Element> Twins<T> {
     fn insert(&mut self, rows: &[T], keys: &[Key]) {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let cell = &mut Exclusive(&mut self.host);
-        let expected = insert(&*self.cpu, cell, &view, keys, Existing::Replace, &mut silent).unwrap();
-        let found = self.try_insert(rows, keys, &mut silent).unwrap();
+        let expected = insert(&*self.cpu, cell, &view, keys, Existing::Replace, &mut no_progress).unwrap();
+        let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
             (found.identical, found.repaired, found.work.hops),
             (expected.identical, expected.repaired, expected.work.hops)
@@ -206,8 +206,8 @@ impl<T: Element> Twins<T> {
     }
 
     fn consolidate(&mut self) {
-        let expected = consolidate(&*self.cpu, &mut Exclusive(&mut self.host), &mut silent).unwrap();
-        let found = consolidate(&self.linker, &mut Exclusive(&mut self.resident), &mut silent).unwrap();
+        let expected = consolidate(&*self.cpu, &mut Exclusive(&mut self.host), &mut no_progress).unwrap();
+        let found = consolidate(&self.linker, &mut Exclusive(&mut self.resident), &mut no_progress).unwrap();
         assert_eq!((found.freed, found.repaired), (expected.freed, expected.repaired));
         self.compare();
     }
@@ -345,7 +345,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     let mut insert_with_failures = |twins: &mut Twins<u8>, rows: &[u8], keys: &[Key]| {
         for call in (0..).step_by(3) {
             twins.stream.calls.set(Some(call));
-            let inserted = twins.try_insert(rows, keys, &mut silent);
+            let inserted = twins.try_insert(rows, keys, &mut no_progress);
             if twins.stream.calls.take().is_some() {
                 inserted.unwrap();
                 break;
@@ -358,13 +358,13 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
         }
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let cell = &mut Exclusive(&mut twins.host);
-        insert(&*twins.cpu, cell, &view, keys, Existing::Replace, &mut silent).unwrap();
+        insert(&*twins.cpu, cell, &view, keys, Existing::Replace, &mut no_progress).unwrap();
         twins.compare();
     };
     insert_with_failures(&mut twins, &rows, &keys);
     for call in (0..).step_by(5) {
         twins.stream.calls.set(Some(call));
-        let done = consolidate(&twins.linker, &mut Exclusive(&mut twins.resident), &mut silent);
+        let done = consolidate(&twins.linker, &mut Exclusive(&mut twins.resident), &mut no_progress);
         if twins.stream.calls.take().is_some() {
             done.unwrap();
             break;
@@ -372,7 +372,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
         assert!(done.is_err(), "call {call}");
         twins.compare();
     }
-    consolidate(&*twins.cpu, &mut Exclusive(&mut twins.host), &mut silent).unwrap();
+    consolidate(&*twins.cpu, &mut Exclusive(&mut twins.host), &mut no_progress).unwrap();
     twins.compare();
     // Into slots that are free now.
     assert!(twins.host.free() > rows.len() / DIMENSION);

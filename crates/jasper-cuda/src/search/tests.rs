@@ -8,9 +8,9 @@ use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, In, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, silent};
+use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, TunedLaunch};
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 use jasper_vamana::{
     CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
     consolidate, quantize,
@@ -208,7 +208,7 @@ fn whole<T: Element>(n: usize, dimension: usize, seed: u64) -> Vec<T> {
 fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) -> Graph<T> {
     let params = BuildParams::builder().max_degree(10).build_beam_width(20).build().unwrap();
     let rows = MatrixView::new(rows, dimension).unwrap();
-    bulk_build(&both.cpu, &rows, None, metric, params, &mut silent).unwrap().0
+    bulk_build(&both.cpu, &rows, None, metric, params, &mut no_progress).unwrap().0
 }
 
 /// One warp a query, whatever the batch.
@@ -289,7 +289,7 @@ fn tombstones_are_walked_through_and_never_answers() {
     (0..400).step_by(3).for_each(|key| graph.delete_key(key).unwrap());
     let hits = both.agree(&graph, &queries, params);
     assert!(hits.iter().all(|hit| hit.key % 3 != 0));
-    consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut silent).unwrap();
+    consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut no_progress).unwrap();
     assert!(graph.free() > 0);
     both.agree(&graph, &queries, params);
     let rest: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
@@ -365,7 +365,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
 }
 
 /// A graph with codes, asked in every way.
-fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Code, seed: u64) {
+fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantization, seed: u64) {
     let both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
     quantize(&both.cpu, &mut graph, code).unwrap();
@@ -401,17 +401,17 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Code, see
 
 #[test]
 fn estimates_lead_to_the_answers_of_the_processor() {
-    estimates_agree::<f32>(Metric::L2, 19, Code::Mixed { sectors: 1 }, 20);
-    estimates_agree::<u8>(Metric::L2, 40, Code::Rabitq { bits: 4 }, 21);
-    estimates_agree::<f16>(Metric::InnerProduct, 33, Code::Rabitq { bits: 7 }, 22);
-    estimates_agree::<i8>(Metric::Cosine, 70, Code::Mixed { sectors: 2 }, 23);
+    estimates_agree::<f32>(Metric::L2, 19, Quantization::Mixed { sectors: 1 }, 20);
+    estimates_agree::<u8>(Metric::L2, 40, Quantization::Rabitq { bits: 4 }, 21);
+    estimates_agree::<f16>(Metric::InnerProduct, 33, Quantization::Rabitq { bits: 7 }, 22);
+    estimates_agree::<i8>(Metric::Cosine, 70, Quantization::Mixed { sectors: 2 }, 23);
 }
 
 #[test]
 fn answers_do_not_depend_on_where_vectors_are() {
     let mut both = Both::new(24);
     let mut graph = built(&whole::<f32>(400, 33, 25), 33, Metric::L2, &both);
-    quantize(&both.cpu, &mut graph, Code::Mixed { sectors: 1 }).unwrap();
+    quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
     (0..400).step_by(5).for_each(|key| graph.delete_key(key).unwrap());
     let queries = whole(9, 33, 26);
     let view = MatrixView::new(&queries, 33).unwrap();
@@ -437,7 +437,7 @@ fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
 }
 
 /// A graph with codes, asked for queries that lie on the device: of any number, in one part or several.
-fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, code: Code, seed: u64) {
+fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, code: Quantization, seed: u64) {
     let mut both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
     quantize(&both.cpu, &mut graph, code).unwrap();
@@ -484,9 +484,9 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
 
 #[test]
 fn queries_on_the_device_are_searched_for_by_codes() {
-    queries_on_the_device_agree::<f32>(Metric::L2, 19, Code::Mixed { sectors: 1 }, 30);
-    queries_on_the_device_agree::<u8>(Metric::InnerProduct, 40, Code::Rabitq { bits: 4 }, 31);
-    queries_on_the_device_agree::<f16>(Metric::Cosine, 33, Code::Rabitq { bits: 7 }, 32);
+    queries_on_the_device_agree::<f32>(Metric::L2, 19, Quantization::Mixed { sectors: 1 }, 30);
+    queries_on_the_device_agree::<u8>(Metric::InnerProduct, 40, Quantization::Rabitq { bits: 4 }, 31);
+    queries_on_the_device_agree::<f16>(Metric::Cosine, 33, Quantization::Rabitq { bits: 7 }, 32);
 }
 
 /// Nobody looks at queries that lie on the device.
@@ -494,7 +494,7 @@ fn queries_on_the_device_are_searched_for_by_codes() {
 fn queries_that_are_no_numbers_do_no_harm_to_others() {
     let both = Both::new(33);
     let mut graph = built(&whole::<f32>(300, 19, 34), 19, Metric::L2, &both);
-    quantize(&both.cpu, &mut graph, Code::Mixed { sectors: 1 }).unwrap();
+    quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
     let params = SearchParams::new(5).beam_width(20);
     let queries = prepared(&graph, &whole(7, 19, 35));
     let width = queries.len() / 7;

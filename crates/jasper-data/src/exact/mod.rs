@@ -97,11 +97,11 @@ pub enum KnnError {
 /// have no form in a file), values that are not finite, zero rows where the metric is cosine, a cancel.
 ///
 /// ```
-/// use jasper_core::{MatrixView, Metric, silent};
+/// use jasper_core::{MatrixView, Metric, no_progress};
 /// let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
 /// let base = MatrixView::new(&[0_u8, 0, 3, 4, 1, 0, 1, 0], 2)?;
 /// let query = MatrixView::new(&[1, 1], 2)?;
-/// let truth = jasper_data::exact_knn(base, query, 3, Metric::L2, &pool, &mut silent)?;
+/// let truth = jasper_data::exact_knn(base, query, 3, Metric::L2, &pool, &mut no_progress)?;
 /// assert_eq!(truth.ids(), [2, 3, 0]); // rows 2 and 3 are equal: the smaller number first
 /// assert_eq!(truth.distances().unwrap(), [1.0, 1.0, 2.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

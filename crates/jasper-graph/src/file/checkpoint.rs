@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{Element, Stage, VectorId, silent};
+use jasper_core::{Element, Stage, VectorId, no_progress};
 use jasper_data::ReadAt;
 
 use super::info::params_bytes;
@@ -48,7 +48,7 @@ impl<T: Element> Graph<T> {
         let slots = || (0..self.slots()).map(VectorId::from_index);
         replace_by(path.as_ref(), Temporary::Same, |out| {
             let meter = Meter::new(Stage::Saving, self.slots(), self.graph_bytes() as u64);
-            let progress = &mut silent;
+            let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, meter, progress)?;
             file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(self)))?;
             file.section(Section::Checkpoint, item::RECORD, |section| section.put(&[*checkpoint]))?;

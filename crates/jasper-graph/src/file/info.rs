@@ -8,7 +8,7 @@ use jasper_core::{
     BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
 use jasper_data::ReadAt;
-use jasper_quant::Code;
+use jasper_quant::Quantization;
 
 use super::rule::item;
 use super::small::KeyAt;
@@ -49,7 +49,7 @@ pub struct IndexInfo {
     /// Searches that were measured to reach a recall.
     pub tuned: Vec<TunedSearch>,
     /// Which code vectors have beside them, if any.
-    pub code: Option<Code>,
+    pub code: Option<Quantization>,
     /// Whether there are vectors, or only codes.
     pub has_vectors: bool,
     /// What [`Graph::state`] gives for the graph: searches tuned at another were tuned before the index changed.
@@ -126,7 +126,7 @@ impl IndexInfo {
         info.file_bytes = table.file_bytes();
         info.tuned = tuned::read(source, table)?;
         info.has_vectors = table.find(Section::Vectors).is_some();
-        info.code = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.code());
+        info.code = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
         Ok(info)
     }
 

@@ -1,7 +1,7 @@
 //! The index file: everything a graph is, in sections that can be mapped.
 //!
 //! ```
-//! # use jasper_core::{BuildParams, Metric, silent};
+//! # use jasper_core::{BuildParams, Metric, no_progress};
 //! # use jasper_graph::{Graph, IndexInfo};
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("points.jasper");
@@ -10,10 +10,10 @@
 //! # let squared_norm = graph.prepare(0, &[0.5, 0.5], &mut row)?;
 //! # let slot = graph.add_row(&row, squared_norm)?;
 //! # graph.assign_key(7, slot)?;
-//! graph.save(&path, &mut silent)?;
+//! graph.save(&path, &mut no_progress)?;
 //! let info = IndexInfo::read(&path)?; // two pages: what the file holds
 //! assert_eq!((info.element.name(), info.keys), ("f32", 1));
-//! let same = Graph::<f32>::open(&path, &mut silent)?; // everything, into memory, checked
+//! let same = Graph::<f32>::open(&path, &mut no_progress)?; // everything, into memory, checked
 //! assert!(same.slot_of(7).is_some());
 //! let lazy = Graph::<f32>::map(&path)?; // pages come in when a search touches them
 //! assert_eq!(lazy.dimension(), 2);

@@ -4,7 +4,7 @@ use std::io::{Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, silent};
+use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, no_progress};
 
 use super::error::{SaveError, WriteFault};
 use super::info::params_bytes;
@@ -128,7 +128,7 @@ pub(super) fn write<T: Element>(
 /// The bytes of the file, for tests and fuzzers.
 pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
-    write(graph, &mut out, &mut silent).expect("memory takes everything, and nobody cancels");
+    write(graph, &mut out, &mut no_progress).expect("memory takes everything, and nobody cancels");
     out.into_inner()
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 
-use jasper_core::{BuildParams, Metric, VectorId, silent};
+use jasper_core::{BuildParams, Metric, VectorId, no_progress};
 
 use super::forge::seal;
 use super::save::{save_to_memory, write};
@@ -69,8 +69,9 @@ fn a_full_disk_leaves_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     fs::write(&path, "old").unwrap();
-    let save_with_room =
-        |room: u64| replace(&path, |file| write(&graph, &mut SmallDisk { inner: file, room }, &mut silent));
+    let save_with_room = |room: u64| {
+        replace(&path, |file| write(&graph, &mut SmallDisk { inner: file, room }, &mut no_progress))
+    };
     // The first page is written twice: once to keep its place.
     for room in (0..whole + 4096).step_by(97).chain([whole, whole + 4095]) {
         let error = save_with_room(room).unwrap_err();
@@ -137,7 +138,7 @@ fn a_lie_under_right_checksums_is_found() {
         let at = position(&bytes, section, at);
         forged[at..at + lie.len()].copy_from_slice(lie);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut silent).unwrap_err();
+        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(matches!(fault, FileFault::Invalid { .. }), "{section} {at} {fault}");
         assert!(fault.to_string().contains(expected), "{section} {at}: {fault}");
     }
@@ -160,7 +161,7 @@ fn a_tuned_search_that_cannot_be_is_found() {
         });
     }
     let bytes = save_to_memory(&graph);
-    assert_eq!(Graph::<f32>::read_from(&bytes[..], &mut silent).unwrap().tuned(), graph.tuned());
+    assert_eq!(Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap().tuned(), graph.tuned());
     let nan = f64::NAN.to_le_bytes();
     let cases: [(usize, &[u8], &str); 9] = [
         (0, &[0xFF], "no UTF-8"),
@@ -178,7 +179,7 @@ fn a_tuned_search_that_cannot_be_is_found() {
         let at = position(&bytes, Section::TunedSearches, at);
         forged[at..at + lie.len()].copy_from_slice(lie);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut silent).unwrap_err();
+        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(fault.to_string().contains(expected), "{at}: {fault}");
     }
 }
@@ -206,7 +207,7 @@ fn a_table_that_cannot_be_is_refused() {
         let mut forged = bytes.clone();
         forged[at..at + lie.len()].copy_from_slice(lie);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut silent).unwrap_err();
+        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(fault.to_string().contains(expected), "{at} {lie:?}: {fault}");
     }
 }
@@ -224,15 +225,15 @@ fn sections_of_a_later_release_are_skipped_if_they_say_so() {
     bytes[entry + 16..entry + 24].copy_from_slice(&end.to_le_bytes());
     bytes[entry + 24..entry + 32].copy_from_slice(&4000_u64.to_le_bytes());
     seal(&mut bytes);
-    let fault = Graph::<f32>::read_from(&bytes[..], &mut silent).unwrap_err();
+    let fault = Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap_err();
     assert!(matches!(fault, FileFault::UnknownSection(Section::Unknown(200))), "{fault}");
     bytes[entry + 4] = 1;
     seal(&mut bytes);
-    let opened = Graph::<f32>::read_from(&bytes[..], &mut silent).unwrap();
+    let opened = Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap();
     assert_eq!(save_to_memory(&opened), save_to_memory(&graph().unwrap()));
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
-    let report = check::check_source(&bytes[..], &mut silent).unwrap();
+    let report = check::check_source(&bytes[..], &mut no_progress).unwrap();
     assert_eq!(report.damaged().collect::<Vec<_>>(), [Section::Unknown(200)]);
 }
 
@@ -245,7 +246,7 @@ fn a_section_that_is_missing_is_named() {
         let section = Section::ALL[i];
         forged[32 + 32 * i..][..8].copy_from_slice(&[77, 0, 0, 0, 1, 0, 0, 0]);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut silent).unwrap_err();
+        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(matches!(fault, FileFault::MissingSection(named) if named == section), "{fault}");
     }
 }
@@ -261,7 +262,7 @@ fn a_mapped_graph_can_be_looked_through_whatever_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     File::create(&path).unwrap().write_all(&bytes).unwrap();
-    assert!(Graph::<f32>::open(&path, &mut silent).is_err());
+    assert!(Graph::<f32>::open(&path, &mut no_progress).is_err());
     let report = Graph::<f32>::map(&path).unwrap().check_structure();
     assert!(report.faults >= 3, "{report:?}");
 }

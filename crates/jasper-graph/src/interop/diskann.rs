@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, RowSource, VectorId};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, VectorSource};
 
 use super::import::{Import, long, read_file, word};
 use super::rows::Rows;
@@ -35,7 +35,7 @@ const BUFFER: usize = 1 << 20;
 /// [`ImportError`], naming the file and what is wrong with it.
 pub fn read<T: Element>(
     path: impl AsRef<Path>,
-    vectors: &(impl RowSource<T> + ?Sized),
+    vectors: &(impl VectorSource<T> + ?Sized),
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
@@ -46,7 +46,7 @@ pub fn read<T: Element>(
 pub(crate) fn read_from<T: Element>(
     mut source: impl Read,
     actual: u64,
-    vectors: &(impl RowSource<T> + ?Sized),
+    vectors: &(impl VectorSource<T> + ?Sized),
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, RowSource, Stage, VectorId};
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
 
 use super::{ImportError, ImportFault};
 use crate::Graph;
@@ -28,7 +28,7 @@ pub(super) struct Import<'a, 'p, T: 'static> {
 impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     /// Stores all vectors; the first `searchable` of them get their row number as key, the others stay hidden.
     pub(super) fn new(
-        vectors: &(impl RowSource<T> + ?Sized),
+        vectors: &(impl VectorSource<T> + ?Sized),
         searchable: usize,
         metric: Metric,
         params: BuildParams,

@@ -5,7 +5,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use jasper_core::{BuildParams, Element, Metric, ProgressFn, RowSource};
+use jasper_core::{BuildParams, Element, Metric, ProgressFn, VectorSource};
 
 use super::import::{Import, read_file, word};
 use super::{ImportError, ImportFault};
@@ -22,7 +22,7 @@ const HEADER_BYTES: u64 = 8;
 /// [`ImportError`], naming the file and what is wrong with it.
 pub fn read<T: Element>(
     path: impl AsRef<Path>,
-    vectors: &(impl RowSource<T> + ?Sized),
+    vectors: &(impl VectorSource<T> + ?Sized),
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
@@ -33,7 +33,7 @@ pub fn read<T: Element>(
 pub(crate) fn read_from<T: Element>(
     mut source: impl Read,
     actual: u64,
-    vectors: &(impl RowSource<T> + ?Sized),
+    vectors: &(impl VectorSource<T> + ?Sized),
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,

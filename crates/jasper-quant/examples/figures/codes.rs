@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{ElementKind, MatrixView, Metric, VectorId, silent};
+use jasper_core::{ElementKind, MatrixView, Metric, VectorId, no_progress};
 use jasper_data::{GroundTruth, exact_knn};
 use jasper_plot::{Axis, Chart, Series, svg};
 
@@ -52,7 +52,7 @@ pub fn table(set: &Set<'_>, pool: &rayon::ThreadPool) -> Result<Vec<Measured>, B
          ns to encode |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    let truth = exact_knn(base, queries, NEAR, metric, pool, &mut silent)?;
+    let truth = exact_knn(base, queries, NEAR, metric, pool, &mut no_progress)?;
     let mut all = Vec::new();
     for Contender { family, size, rows } in contenders::all(metric, base, set.element, pool)? {
         let Ranking { mean, deviation, recall, best_for } = Ranking::of(&*rows, base.len(), queries, &truth);

@@ -82,7 +82,7 @@ fn coded<Q: Quantizer + 'static>(
     base: MatrixView<'_, f32>,
     pool: &rayon::ThreadPool,
 ) -> Box<dyn Rows> {
-    let codes = Codes::of(&quantizer, base, pool);
+    let codes = Codes::from_vectors(&quantizer, base, pool);
     Box::new(Coded { quantizer, codes })
 }
 
@@ -97,7 +97,7 @@ impl<Q: Quantizer> Rows for Coded<Q> {
     }
 
     fn encode(&self, rows: MatrixView<'_, f32>, pool: &rayon::ThreadPool) {
-        Codes::of(&self.quantizer, rows, pool);
+        Codes::from_vectors(&self.quantizer, rows, pool);
     }
 }
 

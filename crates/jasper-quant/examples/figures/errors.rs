@@ -29,7 +29,7 @@ fn error(dimension: usize, bits: u32, rows: &[f32], queries: &[f32], pool: &rayo
     let both = MatrixView::new(&mirrored, dimension).expect("whole rows");
     let quantizer = Rabitq::train(both, &params).expect("rows that can be coded");
     let count = rows.len() / dimension;
-    let codes = Codes::of(&quantizer, both.slice(0..count), pool);
+    let codes = Codes::from_vectors(&quantizer, both.slice(0..count), pool);
     let mut estimates = vec![0.0; count];
     let mut errors = Vec::new();
     for query in queries.chunks_exact(dimension) {

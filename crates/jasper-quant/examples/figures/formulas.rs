@@ -99,7 +99,7 @@ fn column(bits: u32) -> Vec<String> {
     let quantizer =
         Rabitq::train(view, &RabitqParams::new(Metric::L2, bits)).expect("rows that can be coded");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-    let codes = Codes::of(&quantizer, view, &pool);
+    let codes = Codes::from_vectors(&quantizer, view, &pool);
     let mean: Vec<f32> = (0..DIMENSION)
         .map(|i| (view.rows().map(|row| f64::from(row[i])).sum::<f64>() / ROWS as f64) as f32)
         .collect();

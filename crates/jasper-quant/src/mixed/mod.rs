@@ -1,8 +1,8 @@
 //! Mixed codes: principal components, with more bits on those of more variance, in whole sectors of memory.
 //!
-//! A row's residual is turned to the principal components of the data; the leading ones get 8 bits, the next 4, 2 and
+//! A row's residual is rotated to the principal components of the data; the leading ones get 8 bits, the next 4, 2 and
 //! 1, the others none, as many of each as leave the least error in the bytes there are. Those of equal bits are
-//! turned among themselves at random, which shortens tails. Steps follow the length of the residual and the data. One
+//! rotated among themselves at random, which shortens tails. Steps follow the length of the residual and the data. One
 //! number, the multiple of the code nearest to the residual, scales it back.
 //!
 //! Transform coding, in short (Brandt 2010 for nearest neighbours; bits by variance already in the VA+-file,
@@ -25,13 +25,13 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
-use crate::parts::{CodeParts, Turn};
+use crate::parts::{CodeParts, RotationParts};
 use crate::projection::{PANEL, Projection};
 use crate::quantizer::{Coder, Common};
 use crate::section::{Kind, Reader, Writer};
 use crate::space::{Space, dot};
 use crate::wide::Buffers;
-use crate::{Code, DecodeError, Layout};
+use crate::{DecodeError, Layout, Quantization};
 use allocation::WIDTHS;
 use fit::Fitted;
 use quantize::{FLOATS_A_STEP, Steps};
@@ -136,8 +136,8 @@ impl Mixed {
 impl Coder for Mixed {
     const KIND: Kind = Kind::Mixed;
 
-    fn made(&self) -> Code {
-        Code::Mixed { sectors: self.sectors }
+    fn kind(&self) -> Quantization {
+        Quantization::Mixed { sectors: self.sectors }
     }
 
     fn common(&self) -> &Common {
@@ -175,8 +175,8 @@ impl Coder for Mixed {
         1
     }
 
-    fn turn(&self) -> Turn<'_> {
-        Turn::Matrix(self.directions.parts())
+    fn rotation_parts(&self) -> RotationParts<'_> {
+        RotationParts::Matrix(self.directions.parts())
     }
 
     fn code_parts(&self) -> CodeParts {

@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use crate::space::dot;
 
-    /// Rows whose coordinates have the standard deviations `spread`, turned by a rotation; the rotation.
-    fn turned(spread: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
+    /// Rows whose coordinates have the standard deviations `spread`, rotated by a rotation; the rotation.
+    fn rotated(spread: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
         let dimension = spread.len();
         let rotation = crate::Rotation::new(crate::RotationKind::Haar, dimension, 1);
         let mut random = rng(2);
@@ -114,7 +114,7 @@ mod tests {
     fn axes_are_found_directly_and_by_iteration() {
         for (dimension, count) in [(40_usize, 8), (450, 8)] {
             let spread: Vec<f32> = (0..dimension).map(|i| 0.6_f32.powi(i as i32).max(0.02)).collect();
-            let (rows, axes) = turned(&spread, 3000);
+            let (rows, axes) = rotated(&spread, 3000);
             let directions = components(&rows, dimension, count, 3);
             let directions = directions.values();
             let directions: Vec<&[f32]> = directions.chunks_exact(dimension).collect();

@@ -62,7 +62,7 @@ impl Mixed {
         let most_eight = if params.sectors < LEAST_SECTORS_OF_EIGHT { 0 } else { words };
         let plane_words = allocate(&falling(variances(sample, &directions)), words, most_eight);
         let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
-        let directions = turned(&layout, &directions, params.seed);
+        let directions = rotated(&layout, &directions, params.seed);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
         let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
         let mut mixed = Self::of_parts(space, directions, steps, params.sectors, plane_words);
@@ -72,11 +72,11 @@ impl Mixed {
     }
 }
 
-/// The coded ones of `directions`, turned at random among those of equal bits.
+/// The coded ones of `directions`, rotated at random among those of equal bits.
 ///
 /// Their variances add up to the same, so that as much is left out; but a mixture of components has shorter tails than
 /// each of them, and is clipped less.
-fn turned(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
+fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
     let dimension = directions.dimension();
     let (before, mut values) = (directions.values(), Vec::new());
     for plane in layout.planes() {
@@ -143,7 +143,7 @@ mod tests {
             let rows: Vec<f32> = Clusters::new(dimension, 1).rows(500, 0);
             let layout = Layout::mixed(plane_words, 1, HALVES);
             let before = pca::components(&rows, dimension, layout.dimensions(), 1);
-            let after = turned(&layout, &before, 2);
+            let after = rotated(&layout, &before, 2);
             assert_eq!(after.directions(), layout.dimensions().min(dimension));
             for (i, a) in after.values().chunks_exact(dimension).enumerate() {
                 for (j, b) in after.values().chunks_exact(dimension).enumerate() {

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use jasper_core::{Element, MatrixView, Metric};
 
 use crate::factors::{Factors, Units};
-use crate::parts::{CodeParts, Turn};
+use crate::parts::{CodeParts, RotationParts};
 use crate::quantizer::{Coder, Common, unit_stride};
 use crate::section::{Kind, Reader, Writer};
 use crate::space::Space;
 use crate::wide::Buffers;
-use crate::{Code, DecodeError, Layout, Rotation, RotationKind, TrainError, error};
+use crate::{DecodeError, Layout, Quantization, Rotation, RotationKind, TrainError, error};
 use grid::{Fit, Grid, quantize};
 
 pub use grid::Scales;
@@ -137,8 +137,8 @@ impl Rabitq {
 impl Coder for Rabitq {
     const KIND: Kind = Kind::Rabitq;
 
-    fn made(&self) -> Code {
-        Code::Rabitq { bits: self.bits }
+    fn kind(&self) -> Quantization {
+        Quantization::Rabitq { bits: self.bits }
     }
 
     fn common(&self) -> &Common {
@@ -177,7 +177,7 @@ impl Coder for Rabitq {
         if self.bits <= 5 { 1 } else { 2 }
     }
 
-    fn turn(&self) -> Turn<'_> {
+    fn rotation_parts(&self) -> RotationParts<'_> {
         self.rotation.parts()
     }
 

@@ -10,7 +10,7 @@
 mod haar;
 mod hadamard;
 
-use crate::parts::Turn;
+use crate::parts::RotationParts;
 use crate::projection::Projection;
 use hadamard::Hadamard;
 
@@ -125,10 +125,10 @@ impl Rotation {
     }
 
     /// The rotation as data.
-    pub(crate) fn parts(&self) -> Turn<'_> {
+    pub(crate) fn parts(&self) -> RotationParts<'_> {
         match &self.0 {
-            Kind::Haar(matrix) => Turn::Matrix(matrix.parts()),
-            Kind::Hadamard(hadamard) => Turn::Hadamard(hadamard.factors()),
+            Kind::Haar(matrix) => RotationParts::Matrix(matrix.parts()),
+            Kind::Hadamard(hadamard) => RotationParts::Hadamard(hadamard.factors()),
         }
     }
 

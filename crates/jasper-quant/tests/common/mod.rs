@@ -34,7 +34,7 @@ pub fn distance(metric: Metric, q: &[f32], v: &[f32]) -> f64 {
 /// Estimates of all `queries` to all `rows`: `[queries][rows]`.
 pub fn estimates(quantizer: &dyn Quantizer, rows: &[f32], queries: &[f32]) -> Vec<Vec<f32>> {
     let dimension = quantizer.dimension();
-    let codes = Codes::of(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
+    let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
     let ids: Vec<VectorId> = (0..codes.len()).map(|i| VectorId::new(i as u32)).collect();
     queries
         .chunks_exact(dimension)

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildReport, CpuExecutor, Exclusive, Existing, Hit, SearchParams, Work, bulk_build, consolidate, insert,
@@ -62,18 +62,18 @@ fn life<T: Element>(
     let (first, rest) = rows.split_at(rows.len() / d / 4 * 3 * d);
     let (first, rest) = (MatrixView::new(first, d).unwrap(), MatrixView::new(rest, d).unwrap());
     let (mut graph, BuildReport { work, .. }) =
-        bulk_build(&executor, &first, None, metric, params, &mut silent).unwrap();
+        bulk_build(&executor, &first, None, metric, params, &mut no_progress).unwrap();
     writeln!(out, "{name}, {} {metric}", T::KIND).unwrap();
     describe(out, "built", &graph, work);
     answers(out, &executor, &graph, queries);
     let keys: Vec<u64> = (0..rest.len() as u64).map(|key| 10_000 + key).collect();
     let cell = &mut Exclusive(&mut graph);
-    let work = insert(&executor, cell, &rest, &keys, Existing::Refuse, &mut silent).unwrap().work;
+    let work = insert(&executor, cell, &rest, &keys, Existing::Refuse, &mut no_progress).unwrap().work;
     describe(out, "inserted", &graph, work);
     for key in (0..first.len() as u64).step_by(5) {
         graph.delete_key(key).unwrap();
     }
-    let work = consolidate(&executor, &mut Exclusive(&mut graph), &mut silent).unwrap().work;
+    let work = consolidate(&executor, &mut Exclusive(&mut graph), &mut no_progress).unwrap().work;
     describe(out, "consolidated", &graph, work);
     answers(out, &executor, &graph, queries);
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, silent};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, ExactError, Hit, SearchParams, bulk_build};
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn built<T: Element>(threads: usize) {
     let rows = MatrixView::new(&rows, 19).unwrap();
     let params = BuildParams::builder().max_degree(10).build_beam_width(20).build().unwrap();
     for metric in Metric::ALL {
-        let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
+        let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
         for (k, beam_width) in [(1, 1), (2, 3), (10, 10), (10, 33), (64, 200), (5, 2000)] {
             compare(&graph, &executor, &queries, k, beam_width);
         }
@@ -136,7 +136,8 @@ fn sketches_change_no_answer() {
             let (rows, queries) = (spread(0, 400), spread(1, 40));
             let params = BuildParams::builder().max_degree(12).build_beam_width(24).build().unwrap();
             let rows = MatrixView::new(&rows, dimension).unwrap();
-            let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
+            let (mut graph, _) =
+                bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
             graph.sketch().unwrap();
             compare(&graph, &executor, &queries, 5, 12);
             let third: Vec<_> = graph.live_slots().step_by(3).collect();
@@ -155,13 +156,14 @@ fn the_nearest_are_those_of_all() {
         let executor = CpuExecutor::new(2).unwrap();
         for metric in Metric::ALL {
             let params = BuildParams::builder().max_degree(4).build_beam_width(4).build().unwrap();
-            let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut silent).unwrap();
+            let (mut graph, _) =
+                bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
             for key in (0..1500).step_by(3) {
                 graph.delete_key(key).unwrap();
             }
             let live: Vec<u32> = graph.live_slots().map(VectorId::get).collect();
             for k in [1, 7, 300, 5000] {
-                let found = executor.nearest(&graph, queries, k, &mut silent).unwrap();
+                let found = executor.nearest(&graph, queries, k, &mut no_progress).unwrap();
                 for (query, found) in queries.rows().zip(found) {
                     let mut prepared = Vec::new();
                     graph.prepare(0, query, &mut prepared).unwrap();

@@ -5,7 +5,7 @@ use std::error::Error;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::recall::{Truth, recall_at};
 use jasper::synthetic::permutation;
-use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, silent};
+use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, no_progress};
 
 /// What is done, and how it is measured.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ pub fn recall<T: Element>(
     let pool = ThreadPoolBuilder::new().build()?;
     // Deeper than k, so that ties with the k-th are seen.
     let depth = (2 * params.k).min(inside.len());
-    let truth = exact_knn(view(&held, rows), queries, depth, index.metric(), &pool, &mut silent)?;
+    let truth = exact_knn(view(&held, rows), queries, depth, index.metric(), &pool, &mut no_progress)?;
     let hits = index.search_batch(queries, params)?;
     let recalls = hits.chunks_exact(params.k).enumerate().map(|(query, hits)| {
         let Truth { ids, distances } = truth.truth(query);

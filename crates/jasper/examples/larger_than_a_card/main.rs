@@ -18,7 +18,7 @@ use std::time::Instant;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::recall::{Truth, recall_at};
 use jasper::synthetic::Clusters;
-use jasper::{Device, Index, Key, MatrixView, Metric, Place, RowSource, SearchParams, silent};
+use jasper::{Device, Index, Key, MatrixView, Metric, Place, SearchParams, VectorSource, no_progress};
 use rayon::prelude::*;
 
 use step::step;
@@ -110,7 +110,7 @@ impl Shards {
                 })
             })?;
             let rows = MatrixView::new(&rows, self.dimension)?;
-            let found = exact_knn(rows, queries, KEPT.min(rows.len()), Metric::L2, &pool, &mut silent)?;
+            let found = exact_knn(rows, queries, KEPT.min(rows.len()), Metric::L2, &pool, &mut no_progress)?;
             for (query, nearest) in nearest.iter_mut().enumerate() {
                 let Truth { ids, distances } = found.truth(query);
                 let distances = distances.expect("exact neighbours come with their distances");
@@ -127,7 +127,7 @@ impl Shards {
     }
 }
 
-impl RowSource<f32> for Shards {
+impl VectorSource<f32> for Shards {
     fn len(&self) -> usize {
         self.rows
     }
@@ -149,7 +149,7 @@ impl RowSource<f32> for Shards {
         Ok(())
     }
 
-    fn concurrent(&self) -> Option<&(dyn RowSource<f32> + Sync)> {
+    fn concurrent(&self) -> Option<&(dyn VectorSource<f32> + Sync)> {
         Some(self)
     }
 }

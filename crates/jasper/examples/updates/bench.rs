@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
 use jasper::recall::{Truth, recall_at};
-use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, silent};
+use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, no_progress};
 use rayon::prelude::*;
 
 use crate::step::step;
@@ -93,7 +93,7 @@ impl<T: Element> Bench<T> {
                 let held = self.gather(inside);
                 let (view, metric) = (self.view(&held), self.settings.metric);
                 // Deeper than k, so that ties with the k-th are seen.
-                Some(exact_knn(view, judged, 2 * K, metric, &self.pool, &mut silent)?)
+                Some(exact_knn(view, judged, 2 * K, metric, &self.pool, &mut no_progress)?)
             }
         };
         let truth = known.or(found.as_ref()).expect("one of them is there");

@@ -3,7 +3,7 @@
 //! ```
 //! use jasper::data::Runbook;
 //! use jasper::runbook::{Event, Player};
-//! use jasper::{Index, MatrixView, Metric, SharedIndex, silent, synthetic::Clusters};
+//! use jasper::{Index, MatrixView, Metric, SharedIndex, no_progress, synthetic::Clusters};
 //!
 //! let set = Clusters::new(16, 7);
 //! let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(20, 1));
@@ -12,14 +12,14 @@
 //! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
 //! let index = SharedIndex::new(Index::builder(Metric::L2).empty::<f32>(16)?);
 //! let player = Player::new(&runbook, base, queries);
-//! player.play(&index, &mut silent, &mut |moment| {
+//! player.play(&index, &mut no_progress, &mut |moment| {
 //!     if let Event::Search { recall, .. } = moment.event {
 //!         println!("step {}: {recall:.4} of {} points", moment.step, moment.stats.keys);
 //!         assert!(recall > 0.9);
 //!     }
 //! })?;
 //! assert_eq!(index.len(), 500);
-//! let fresh = player.fresh(Index::builder(Metric::L2), &mut silent)?;
+//! let fresh = player.fresh(Index::builder(Metric::L2), &mut no_progress)?;
 //! assert_eq!(fresh.search.stats.keys, 500);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

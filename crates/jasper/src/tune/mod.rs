@@ -2,12 +2,12 @@
 //!
 //! ```
 //! use jasper::tune::{Goal, Queries};
-//! use jasper::{Device, Index, MatrixView, Metric, silent, synthetic::Clusters};
+//! use jasper::{Device, Index, MatrixView, Metric, no_progress, synthetic::Clusters};
 //!
 //! let rows: Vec<f32> = Clusters::new(32, 7).rows(3000, 0);
 //! let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 32)?)?;
 //! let goal = Goal { k: 10, recall: 0.95 };
-//! index.tune(Device::Auto, goal, Queries::sampled(), &mut silent)?;
+//! index.tune(Device::Auto, goal, Queries::sampled(), &mut no_progress)?;
 //! let hits = index.search(&rows[..32], index.tuned(goal, 1).unwrap())?;
 //! assert_eq!(hits.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

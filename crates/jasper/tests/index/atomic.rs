@@ -6,7 +6,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use jasper::{
-    BuildError, Element, Index, InsertError, Key, Metric, Progress, RowSource, Stage, f16,
+    BuildError, Element, Index, InsertError, Key, Metric, Progress, Stage, VectorSource, f16,
     synthetic::Clusters,
 };
 
@@ -186,7 +186,7 @@ struct Broken<'a, T> {
     panics: bool,
 }
 
-impl<T: Element> RowSource<T> for Broken<'_, T> {
+impl<T: Element> VectorSource<T> for Broken<'_, T> {
     fn len(&self) -> usize {
         self.rows.len() / DIMENSION
     }

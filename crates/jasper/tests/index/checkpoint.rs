@@ -45,7 +45,7 @@ fn goes_on<T: Element>() {
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
         let (index, whole) =
-            builder(metric).build_with(&view(&rows, DIMENSION), &mut jasper::silent).unwrap();
+            builder(metric).build_with(&view(&rows, DIMENSION), &mut jasper::no_progress).unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);

@@ -1,8 +1,8 @@
 //! Codes: searches by estimates find what exact ones do, and codes follow every change.
 
 use jasper::{
-    BitSet, BuildError, Code, Distances, Element, Filter, Hit, Index, IndexBuilder, MatrixView, Metric,
-    SearchError, SearchParams, f16, silent, synthetic::Clusters,
+    BitSet, BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, MatrixView, Metric,
+    Quantization, SearchError, SearchParams, f16, no_progress, synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, view};
@@ -34,10 +34,10 @@ fn finds_as_much<T: Element>(metric: Metric) {
     let params = SearchParams::new(K);
     let exact = index.search_batch(queries, params).unwrap();
     let codes = [
-        Code::Rabitq { bits: 2 },
-        Code::Rabitq { bits: 7 },
-        Code::Mixed { sectors: 1 },
-        Code::Mixed { sectors: 2 },
+        Quantization::Rabitq { bits: 2 },
+        Quantization::Rabitq { bits: 7 },
+        Quantization::Mixed { sectors: 1 },
+        Quantization::Mixed { sectors: 2 },
     ];
     for code in codes {
         index.quantize(code).unwrap();
@@ -71,7 +71,7 @@ fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
     let exact = index.search_batch(queries, params).unwrap();
     let estimated = |rerank| params.distances(Distances::Estimated { rerank });
     assert!(matches!(index.search_batch(queries, estimated(0)), Err(SearchError::NoCodes)));
-    index.quantize(Code::Rabitq { bits: 2 }).unwrap();
+    index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let mut before = -1.0;
     for rerank in [0, 15, 64] {
         let mut hits = vec![Hit::NONE; exact.len()];
@@ -99,7 +99,7 @@ fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
     let (rows, queries) = set::<u8>(2000);
     let queries = view(&queries, D);
     let mut index = index(Metric::L2, &rows);
-    index.quantize(Code::Mixed { sectors: 1 }).unwrap();
+    index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
     index.delete(&(0..2000).step_by(3).collect::<Vec<_>>()).unwrap();
     let even = |key| key % 2 == 0;
     let few: BitSet = [1_usize, 500, 501].into_iter().collect();
@@ -121,7 +121,7 @@ fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
 }
 
 /// Twenty rounds of taking a tenth out and putting others in.
-fn codes_are_in_step<T: Element>(metric: Metric, code: Code) {
+fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
     let (rows, _) = set::<T>(1500);
     let mut index = index(metric, &rows[..1000 * D]);
     index.quantize(code).unwrap();
@@ -150,9 +150,9 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Code) {
 
 #[test]
 fn codes_after_many_changes_are_those_made_afresh() {
-    codes_are_in_step::<f32>(Metric::InnerProduct, Code::Rabitq { bits: 3 });
-    codes_are_in_step::<f32>(Metric::Cosine, Code::Mixed { sectors: 1 });
-    codes_are_in_step::<u8>(Metric::L2, Code::Rabitq { bits: 8 });
+    codes_are_in_step::<f32>(Metric::InnerProduct, Quantization::Rabitq { bits: 3 });
+    codes_are_in_step::<f32>(Metric::Cosine, Quantization::Mixed { sectors: 1 });
+    codes_are_in_step::<u8>(Metric::L2, Quantization::Rabitq { bits: 8 });
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_same_index_has_the_same_codes_on_any_number_of_threads() {
     let bytes = [1, 3].map(|threads| {
         let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32).threads(threads);
         let mut index = builder.build(&view(&rows, D)).unwrap();
-        index.quantize(Code::Mixed { sectors: 2 }).unwrap();
+        index.quantize(Quantization::Mixed { sectors: 2 }).unwrap();
         bytes_of(&index)
     });
     assert!(bytes[0] == bytes[1]);
@@ -174,7 +174,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let mut index =
         Index::builder(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
-    let trial = index.quantize_by_trial(&mut silent).unwrap();
+    let trial = index.quantize_by_trial(&mut no_progress).unwrap();
     assert_eq!(index.stats().code, Some(trial.chosen));
     let bytes = |code| trial.tried.iter().find(|tried| tried.code == code).unwrap().reached.unwrap().1;
     let least = trial.tried.iter().filter_map(|tried| tried.reached).map(|(_, bytes)| bytes);
@@ -211,7 +211,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = Index::builder(Metric::L2).max_degree(32).build_beam_width(64);
     let mut index = builder.build(&rows).unwrap();
-    let trial = index.quantize_by_trial(&mut silent).unwrap();
+    let trial = index.quantize_by_trial(&mut no_progress).unwrap();
     assert_eq!(index.stats().code, Some(trial.chosen));
     let chosen = trial.tried.iter().find(|tried| tried.code == trial.chosen).unwrap();
     let (width, _) = chosen.reached.unwrap();
@@ -234,7 +234,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     let queries = view(&queries, D);
     let mut index = index(Metric::L2, &rows);
     assert!(matches!(index.drop_vectors(), Err(SearchError::NoCodes)));
-    index.quantize(Code::Rabitq { bits: 6 }).unwrap();
+    index.quantize(Quantization::Rabitq { bits: 6 }).unwrap();
     let estimated = SearchParams::new(K).distances(Distances::Estimated { rerank: 0 });
     let before = index.search_batch(queries, estimated).unwrap();
     let whole = index.stats();
@@ -258,13 +258,13 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         };
         told(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
         told(&index.consolidate().unwrap_err());
-        told(&index.quantize(Code::Mixed { sectors: 1 }).unwrap_err());
-        told(&index.quantize_by_trial(&mut silent).unwrap_err());
+        told(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
+        told(&index.quantize_by_trial(&mut no_progress).unwrap_err());
         told(&index.forget_codes().unwrap_err());
         told(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
         let sampled = jasper::tune::Queries::sampled();
-        told(&index.tune(jasper::Device::Cpu, goal, sampled, &mut silent).unwrap_err());
+        told(&index.tune(jasper::Device::Cpu, goal, sampled, &mut no_progress).unwrap_err());
         assert_eq!(index.check_codes().unwrap(), None);
         index.undelete(&[before[0].key]).unwrap();
         assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
@@ -278,7 +278,7 @@ fn what_is_saved_with_codes_of_any_length_is_opened() {
     let mut index = Index::builder(Metric::L2)
         .max_degree(4)
         .build_beam_width(8)
-        .quantize(Code::Rabitq { bits: 4 })
+        .quantize(Quantization::Rabitq { bits: 4 })
         .build(&view(&rows, D))
         .unwrap();
     rows[..D].fill(1e15);
@@ -296,9 +296,9 @@ fn what_is_saved_with_codes_of_any_length_is_opened() {
 fn a_trial_that_cannot_begin_leaves_codes() {
     let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
     let mut index = index(Metric::L2, &rows);
-    index.quantize(Code::Rabitq { bits: 4 }).unwrap();
-    assert!(index.quantize_by_trial(&mut silent).is_err(), "one row is no sample");
-    assert_eq!(index.stats().code, Some(Code::Rabitq { bits: 4 }));
+    index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
+    assert!(index.quantize_by_trial(&mut no_progress).is_err(), "one row is no sample");
+    assert_eq!(index.stats().code, Some(Quantization::Rabitq { bits: 4 }));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     let rows = Clusters::new(D, 5).rows::<f32>(2000, 0);
     let mut index = index(Metric::L2, &rows);
     assert_eq!(index.check_codes().unwrap(), None);
-    index.quantize(Code::Rabitq { bits: 2 }).unwrap();
+    index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let fitting = index.check_codes().unwrap().unwrap();
     assert_eq!(fitting.error, fitting.error_anew, "the same rows teach the same");
     assert!(!fitting.has_drifted());
@@ -317,7 +317,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     index.consolidate().unwrap();
     let drifted = index.check_codes().unwrap().unwrap();
     assert!(drifted.error > 1.5 * drifted.error_anew && drifted.has_drifted(), "{drifted:?}");
-    index.quantize(Code::Rabitq { bits: 2 }).unwrap();
+    index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let again = index.check_codes().unwrap().unwrap();
     assert_eq!([again.error, again.error_anew], [drifted.error_anew; 2]);
 }
@@ -326,16 +326,20 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
 fn a_build_makes_codes_and_plans_for_them() {
     let rows = Clusters::new(D, 5).rows::<f32>(1000, 0);
     let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
-    let with = builder.quantize(Code::Rabitq { bits: 4 });
+    let with = builder.quantize(Quantization::Rabitq { bits: 4 });
     let index = with.build(&view(&rows, D)).unwrap();
-    assert!(builder.quantize(Code::Rabitq { bits: 64 }).estimate_memory::<f32>(10, D).is_err());
+    assert!(builder.quantize(Quantization::Rabitq { bits: 64 }).estimate_memory::<f32>(10, D).is_err());
     let plan = with.estimate_memory::<f32>(1000, D).unwrap();
     let codes = plan.parts().iter().find(|part| part.name == "codes").unwrap();
     assert_eq!(codes.bytes, index.stats().code_bytes as u64);
     assert!(
         !builder.estimate_memory::<f32>(1000, D).unwrap().parts().iter().any(|part| part.name == "codes")
     );
-    for code in [Code::Rabitq { bits: 1 }, Code::Rabitq { bits: 7 }, Code::Mixed { sectors: 3 }] {
+    for code in [
+        Quantization::Rabitq { bits: 1 },
+        Quantization::Rabitq { bits: 7 },
+        Quantization::Mixed { sectors: 3 },
+    ] {
         let with = builder.quantize(code);
         let index = with.build(&view(&rows, D)).unwrap();
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
@@ -361,7 +365,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let rows = set.rows::<f32>(2000, 0);
     let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
     let mut behind = builder.build(&view(&rows, D)).unwrap();
-    let trial = behind.quantize_by_trial(&mut silent).unwrap();
+    let trial = behind.quantize_by_trial(&mut no_progress).unwrap();
     let index = builder.quantize_by_trial().build(&view(&rows, D)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();
@@ -373,11 +377,11 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
 #[test]
 fn what_nothing_can_be_learnt_from_is_refused() {
     let mut empty: Index<f32> = Index::builder(Metric::L2).empty(D).unwrap();
-    let error = empty.quantize(Code::Rabitq { bits: 4 }).unwrap_err();
+    let error = empty.quantize(Quantization::Rabitq { bits: 4 }).unwrap_err();
     assert!(error.to_string().contains("training rows are too few"), "{error}");
     let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
-    assert!(index.quantize(Code::Rabitq { bits: 9 }).is_err());
-    assert!(index.quantize(Code::Mixed { sectors: 1 }).is_err(), "components of one row");
-    index.quantize(Code::Rabitq { bits: 1 }).unwrap();
+    assert!(index.quantize(Quantization::Rabitq { bits: 9 }).is_err());
+    assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err(), "components of one row");
+    index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();
     assert_eq!(index.search(&[1.0, 2.0], SearchParams::new(1)).unwrap()[0].distance, 0.0);
 }

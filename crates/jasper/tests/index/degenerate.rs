@@ -2,7 +2,7 @@
 
 use jasper::{
     BuildError, DeleteError, Element, Filter, Index, InsertError, Key, KeyError, MatrixError, MatrixView,
-    Metric, NO_KEY, RowError, SearchError, SearchParams, f16, silent, synthetic::Clusters,
+    Metric, NO_KEY, RowError, SearchError, SearchParams, f16, no_progress, synthetic::Clusters,
 };
 
 use crate::common::{assert_exact, bytes_of, everything, for_each_element, keys, small, view};
@@ -309,7 +309,7 @@ fn empty_and_back<T: Element>() {
         assert_eq!(everything(&index, &rows[..4]).len(), 50);
         index.delete(&all[..50]).unwrap();
         // Rows that are there, under keys that were: into a graph of nothing but the deleted.
-        let report = index.insert_with(&view(&rows[..40], 4), &all[..10], &mut silent).unwrap();
+        let report = index.insert_with(&view(&rows[..40], 4), &all[..10], &mut no_progress).unwrap();
         // A search by inner product for a short row leads past it.
         assert!(report.identical >= if metric == Metric::InnerProduct { 3 } else { 10 });
         assert_eq!(keys(&everything(&index, &rows[..4])).len(), 10);

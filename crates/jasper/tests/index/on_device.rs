@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BitSet, BuildError, Code, Device, Distances, Element, Filter, Hit, Index, IndexStats, Metric, Place,
-    SearchError, SearchParams, SharedIndex, synthetic::Clusters,
+    BitSet, BuildError, Device, Distances, Element, Filter, Hit, Index, IndexStats, Metric, Place,
+    Quantization, SearchError, SearchParams, SharedIndex, synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, small, view};
@@ -140,7 +140,7 @@ fn a_large_batch_does_not_depend_on_the_device() {
 fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let coded = || {
         let mut index = index::<T>(metric);
-        index.quantize(Code::Rabitq { bits: 4 }).unwrap();
+        index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
         index
     };
     let mut host = coded();
@@ -189,7 +189,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
     let queries = view(&queries, DIMENSION);
     for vectors in [Some(Place::Device), Some(Place::Host), None] {
         let mut index = index::<f32>(Metric::L2);
-        index.quantize(Code::Mixed { sectors: 1 }).unwrap();
+        index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
         match vectors {
             Some(place) => index.keep_vectors(place),
             None => index.drop_vectors().unwrap(),
@@ -220,7 +220,7 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
     assert_eq!(rows, 900 * 12 * 4);
     let bare = bytes(&index, Place::Device);
     assert_eq!(bytes(&index, Place::Host), bare - rows);
-    index.quantize(Code::Mixed { sectors: 1 }).unwrap();
+    index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
     let plan = index.plan_on_device(Place::Device);
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));

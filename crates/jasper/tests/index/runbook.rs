@@ -6,7 +6,7 @@ use std::fs;
 use jasper::data::{GroundTruth, Operation, Runbook};
 use jasper::runbook::{Event, Moment, PlayError, Player};
 use jasper::synthetic::Clusters;
-use jasper::{Element, Key, Metric, SharedIndex, silent};
+use jasper::{Element, Key, Metric, SharedIndex, no_progress};
 
 use crate::common::{assert_exact, for_each_element, small, view};
 
@@ -52,7 +52,7 @@ fn empty<T: Element>(metric: Metric) -> SharedIndex<T> {
 
 fn played<T: Element>(player: &Player<'_, T>, index: &SharedIndex<T>) -> Vec<Moment> {
     let mut moments = Vec::new();
-    player.play(index, &mut silent, &mut |moment| moments.push(moment)).unwrap();
+    player.play(index, &mut no_progress, &mut |moment| moments.push(moment)).unwrap();
     moments
 }
 
@@ -154,7 +154,7 @@ fn what_does_not_fit_is_refused() {
     let runbook = mixed();
     let empty = |dimension| SharedIndex::new(small(Metric::L2).empty::<f32>(dimension).unwrap());
     let refused = |player: Player<'_, f32>, index: SharedIndex<f32>, wanted: &str| {
-        let error: PlayError = player.play(&index, &mut silent, &mut |_| ()).unwrap_err();
+        let error: PlayError = player.play(&index, &mut no_progress, &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with(wanted), "{error}");
     };
     let short = base.slice(0..599);

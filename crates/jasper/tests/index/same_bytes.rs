@@ -1,13 +1,13 @@
 //! The same calls give the same file: on any number of threads, and however the index came to where it is.
 
-use jasper::{Element, Index, Key, Metric, RowSource, silent, synthetic::Clusters};
+use jasper::{Element, Index, Key, Metric, VectorSource, no_progress, synthetic::Clusters};
 
 use crate::common::{bytes_of, for_each_element, view};
 
 const DIMENSION: usize = 9;
 const BUILT: usize = 1200;
 
-fn build<T: Element>(metric: Metric, threads: usize, rows: &dyn RowSource<T>) -> Index<T> {
+fn build<T: Element>(metric: Metric, threads: usize, rows: &dyn VectorSource<T>) -> Index<T> {
     let builder = Index::builder(metric).max_degree(12).build_beam_width(24).seed(5).threads(threads);
     builder.build(rows).expect("sound rows")
 }
@@ -69,7 +69,7 @@ fn reopened<T: Element>() {
         let through = life::<T>(metric, 2, |index| index);
         let open = |index: Index<T>| {
             index.save(&path).unwrap();
-            Index::open_with(&path, 2, &mut silent).unwrap()
+            Index::open_with(&path, 2, &mut no_progress).unwrap()
         };
         let map = |index: Index<T>| {
             index.save(&path).unwrap();
@@ -89,7 +89,7 @@ fn opened_from_a_file_between_any_two_calls() {
 /// Rows that come in an order other than that of the source, but to the same place.
 struct Slow<'a, T>(&'a [T]);
 
-impl<T: Element> RowSource<T> for Slow<'_, T> {
+impl<T: Element> VectorSource<T> for Slow<'_, T> {
     fn len(&self) -> usize {
         self.0.len() / DIMENSION
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use jasper::{Hit, Index, Key, Metric, RowSource, SearchParams, SharedIndex, synthetic::Clusters};
+use jasper::{Hit, Index, Key, Metric, SearchParams, SharedIndex, VectorSource, synthetic::Clusters};
 
 use crate::common::{keys, small, view};
 
@@ -29,7 +29,7 @@ struct Gate<'a> {
     open: Mutex<mpsc::Receiver<()>>,
 }
 
-impl RowSource<u8> for Gate<'_> {
+impl VectorSource<u8> for Gate<'_> {
     fn len(&self) -> usize {
         self.rows.len() / DIMENSION
     }
@@ -39,7 +39,7 @@ impl RowSource<u8> for Gate<'_> {
     }
 
     fn read(&self, range: Range<usize>, out: &mut [u8]) -> io::Result<()> {
-        if range.end == RowSource::len(self) {
+        if range.end == VectorSource::len(self) {
             self.reached.send(()).expect("the test listens");
             let opened = self.open.lock().expect("one reader").recv_timeout(FOREVER);
             opened.map_err(|_| io::Error::other("nobody opened the gate"))?;

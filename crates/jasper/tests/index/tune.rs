@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use jasper::tune::{BATCHES, Goal, Queries, TuneError};
 use jasper::{
     Device, Element, ExactError, Index, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
-    silent, synthetic::Clusters,
+    no_progress, synthetic::Clusters,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
@@ -23,7 +23,7 @@ fn sampled<T>(count: usize) -> Queries<'static, T> {
 }
 
 fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: Queries<'_, T>) -> TunedSearch {
-    let found = index.tune(Device::Cpu, goal, queries, &mut silent).unwrap().searches;
+    let found = index.tune(Device::Cpu, goal, queries, &mut no_progress).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
     assert!(found.iter().all(|search| search.beam_width == found[0].beam_width));
@@ -42,7 +42,7 @@ fn asked<T: Element>(metric: Metric, rows: usize, k: usize) -> (Vec<T>, GroundTr
     let (base, queries): (Vec<T>, Vec<T>) = (set.rows(rows, 0), set.rows(300, 1));
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let view = |rows| MatrixView::new(rows, DIMENSION).unwrap();
-    let truth = exact_knn(view(&base), view(&queries), k, metric, &pool, &mut silent).unwrap();
+    let truth = exact_knn(view(&base), view(&queries), k, metric, &pool, &mut no_progress).unwrap();
     (queries, truth)
 }
 
@@ -109,7 +109,7 @@ fn rows_that_are_many_times_there_are_answers_many_times() {
     let many: Vec<f32> = [&rows[..], half, half].concat();
     let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
     let report =
-        index.tune(Device::Cpu, Goal { k: 10, recall: 0.999 }, sampled(10_000), &mut silent).unwrap();
+        index.tune(Device::Cpu, Goal { k: 10, recall: 0.999 }, sampled(10_000), &mut no_progress).unwrap();
     assert_eq!(report.queries, 4000 / 32);
     assert!(report.searches[0].recall >= 0.999);
 }
@@ -123,8 +123,9 @@ fn what_cannot_be_tuned_is_told() {
         truth,
     };
     let before = edges(&index);
-    let mut refused =
-        |k, recall, queries| index.tune(Device::Cpu, Goal { k, recall }, queries, &mut silent).unwrap_err();
+    let mut refused = |k, recall, queries| {
+        index.tune(Device::Cpu, Goal { k, recall }, queries, &mut no_progress).unwrap_err()
+    };
     let short = refused(10, 0.9, given(299, &truth));
     assert!(matches!(short, TuneError::Truths { queries: 299, truths: 300 }), "{short}");
     let alone = GroundTruth::new(1, vec![0], None).unwrap();
@@ -143,7 +144,7 @@ fn what_cannot_be_tuned_is_told() {
     let wrong = GroundTruth::new(1, (0..300).map(|query| 1_000_000 + query).collect(), None).unwrap();
     let error = refused(1, 0.9, given(300, &wrong)).to_string();
     assert!(error.starts_with("recall@1 is 0.0000 at beam_width 2000, the widest tried"), "{error}");
-    let far = index.tune(Device::Cuda(999), Goal { k: 1, recall: 0.9 }, sampled(100), &mut silent);
+    let far = index.tune(Device::Cuda(999), Goal { k: 1, recall: 0.9 }, sampled(100), &mut no_progress);
     assert!(matches!(far, Err(TuneError::Device(_))));
 
     for stage in [Stage::Scanning, Stage::Tuning] {
@@ -164,6 +165,7 @@ fn what_cannot_be_tuned_is_told() {
     let mut few = Index::builder(Metric::L2)
         .build(&MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
         .unwrap();
-    let error = few.tune(Device::Cpu, Goal { k: 1, recall: 0.9 }, sampled(100), &mut silent).unwrap_err();
+    let error =
+        few.tune(Device::Cpu, Goal { k: 1, recall: 0.9 }, sampled(100), &mut no_progress).unwrap_err();
     assert!(matches!(error, TuneError::Queries(1)), "{error}");
 }

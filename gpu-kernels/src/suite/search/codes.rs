@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jasper_core::{MatrixView, Metric, VectorId, synthetic};
 use jasper_graph::Graph;
-use jasper_quant::{Code, Codes, Quantizer};
+use jasper_quant::{Codes, Quantization, Quantizer};
 use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
@@ -18,18 +18,18 @@ use crate::search::{CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH};
 use crate::{Buffer, Stream};
 
 /// One of each way in which bits lie: every plane alone, all sums of planes, one limb and two.
-const CODES: [Code; 11] = [
-    Code::Mixed { sectors: 1 },
-    Code::Mixed { sectors: 2 },
-    Code::Mixed { sectors: 4 },
-    Code::Rabitq { bits: 1 },
-    Code::Rabitq { bits: 2 },
-    Code::Rabitq { bits: 3 },
-    Code::Rabitq { bits: 4 },
-    Code::Rabitq { bits: 5 },
-    Code::Rabitq { bits: 6 },
-    Code::Rabitq { bits: 7 },
-    Code::Rabitq { bits: 8 },
+const CODES: [Quantization; 11] = [
+    Quantization::Mixed { sectors: 1 },
+    Quantization::Mixed { sectors: 2 },
+    Quantization::Mixed { sectors: 4 },
+    Quantization::Rabitq { bits: 1 },
+    Quantization::Rabitq { bits: 2 },
+    Quantization::Rabitq { bits: 3 },
+    Quantization::Rabitq { bits: 4 },
+    Quantization::Rabitq { bits: 5 },
+    Quantization::Rabitq { bits: 6 },
+    Quantization::Rabitq { bits: 7 },
+    Quantization::Rabitq { bits: 8 },
 ];
 
 /// A graph of random edges, and the codes of its rows.
@@ -41,14 +41,14 @@ struct Coded {
 }
 
 impl Coded {
-    fn random(rng: &mut impl Rng, cpu: &CpuExecutor, code: Code, slots: usize) -> Self {
+    fn random(rng: &mut impl Rng, cpu: &CpuExecutor, code: Quantization, slots: usize) -> Self {
         let metric = [Metric::L2, Metric::InnerProduct, Metric::Cosine][rng.random_range(0..3)];
         let dimension = rng.random_range(1..160);
         let graph: Graph<f32> = graphs::random(rng, metric, dimension, slots);
         let rows: Vec<f32> = graph.vertices().flat_map(|slot| graph.vector(slot)).copied().collect();
         let rows = MatrixView::new(&rows, dimension).unwrap();
         let quantizer = code.train(metric, rows, cpu.pool()).unwrap();
-        let codes = Codes::of(&*quantizer, rows, cpu.pool());
+        let codes = Codes::from_vectors(&*quantizer, rows, cpu.pool());
         let name = format!("{code} {metric} {dimension}");
         Self { graph, quantizer, codes, name }
     }
@@ -127,9 +127,9 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (code, beam_width, warps) in [
-        (Code::Mixed { sectors: 1 }, 200, 1),
-        (Code::Mixed { sectors: 2 }, 300, 8),
-        (Code::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 1),
+        (Quantization::Mixed { sectors: 1 }, 200, 1),
+        (Quantization::Mixed { sectors: 2 }, 300, 8),
+        (Quantization::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 1),
     ] {
         let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
         let kernel = CodeSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);

@@ -132,7 +132,7 @@ impl Args {
             builder = builder.keys(keys);
         }
         let planned = match self.quantize {
-            Choice::Code(code) => builder.quantize(code),
+            Choice::Fixed(code) => builder.quantize(code),
             Choice::Auto => builder.quantize_by_trial(),
             Choice::None => builder,
         };

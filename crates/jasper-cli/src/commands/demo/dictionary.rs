@@ -164,7 +164,7 @@ fn singular(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper::{Metric, silent};
+    use jasper::{Metric, no_progress};
     use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!((base.len(), queries.len(), dictionary.words.len()), (30_000, 500, 12_000));
         let known = GroundTruth::from_bytes("gt.ibin", data!("gt.ibin")).unwrap();
         let pool = ThreadPoolBuilder::new().build().unwrap();
-        let truth = exact_knn(base, queries, 10, Metric::Cosine, &pool, &mut silent).unwrap();
+        let truth = exact_knn(base, queries, 10, Metric::Cosine, &pool, &mut no_progress).unwrap();
         // Distances of the two differ by how rows were rounded to unit length, so near ties may change places.
         let same = truth.ids().iter().zip(known.ids()).filter(|(a, b)| a == b).count();
         assert!(same >= 4_990, "{same}");

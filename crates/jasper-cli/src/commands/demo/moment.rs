@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use jasper::recall::mean_recall;
 use jasper::synthetic::permutation;
-use jasper::{Hit, Index, Key, MatrixView, Metric, SearchParams, silent};
+use jasper::{Hit, Index, Key, MatrixView, Metric, SearchParams, no_progress};
 use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
 
 use super::dictionary::Entries;
@@ -41,7 +41,7 @@ impl Moment {
     pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
         let base = MatrixView::new(&self.vectors, self.index.dimension())?;
         let begun = Instant::now();
-        let rows = exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut silent)?;
+        let rows = exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut no_progress)?;
         let seconds = begun.elapsed().as_secs_f64();
         let keys = rows.ids().iter().map(|&row| self.keys[row as usize] as u32).collect();
         Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))

@@ -13,13 +13,13 @@ use crate::{
 /// A kind of code and its size. Written as `rabitq:4` or `mixed:1`.
 ///
 /// ```
-/// use jasper_quant::Code;
-/// assert_eq!("mixed:2".parse(), Ok(Code::Mixed { sectors: 2 }));
-/// assert_eq!(Code::Rabitq { bits: 4 }.to_string(), "rabitq:4");
-/// assert!("rabitq:9".parse::<Code>().is_err());
+/// use jasper_quant::Quantization;
+/// assert_eq!("mixed:2".parse(), Ok(Quantization::Mixed { sectors: 2 }));
+/// assert_eq!(Quantization::Rabitq { bits: 4 }.to_string(), "rabitq:4");
+/// assert!("rabitq:9".parse::<Quantization>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum Quantization {
     /// [`Rabitq`] with so many bits a coordinate.
     Rabitq {
         /// 1 to 8.
@@ -37,9 +37,9 @@ pub enum Code {
 #[error(
     "`{0}` names no code; use rabitq:BITS with 1 to 8 bits, or mixed:SECTORS with 1 to {MAX_SECTORS} sectors of 32 bytes"
 )]
-pub struct UnknownCode(String);
+pub struct ParseQuantizationError(String);
 
-impl Code {
+impl Quantization {
     /// A quantizer of this kind for rows like `rows`, learnt on the threads of `pool`, with defaults for what is not said.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Code {
     }
 }
 
-impl Code {
+impl Quantization {
     /// Whether there is such a code.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Code {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for Quantization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rabitq { bits } => write!(f, "rabitq:{bits}"),
@@ -111,16 +111,16 @@ impl fmt::Display for Code {
     }
 }
 
-impl FromStr for Code {
-    type Err = UnknownCode;
+impl FromStr for Quantization {
+    type Err = ParseQuantizationError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownCode> {
+    fn from_str(name: &str) -> Result<Self, ParseQuantizationError> {
         let number = |most| move |text: &str| text.parse().ok().filter(|number| (1..=most).contains(number));
         let code = match name.split_once(':') {
             Some(("rabitq", bits)) => number(8)(bits).map(|bits| Self::Rabitq { bits }),
             Some(("mixed", sectors)) => number(MAX_SECTORS)(sectors).map(|sectors| Self::Mixed { sectors }),
             _ => None,
         };
-        code.ok_or_else(|| UnknownCode(name.to_owned()))
+        code.ok_or_else(|| ParseQuantizationError(name.to_owned()))
     }
 }
