@@ -300,7 +300,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
                     let stream = Stream::new(context).unwrap();
                     if dropped && distances == Distances::Exact {
                         let mut there = There::new(&both, &stream, queries, params);
-                        assert!(matches!(there.try_launch(&both, params), Err(SearchError::Row(_))));
+                        assert!(matches!(there.try_launch(&both, params), Err(SearchError::Vector(_))));
                         continue;
                     }
                     let mut there = There::new(&both, &stream, queries, params);
@@ -396,7 +396,7 @@ fn rows_lie_beyond_what_32_bits_can_address() {
     };
     for number in 0..1 << SIDES {
         corner(&mut row, number);
-        let slot = graph.add_row(&row, 0.0).unwrap();
+        let slot = graph.add_vector(&row, 0.0).unwrap();
         graph.assign_unused_key(number as u64 + (1 << 40), slot);
         let neighbors: Vec<_> = (0..SIDES).map(|side| VectorId::from_index(number ^ 1 << side)).collect();
         graph.set_neighbors(slot, &neighbors);

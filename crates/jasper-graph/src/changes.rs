@@ -10,7 +10,7 @@ use crate::Graph;
 pub struct Changes {
     /// Slots that got a vector, and have no edges yet.
     pub rows: Vec<VectorId>,
-    /// Slots that may have become live or hidden, or got another first key.
+    /// Slots that may have become live or tombstones, or got another first key.
     pub marks: Vec<VectorId>,
     /// Whether there are other start points.
     pub start_points: bool,
@@ -38,7 +38,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Notes no changes any more: there is no copy.
-    pub fn forget_changes(&mut self) {
+    pub fn clear_changes(&mut self) {
         self.changes = None;
     }
 
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn changes_are_noted_from_the_first_time_they_are_asked_for() {
         let mut graph = Graph::<u8>::new(Metric::L2, 16, BuildParams::default()).unwrap();
-        let first = graph.add_row(&[1; 16], 0.0).unwrap();
+        let first = graph.add_vector(&[1; 16], 0.0).unwrap();
         assert!(graph.take_changes().is_empty());
-        let second = graph.add_row(&[2; 16], 0.0).unwrap();
+        let second = graph.add_vector(&[2; 16], 0.0).unwrap();
         graph.assign_key(7, first).unwrap();
         graph.set_start_points(vec![first]);
         let mut changes = graph.take_changes();
@@ -79,7 +79,7 @@ mod tests {
         graph.delete_key(7).unwrap();
         changes.append(graph.take_changes());
         assert_eq!(changes.marks, [first, first]);
-        graph.forget_changes();
+        graph.clear_changes();
         graph.restore_key(7).unwrap();
         assert!(graph.take_changes().is_empty());
     }

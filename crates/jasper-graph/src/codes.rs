@@ -7,7 +7,7 @@ use jasper_core::distance::prefetch;
 use jasper_core::{Element, VectorId};
 use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
 
-use crate::{Graph, RowError, Segments};
+use crate::{Graph, Segments, VectorError};
 
 /// The code of every slot's row, and what made them.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ impl<T: Element> Graph<T> {
     /// by other distances.
     ///
     /// # Errors
-    /// [`RowError::Memory`], [`RowError::NoVectors`]; the codes are as they were.
+    /// [`VectorError::Memory`], [`VectorError::NoVectors`]; the codes are as they were.
     ///
     /// # Panics
     /// If the quantizer is of another metric or dimension.
@@ -133,7 +133,7 @@ impl<T: Element> Graph<T> {
         &mut self,
         quantizer: Arc<dyn Quantizer>,
         write: impl FnOnce(Vec<CodeBlock<'_, T>>),
-    ) -> Result<(), RowError> {
+    ) -> Result<(), VectorError> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
         self.require_vectors()?;
         let mut codes = CodedRows::new(quantizer, self.slots())?;
@@ -155,7 +155,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Gives the memory of vectors back: from now on there are only codes. What is left searches by estimates, deletes and
-    /// compacts; everything else that reads vectors refuses to, by [`RowError::NoVectors`].
+    /// compacts; everything else that reads vectors refuses to, by [`VectorError::NoVectors`].
     ///
     /// # Panics
     /// If there are no codes.
@@ -175,16 +175,16 @@ impl<T: Element> Graph<T> {
     /// Refuses where there are only codes.
     ///
     /// # Errors
-    /// [`RowError::NoVectors`].
-    pub fn require_vectors(&self) -> Result<(), RowError> {
-        if self.has_vectors() { Ok(()) } else { Err(RowError::NoVectors) }
+    /// [`VectorError::NoVectors`].
+    pub fn require_vectors(&self) -> Result<(), VectorError> {
+        if self.has_vectors() { Ok(()) } else { Err(VectorError::NoVectors) }
     }
 
     /// Gives the memory of codes back.
     ///
     /// # Panics
     /// If there are only codes.
-    pub fn forget_codes(&mut self) {
+    pub fn clear_codes(&mut self) {
         assert!(self.has_vectors(), "codes are all there is");
         if self.space.codes.take().is_some() {
             self.tuned.clear();

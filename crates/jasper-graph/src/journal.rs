@@ -28,7 +28,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    fn of<T: Element>(graph: &Graph<T>) -> Self {
+    fn new<T: Element>(graph: &Graph<T>) -> Self {
         Self {
             len: graph.slots(),
             free: graph.free.clone(),
@@ -79,7 +79,7 @@ impl Journal {
 impl<T: Element> Graph<T> {
     /// Remembers everything that [`Self::rollback`] needs, until [`Self::commit`].
     pub fn begin(&mut self) {
-        self.journal = Some(Journal::of(self));
+        self.journal = Some(Journal::new(self));
     }
 
     /// Lets the changes since [`Self::begin`] stand.
@@ -87,7 +87,7 @@ impl<T: Element> Graph<T> {
         self.journal = None;
     }
 
-    /// Undoes all changes since [`Self::begin`], but [`Self::compact`] and [`Self::release_hidden`], which come last.
+    /// Undoes all changes since [`Self::begin`], but [`Self::compact`] and [`Self::release_tombstones`], which come last.
     pub fn rollback(&mut self) {
         let Some(journal) = self.journal.take() else { return };
         for (slot, neighbors) in journal.rows() {

@@ -122,7 +122,7 @@ impl KeyTable {
     }
 
     /// The keys of a slot that has some. The caller knows from the tombstones whether it has.
-    pub(crate) fn of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
+    pub(crate) fn keys_of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
         let more = if self.more.is_empty() { None } else { self.more.get(&slot) };
         std::iter::once(self.first.at(slot.index())).chain(more.into_iter().flatten().copied())
     }
@@ -138,17 +138,17 @@ impl KeyTable {
         self.more.values().map(Vec::len).sum()
     }
 
-    /// Slot of a live key. `hidden` tells which slots have no key.
-    pub(crate) fn slot(&self, key: Key, hidden: impl Fn(VectorId) -> bool) -> Option<VectorId> {
+    /// Slot of a live key. `has_no_key` tells which slots have no key.
+    pub(crate) fn slot(&self, key: Key, has_no_key: impl Fn(VectorId) -> bool) -> Option<VectorId> {
         // Of no keys none is looked for: a bulk build asks for every key before it has the first.
         if self.first.is_empty() {
             return None;
         }
-        let whereabouts = self.whereabouts(&hidden);
+        let whereabouts = self.whereabouts(&has_no_key);
         let expected = whereabouts.expected(key);
         if expected < self.first.len() as Key {
             let slot = VectorId::from_index(expected as usize);
-            if self.first_of(slot) == key && !hidden(slot) {
+            if self.first_of(slot) == key && !has_no_key(slot) {
                 return Some(slot);
             }
         }
@@ -198,7 +198,7 @@ impl KeyTable {
     }
 
     /// Forgets the deleted keys of slots that are gone.
-    pub(crate) fn forget(&mut self, gone: impl Fn(VectorId) -> bool) {
+    pub(crate) fn clear_deleted(&mut self, gone: impl Fn(VectorId) -> bool) {
         self.deleted.retain(|_, slot| !gone(*slot));
     }
 
@@ -253,14 +253,14 @@ impl KeyTable {
         self.deleted.values_mut().for_each(|slot| *slot = rename(*slot));
     }
 
-    fn whereabouts(&self, hidden: impl Fn(VectorId) -> bool) -> &Whereabouts {
+    fn whereabouts(&self, has_no_key: impl Fn(VectorId) -> bool) -> &Whereabouts {
         self.whereabouts.get_or_init(|| {
             let mut shared: Vec<Key> = self.more.values().flatten().copied().collect();
             shared.sort_unstable();
             // A damaged file may name a key twice.
             shared.dedup();
             let mut whereabouts = Whereabouts { shared, elsewhere: HashMap::default() };
-            for slot in (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !hidden(slot)) {
+            for slot in (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !has_no_key(slot)) {
                 whereabouts.insert(self.first_of(slot), slot, true);
             }
             for (&slot, keys) in &self.more {

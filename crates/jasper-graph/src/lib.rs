@@ -8,13 +8,13 @@
 //! let mut row = Vec::new();
 //! for (key, vector) in [(10, [0.0, 0.0]), (11, [3.0, 4.0])] {
 //!     let squared_norm = graph.prepare(0, &vector, &mut row)?;
-//!     let slot = graph.add_row(&row, squared_norm)?;
+//!     let slot = graph.add_vector(&row, squared_norm)?;
 //!     graph.assign_key(key, slot)?;
 //! }
 //! let slot = graph.slot_of(11).unwrap();
 //! assert_eq!(graph.row_scorer(slot).score_one(graph.slot_of(10).unwrap()), 25.0);
 //! graph.delete_key(11)?;
-//! assert_eq!((graph.live(), graph.hidden()), (1, 1));
+//! assert_eq!((graph.live(), graph.tombstones()), (1, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -23,7 +23,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`graph`](Graph) | the graph: what may be asked, and the few ways it changes |
-//! | [`row`](RowError) | how a user's vector becomes a stored row, and which are refused |
+//! | [`vector`](VectorError) | how a user's vector becomes a stored row, and which are refused |
 //! | [`space`](Scorer) | distances of stored rows, by metric |
 //! | [`keys`](KeyError) | which key means which slot |
 //! | [`codes`](Codes) | codes of rows, by which distances are estimated |
@@ -45,12 +45,12 @@ mod graph;
 pub mod interop;
 mod journal;
 mod keys;
-mod row;
 mod segments;
 mod sketch;
 mod space;
 mod structure;
 mod tuned;
+mod vector;
 
 pub use changes::Changes;
 pub use codes::{CodeBlock, CodeScorer, Codes};
@@ -58,10 +58,10 @@ pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError,
     SaveStats, Section, SectionReport, check_file,
 };
-pub use graph::{Graph, RowBlock, TakenRows};
+pub use graph::{Graph, TakenRows, VectorBlock};
 pub use keys::KeyError;
-pub use row::{RowError, check_row, prepare_in_place, prepare_row, stores_as_given};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use space::{Scorer, needs_norms};
 pub use structure::{StructureFault, StructureReport};
 pub use tuned::{TunedLaunch, TunedSearch};
+pub use vector::{VectorError, check_vector, prepare_in_place, prepare_vector, stores_as_given};

@@ -53,12 +53,12 @@ pub(crate) struct SketchedVector {
 
 impl Sketches {
     /// No sketches, for as many rows as come.
-    pub(crate) fn of_all(dimension: usize) -> Self {
+    pub(crate) fn new(dimension: usize) -> Self {
         Self { table: Segments::new(row_bytes(dimension)), places: None }
     }
 
     /// Room for sketches of `chosen` of `slots` rows.
-    pub(crate) fn of_some(dimension: usize, chosen: &[VectorId], slots: usize) -> io::Result<Self> {
+    pub(crate) fn for_slots(dimension: usize, chosen: &[VectorId], slots: usize) -> io::Result<Self> {
         let mut table = Segments::new(row_bytes(dimension));
         table.resize(chosen.len())?;
         let mut places = vec![NOWHERE; slots];
@@ -88,7 +88,7 @@ impl Sketches {
         head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, codes)]));
     }
 
-    pub(crate) fn of_vector<T: Element>(&self, vector: &[T]) -> SketchedVector {
+    pub(crate) fn sketch_vector<T: Element>(&self, vector: &[T]) -> SketchedVector {
         let mut codes = vec![0; self.table.width() - HEADER_BYTES];
         let header = sketch(vector, &mut codes);
         SketchedVector { codes, header }
@@ -120,7 +120,7 @@ impl Sketches {
             (i8::kernels().dot_many)(&vector.codes, &rows[..chunk.len()], &mut dots[..chunk.len()]);
             for (i, dot) in chunk.zip(dots) {
                 let row = self.row(ids[i].index());
-                let stays = row.is_none_or(|row| may_stay(Bounds::of(&vector.header, &header(row), dot)));
+                let stays = row.is_none_or(|row| may_stay(Bounds::new(&vector.header, &header(row), dot)));
                 ids[kept] = ids[i];
                 kept += usize::from(stays);
             }
@@ -161,7 +161,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    fn of(a: &Header, b: &Header, dot_of_codes: f32) -> Self {
+    fn new(a: &Header, b: &Header, dot_of_codes: f32) -> Self {
         let dot = dot_of_codes * (a.step * b.step);
         let squares = a.norm * a.norm + b.norm * b.norm;
         let between_sketches = ((squares - 2.0 * dot) - SLACK * squares).max(0.0).sqrt();
@@ -224,11 +224,11 @@ mod tests {
             let a: Vec<f32> = a.iter().map(|x| x * scale * 0.01).collect();
             // From equal over close to unrelated.
             let b: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a * (1.0 - near) + b * scale * 0.01 * near).collect();
-            let mut sketches = Sketches::of_all(d);
+            let mut sketches = Sketches::new(d);
             sketches.resize(1).unwrap();
             sketches.set(0, &b);
-            let (query, row) = (sketches.of_vector(&a), sketches.of_vector(&b));
-            let bounds = Bounds::of(&query.header, &row.header, (i8::kernels().dot)(&query.codes, &row.codes));
+            let (query, row) = (sketches.sketch_vector(&a), sketches.sketch_vector(&b));
+            let bounds = Bounds::new(&query.header, &row.header, (i8::kernels().dot)(&query.codes, &row.codes));
             let kernels = f32::kernels();
             prop_assert!(bounds.squared_l2 <= (kernels.squared_l2)(&a, &b), "{bounds:?}");
             prop_assert!(bounds.dot >= (kernels.dot)(&a, &b), "{bounds:?}");

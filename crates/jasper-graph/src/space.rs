@@ -101,8 +101,8 @@ impl<T: Element> Space<T> {
             return Ok(());
         }
         let mut sketches = match chosen {
-            Some(chosen) => Sketches::of_some(self.dimension, chosen, self.vectors.len())?,
-            None => Sketches::of_all(self.dimension),
+            Some(chosen) => Sketches::for_slots(self.dimension, chosen, self.vectors.len())?,
+            None => Sketches::new(self.dimension),
         };
         sketches.resize(self.vectors.len())?;
         for row in 0..self.vectors.len() {
@@ -138,7 +138,7 @@ impl<T: Element> Scorer<'_, T> {
 
     /// The same, with a sketch of the vector where rows have sketches: for what is compared with hundreds of rows.
     pub fn sketched(self) -> Self {
-        let sketched = self.space.sketches.as_ref().map(|sketches| sketches.of_vector(self.vector));
+        let sketched = self.space.sketches.as_ref().map(|sketches| sketches.sketch_vector(self.vector));
         Self { sketched, ..self }
     }
 

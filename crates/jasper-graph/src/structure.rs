@@ -10,7 +10,7 @@ use crate::Graph;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StructureReport {
-    /// Vertices looked at, live and hidden.
+    /// Vertices looked at, live and tombstones.
     pub vertices: usize,
     /// Edges looked at.
     pub edges: usize,
@@ -185,7 +185,7 @@ mod tests {
         let params = BuildParams::builder().max_degree(3).build().unwrap();
         let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, params).unwrap();
         for key in 0..6 {
-            let slot = graph.add_row(&[1.0, 2.0, key as f32, 0.0], 1.0).unwrap();
+            let slot = graph.add_vector(&[1.0, 2.0, key as f32, 0.0], 1.0).unwrap();
             graph.assign_key(key, slot).unwrap();
             graph.set_neighbors(
                 slot,
@@ -193,7 +193,7 @@ mod tests {
             );
         }
         graph.delete_key(5).unwrap();
-        graph.release_hidden();
+        graph.release_tombstones();
         graph.delete_key(4).unwrap();
         graph.assign_key(9, VectorId::new(3)).unwrap();
         graph.set_start_points(vec![VectorId::new(0)]);

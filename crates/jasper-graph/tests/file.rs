@@ -117,7 +117,7 @@ fn the_front_tells_what_is_inside() {
         (ElementKind::U8, Metric::Cosine, common::DIMENSION)
     );
     assert_eq!(info.params, *graph.params());
-    assert_eq!((info.slots, info.live(), info.hidden, info.free), (45, 36, 4, 5));
+    assert_eq!((info.slots, info.live(), info.tombstones, info.free), (45, 36, 4, 5));
     assert_eq!((info.keys, info.deleted_keys), (graph.keys(), 3));
     assert_eq!(info.edges, graph.vertices().map(|slot| graph.neighbors(slot).len() as u64).sum::<u64>());
     assert_eq!(info.mean_degree(), info.edges as f64 / 40.0);

@@ -54,7 +54,7 @@ fn a_diskann_graph_is_read() {
     let graph = read_diskann(&bytes, 3).unwrap();
     assert_eq!(neighbors(&graph), [vec![1, 3], vec![2], vec![0], vec![0, 1, 2]]);
     assert_eq!(graph.start_points(), [VectorId::new(2)]);
-    assert_eq!((graph.live(), graph.hidden()), (3, 1));
+    assert_eq!((graph.live(), graph.tombstones()), (3, 1));
     assert_eq!(graph.slot_of(1), Some(VectorId::new(1)));
     assert_eq!(graph.slot_of(3), None, "a frozen point has no key");
     assert_eq!(graph.vector(VectorId::new(2)), [0.0, 2.0]);
@@ -132,7 +132,7 @@ fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
         graph.assign_key(key, slot).unwrap();
     }
     graph.delete_key(5).unwrap();
-    graph.release_hidden();
+    graph.release_tombstones();
     let id = VectorId::new;
     graph.set_neighbors(id(0), &[id(2)]);
     graph.set_neighbors(id(2), &[id(3), id(0)]);
@@ -193,10 +193,11 @@ fn what_is_written_is_read_again() {
 fn graphs_that_the_formats_cannot_hold_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ann");
-    let hidden = common::sample::<f32>(Metric::L2);
-    assert_eq!(hidden.dimension(), DIMENSION);
-    for error in [diskann::write(&hidden, &path).unwrap_err(), hnswlib::write(&hidden, &path).unwrap_err()] {
-        assert!(matches!(error, ExportError::Hidden(4)), "{error}");
+    let deleted = common::sample::<f32>(Metric::L2);
+    assert_eq!(deleted.dimension(), DIMENSION);
+    for error in [diskann::write(&deleted, &path).unwrap_err(), hnswlib::write(&deleted, &path).unwrap_err()]
+    {
+        assert!(matches!(error, ExportError::Tombstones(4)), "{error}");
     }
     let empty = Graph::<f32>::new(Metric::L2, 2, params(3)).unwrap();
     assert!(matches!(hnswlib::write(&empty, &path), Err(ExportError::Empty)));

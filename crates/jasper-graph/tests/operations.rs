@@ -23,7 +23,7 @@ enum Step {
     Start(usize),
     /// A batch that does all this and fails.
     Fail(Vec<(usize, usize)>),
-    /// Edges to hidden vertices go, then their slots are freed.
+    /// Edges to tombstones go, then their slots are freed.
     Consolidate,
     Compact,
     Reopen(bool),
@@ -123,7 +123,7 @@ impl Both {
         let slot = self.model.add(x);
         let mut row = Vec::new();
         let squared_norm = self.graph.prepare(0, &[x, 1.0], &mut row).unwrap();
-        assert_eq!(self.graph.add_row(&row, squared_norm).unwrap(), VectorId::from_index(slot));
+        assert_eq!(self.graph.add_vector(&row, squared_norm).unwrap(), VectorId::from_index(slot));
         slot
     }
 
@@ -254,7 +254,7 @@ impl Both {
         self.model.deleted.retain(|_, slot| !dead.contains(slot));
         self.model.start = self.model.start.filter(|start| !dead.contains(start));
         self.graph.set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
-        self.graph.release_hidden();
+        self.graph.release_tombstones();
     }
 
     fn compact(&mut self) {
@@ -284,7 +284,7 @@ impl Both {
             let id = VectorId::from_index(slot);
             let live = vertex.as_ref().is_some_and(|vertex| !vertex.keys.is_empty());
             assert_eq!((graph.is_free(id), graph.is_live(id)), (vertex.is_none(), live), "{id}");
-            assert_eq!(graph.is_hidden(id), vertex.is_some() && !live, "{id}");
+            assert_eq!(graph.is_tombstone(id), vertex.is_some() && !live, "{id}");
             let edges: Vec<usize> = graph.neighbors(id).iter().map(|to| to.index()).collect();
             let Some(vertex) = vertex else {
                 assert!(edges.is_empty(), "{id}");
@@ -300,11 +300,11 @@ impl Both {
         assert!(graph.deleted_keys().eq(model.deleted.keys().copied()));
         let count = |test: &dyn Fn(&Vertex) -> bool| model.slots.iter().flatten().filter(|v| test(v)).count();
         assert_eq!(graph.live(), count(&|v| !v.keys.is_empty()));
-        assert_eq!(graph.hidden(), count(&|v| v.keys.is_empty()));
+        assert_eq!(graph.tombstones(), count(&|v| v.keys.is_empty()));
         assert_eq!(graph.free(), model.slots.iter().filter(|slot| slot.is_none()).count());
         assert_eq!(graph.keys(), model.slots.iter().flatten().map(|v| v.keys.len()).sum::<usize>());
         assert_eq!(graph.live_slots().count(), graph.live());
-        assert_eq!(graph.vertices().count(), graph.live() + graph.hidden());
+        assert_eq!(graph.vertices().count(), graph.live() + graph.tombstones());
         assert_eq!(graph.edges(), model.slots.iter().flatten().map(|v| v.edges.len() as u64).sum::<u64>());
         assert_eq!(graph.start_points(), model.start.map(VectorId::from_index).as_slice());
         let report = graph.check_structure();

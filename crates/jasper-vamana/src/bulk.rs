@@ -2,7 +2,7 @@
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
-use jasper_graph::{Graph, RowError};
+use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, GraphCell, LinkError, link_all};
@@ -90,12 +90,12 @@ pub fn link_on_host<T: Element>(
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.graph_bytes() as u64);
     let (wanted, affordable) = (shape.sketches::<T>().0, shape.sketches_within::<T>(left).0);
     let sketched = wanted.min(order.len()).min(affordable);
-    graph.sketch_some(&order[..sketched]).map_err(RowError::from)?;
+    graph.sketch_some(&order[..sketched]).map_err(VectorError::from)?;
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
     let cell = &mut Exclusive(graph);
     let work = link_growing(executor, cell, growth, &params, keep, progress)?;
     let repaired = finish(executor, cell, order, progress)?;
-    graph.forget_sketches();
+    graph.clear_sketches();
     Ok(LinkReport { repaired, work })
 }
 
@@ -129,7 +129,7 @@ pub fn bulk_build_by<T: Element>(
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
-    let mut graph = Graph::new(metric, rows.dimension(), params).map_err(RowError::from)?;
+    let mut graph = Graph::new(metric, rows.dimension(), params).map_err(VectorError::from)?;
     if let Some(keys) = keys {
         check_keys(executor, &graph, keys, rows.len(), Existing::Refuse)?;
     }

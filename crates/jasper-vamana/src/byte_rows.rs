@@ -5,7 +5,7 @@
 //! unless rows lie nearer to each other than a few steps. The vectors themselves stay as they are, and so do searches.
 
 use jasper_core::{Element, Metric, VectorId, padded_len};
-use jasper_graph::{Graph, RowBlock, RowError, TakenRows};
+use jasper_graph::{Graph, TakenRows, VectorBlock, VectorError};
 use rayon::prelude::*;
 
 use crate::{CpuExecutor, InsertError, LinkReport};
@@ -39,10 +39,10 @@ pub fn link_by_bytes<T: Element>(
     link: impl FnOnce(&mut Graph<i8>) -> Result<LinkReport, InsertError>,
 ) -> Result<LinkReport, InsertError> {
     let (metric, params) = (graph.metric(), *graph.params());
-    let nothing = Graph::new(metric, graph.dimension(), params).map_err(RowError::from)?;
+    let nothing = Graph::new(metric, graph.dimension(), params).map_err(VectorError::from)?;
     let exact = std::mem::replace(graph, nothing);
     let steps = executor.pool().install(|| Steps::learn(&exact));
-    let round = |rows: &TakenRows<T>, blocks: Vec<RowBlock<'_, i8>>| {
+    let round = |rows: &TakenRows<T>, blocks: Vec<VectorBlock<'_, i8>>| {
         executor.pool().install(|| blocks.into_par_iter().for_each(|block| steps.round(rows, block)));
     };
     let (mut bytes, rows) = exact.over(byte_metric(metric), round)?;
@@ -88,7 +88,7 @@ impl Steps {
         Self { centers, scale: steps_of(reach) }
     }
 
-    fn round<T: Element>(&self, rows: &TakenRows<T>, mut block: RowBlock<'_, i8>) {
+    fn round<T: Element>(&self, rows: &TakenRows<T>, mut block: VectorBlock<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         for number in block.numbers() {
             let row = rows.row(VectorId::from_index(number));

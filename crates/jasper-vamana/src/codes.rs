@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, VectorId};
-use jasper_graph::{CodeBlock, Graph, RowError};
+use jasper_graph::{CodeBlock, Graph, VectorError};
 use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
 use rayon::prelude::*;
 
@@ -19,7 +19,7 @@ pub enum QuantizeError {
     Train(#[from] TrainError),
     /// There is no memory for the codes, or there is nothing but codes.
     #[error(transparent)]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
 }
 
 /// Live rows that a quantizer learns from at most: a mean and components need no more.

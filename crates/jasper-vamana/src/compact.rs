@@ -1,7 +1,7 @@
 //! Holes out of memory.
 
 use jasper_core::{Element, VectorId};
-use jasper_graph::{Graph, RowError};
+use jasper_graph::{Graph, VectorError};
 
 /// What a compaction was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct CompactReport {
 /// Deleted vertices that were not consolidated move like any other. Cost: every row is read and written once.
 ///
 /// # Errors
-/// [`RowError::Memory`] if the operating system gives none for the tables of the shorter graph; nothing has changed.
-pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, RowError> {
+/// [`VectorError::Memory`] if the operating system gives none for the tables of the shorter graph; nothing has changed.
+pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, VectorError> {
     let (kept, moves) = moves(graph);
     let report = CompactReport { moved: moves.len(), freed: graph.free() };
     if report.freed > 0 {

@@ -132,7 +132,7 @@ mod tests {
     /// A graph of so many vertices, with up to two edges each.
     fn graph(vertices: usize, seed: u64) -> Graph<u8> {
         let mut graph = Graph::<u8>::new(Metric::L2, 1, BuildParams::default()).unwrap();
-        graph.add_rows(vertices, |blocks| drop(blocks)).unwrap();
+        graph.add_vectors(vertices, |blocks| drop(blocks)).unwrap();
         let mut rng = jasper_core::synthetic::rng(seed);
         for slot in (0..vertices).map(VectorId::from_index) {
             let degree = rng.random_range(0..3);

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
-use jasper_graph::{Graph, RowError};
+use jasper_graph::{Graph, VectorError};
 
 use crate::live::{LinksOf, transaction};
 use crate::pipeline::{GraphCell, LinkError};
@@ -31,7 +31,7 @@ pub enum ConsolidateError {
     Cancelled(#[from] Cancelled),
     /// There are only codes.
     #[error(transparent)]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
     /// The device failed.
     #[error("the device could not take the deleted vectors out")]
     Device(#[source] Box<dyn Error + Send + Sync>),
@@ -58,7 +58,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     cell: &mut impl GraphCell<E::Live>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, ConsolidateError> {
-    let freed = cell.read(|graph| graph.host().hidden());
+    let freed = cell.read(|graph| graph.host().tombstones());
     if freed == 0 {
         return Ok(ConsolidateReport::default());
     }
@@ -84,7 +84,7 @@ fn repair_rows<T: Element, E: Executor<T>>(
     cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
         .map_err(LinkError::Linker)?;
     let repaired = repair(executor, cell, Graph::is_live, progress)?;
-    cell.write(|graph| graph.change(Graph::release_hidden)).map_err(LinkError::Linker)?;
+    cell.write(|graph| graph.change(Graph::release_tombstones)).map_err(LinkError::Linker)?;
     Ok((work, repaired))
 }
 

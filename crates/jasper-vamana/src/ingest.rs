@@ -9,7 +9,9 @@ use jasper_core::{
     Cancelled, Element, Key, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource,
     padded_len,
 };
-use jasper_graph::{Graph, KeyError, RowError, check_row, prepare_in_place, prepare_row, stores_as_given};
+use jasper_graph::{
+    Graph, KeyError, VectorError, check_vector, prepare_in_place, prepare_vector, stores_as_given,
+};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
@@ -24,7 +26,7 @@ use crate::{CheckpointError, Executor};
 pub enum InsertError {
     /// A row cannot be stored.
     #[error(transparent)]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
     /// A key is in the index already.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -219,7 +221,7 @@ impl<'a, T: Element> Staged<'a, T> {
         let facts = self.facts[..range.len()].par_iter_mut().zip(range);
         let refusal = |(facts, number): (&mut (f32, u64), usize)| {
             let row = given.row(number);
-            match check_row(metric, number, row) {
+            match check_vector(metric, number, row) {
                 Ok(squared_norm) => *facts = (squared_norm, content_hash(row)),
                 Err(error) => return Some(error),
             }
@@ -255,7 +257,7 @@ impl<'a, T: Element> Staged<'a, T> {
             let mut raw = raw.chunks_exact(dimension);
             for ((row, prepared), facts) in numbers.zip(prepared.chunks_exact_mut(width)).zip(facts) {
                 let squared_norm = match raw.next() {
-                    Some(raw) => prepare_row(metric, row, raw, prepared)?,
+                    Some(raw) => prepare_vector(metric, row, raw, prepared)?,
                     None => prepare_in_place(metric, row, prepared)?,
                 };
                 *facts = (squared_norm, content_hash(prepared));
@@ -293,7 +295,7 @@ impl<'a, T: Element> Staged<'a, T> {
             .filter(|(row, first)| row == *first)
             .map(|(row, _)| row - self.range.start)
             .collect();
-        let added = graph.add_rows(new.len(), |blocks| {
+        let added = graph.add_vectors(new.len(), |blocks| {
             blocks.into_par_iter().for_each(|mut block| {
                 for number in block.numbers() {
                     block.set(number, self.row(new[number]), self.facts[new[number]].0);

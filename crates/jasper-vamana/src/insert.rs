@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use jasper_core::{Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
-use jasper_graph::{Graph, RowError};
+use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::live::{LinksOf, transaction};
@@ -72,7 +72,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         check_keys(executor, graph.host(), keys, rows.len(), existing)?;
         let (given, expected) = (rows.dimension(), graph.host().dimension());
         if given != expected {
-            return Err(InsertError::Row(RowError::Dimension { row: 0, given, expected }));
+            return Err(InsertError::Vector(VectorError::Dimension { row: 0, given, expected }));
         }
         Ok(())
     })?;
@@ -120,7 +120,7 @@ fn link_rows<T: Element, E: Executor<T>>(
         }
         _ => &order,
     };
-    let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().hidden();
+    let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().tombstones();
     let before = cell.read(vertices_of) - order.len();
     let widen = |graph: &E::Graph, found| executor.join_batch(graph, executor.identify(graph, found)?, PEERS);
     // All as large as the last: a small one would leave a device idle.

@@ -1,7 +1,7 @@
 //! What users ask of a search, and what they get: the nearest live keys, past tombstones and through filters.
 
 use jasper_core::{BitSet, Key, NO_KEY};
-use jasper_graph::{RowError, TunedLaunch};
+use jasper_graph::{TunedLaunch, VectorError};
 
 use crate::Work;
 
@@ -179,7 +179,7 @@ pub enum SearchError {
     },
     /// A query cannot be searched for.
     #[error("query: {0}")]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
     /// The frontier is wider than the device has room for.
     #[error(
         "beam_width ({beam_width}) must be at most {widest} on this device; lower beam_width, or search on the cpu"

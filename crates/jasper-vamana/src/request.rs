@@ -93,7 +93,7 @@ impl<'a, T: Element> Request<'a, T> {
 
     /// Whether every vertex may be an answer.
     pub fn allows_all(&self) -> bool {
-        self.params.filter.is_none() && self.graph.hidden() == 0
+        self.params.filter.is_none() && self.graph.tombstones() == 0
     }
 
     /// Whether a filter decides which keys may be answers.
@@ -152,7 +152,7 @@ impl<'a, T: Element> Request<'a, T> {
 fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize) -> Way {
     let passing = params.filter.map_or(1.0, |filter| share_passing(graph, filter));
     // A frontier never holds more than there is.
-    let vertices = (graph.live() + graph.hidden()).max(1);
+    let vertices = (graph.live() + graph.tombstones()).max(1);
     let live = graph.live() as f64 / vertices as f64;
     let share = passing * live;
     if share == 1.0 {
@@ -195,7 +195,7 @@ mod tests {
     fn graph(n: u64) -> Graph<u8> {
         let mut graph = Graph::new(Metric::L2, 16, BuildParams::default()).unwrap();
         for key in 0..n {
-            let slot = graph.add_row(&[key as u8; 16], 0.0).unwrap();
+            let slot = graph.add_vector(&[key as u8; 16], 0.0).unwrap();
             graph.assign_key(key, slot).unwrap();
         }
         graph

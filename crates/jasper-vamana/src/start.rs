@@ -64,7 +64,7 @@ const MOST_STARTS: usize = 128;
 /// The first start point is the one from which everything can be reached; the others are short cuts. Inner products get
 /// none: long rows would fill the frontier from the start, whatever their direction, and recall falls below 0.95.
 pub(crate) fn spread<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) {
-    let vertices = graph.live() + graph.hidden();
+    let vertices = graph.live() + graph.tombstones();
     let mut starts = graph.start_points().to_vec();
     let missing = (vertices / VERTICES_PER_START).clamp(1, MOST_STARTS).saturating_sub(starts.len());
     if missing == 0 || candidates.is_empty() || graph.metric() == Metric::InnerProduct {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, VectorSource, no_progress};
-use jasper_graph::{Graph, OpenError, RowError, SaveError, SaveStats};
+use jasper_graph::{Graph, OpenError, SaveError, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
@@ -81,8 +81,8 @@ impl<T: Element> Index<T> {
     /// kept in step with changes; other elements are small enough and take nothing. Not saved.
     ///
     /// # Errors
-    /// [`RowError::Memory`].
-    pub fn sketch(&mut self) -> Result<(), RowError> {
+    /// [`VectorError::Memory`].
+    pub fn sketch(&mut self) -> Result<(), VectorError> {
         Ok(self.graph.sketch()?)
     }
 
@@ -156,10 +156,10 @@ impl<T: Element> Index<T> {
     /// Gives the memory of codes back; searches are exact again.
     ///
     /// # Errors
-    /// [`RowError::NoVectors`]: codes are all there is.
-    pub fn forget_codes(&mut self) -> Result<(), RowError> {
+    /// [`VectorError::NoVectors`]: codes are all there is.
+    pub fn clear_codes(&mut self) -> Result<(), VectorError> {
         self.graph.require_vectors()?;
-        self.graph.forget_codes();
+        self.graph.clear_codes();
         Ok(())
     }
 
@@ -317,8 +317,8 @@ impl<T: Element> Index<T> {
     /// Moves vectors into free slots and gives the memory behind them back. Keys and answers stay.
     ///
     /// # Errors
-    /// [`RowError::Memory`]; nothing has changed then.
-    pub fn compact(&mut self) -> Result<CompactReport, RowError> {
+    /// [`VectorError::Memory`]; nothing has changed then.
+    pub fn compact(&mut self) -> Result<CompactReport, VectorError> {
         compact(&mut self.graph)
     }
 

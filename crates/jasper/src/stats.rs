@@ -43,12 +43,12 @@ pub struct IndexStats {
 impl IndexStats {
     /// Counts; searches read vectors in that place. Cost: the degree of every vertex is read.
     pub(crate) fn of<T: Element>(graph: &Graph<T>, vectors: Place) -> Self {
-        let vertices = graph.live() + graph.hidden();
+        let vertices = graph.live() + graph.tombstones();
         let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
         Self {
             keys: graph.keys(),
             vertices: graph.live(),
-            deleted: graph.hidden(),
+            deleted: graph.tombstones(),
             free: graph.free(),
             dimension: graph.dimension(),
             element: T::KIND,

@@ -110,7 +110,7 @@ impl<T: Element> Index<T> {
         // Rows that were held out lead on again.
         self.graph.rollback();
         if !before.zip(quantizer(&self.graph)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now)) {
-            self.graph.forget_codes();
+            self.graph.clear_codes();
         }
         let (recall, exact_bytes_per_query, tried) = tried?;
         let reached = tried.iter().filter_map(|tried| Some((tried.code, tried.reached?.1)));
@@ -136,7 +136,7 @@ impl<T: Element> Index<T> {
         for (i, code) in CODES.into_iter().enumerate() {
             step(1 + i, progress)?;
             // One code's memory at a time.
-            self.graph.forget_codes();
+            self.graph.clear_codes();
             self.quantize(code)?;
             let bytes = self.graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
             let estimated = Distances::Estimated { rerank: usize::MAX };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
-use jasper_graph::{Graph, KeyError, RowError};
+use jasper_graph::{Graph, KeyError, VectorError};
 use jasper_vamana::{
     ConsolidateError, ConsolidateReport, Executor, Existing, GraphCell, InsertError, InsertReport, LiveGraph,
     consolidate, insert,
@@ -32,7 +32,7 @@ pub enum DeleteError {
 pub enum CompactError {
     /// The operating system gives no memory for tables; the index is as it was.
     #[error(transparent)]
-    Memory(#[from] RowError),
+    Memory(#[from] VectorError),
     /// The device failed, and no longer has the index.
     #[cfg(feature = "cuda")]
     #[error("the device could not move the vectors")]

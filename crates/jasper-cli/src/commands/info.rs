@@ -28,7 +28,7 @@ struct Report {
     /// Vertices that stand for the keys; fewer where rows are identical.
     vertices: usize,
     /// Vertices that are walked through and never returned, until the index is consolidated.
-    hidden: usize,
+    tombstones: usize,
     /// Slots without a vertex, until the index is compacted.
     free: usize,
     dimension: usize,
@@ -63,7 +63,7 @@ impl Args {
             points: info.keys,
             deleted: info.deleted_keys,
             vertices: info.live(),
-            hidden: info.hidden,
+            tombstones: info.tombstones,
             free: info.free,
             dimension: info.dimension,
             element: info.element.name(),
@@ -89,11 +89,11 @@ impl Args {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dimension, element, metric, max_degree, build_beam_width, alpha, mean_degree, .. } = self;
-        let [points, deleted, vertices, hidden, free] =
-            [self.points, self.deleted, self.vertices, self.hidden, self.free].map(human::count);
+        let [points, deleted, vertices, tombstones, free] =
+            [self.points, self.deleted, self.vertices, self.tombstones, self.free].map(human::count);
         writeln!(f, "points    {points} of {dimension} {element}, {metric}")?;
         writeln!(f, "deleted   {deleted} keys that can be restored")?;
-        writeln!(f, "vertices  {vertices} live, {hidden} hidden, {free} free slots")?;
+        writeln!(f, "vertices  {vertices} live, {tombstones} tombstones, {free} free slots")?;
         writeln!(f, "graph     {mean_degree:.1} edges a vertex, {max_degree} at most")?;
         writeln!(f, "built     with beam width {build_beam_width}, alpha {alpha}, seed {}", self.seed)?;
         if let Some(code) = &self.code {

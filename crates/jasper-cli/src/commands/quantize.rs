@@ -130,7 +130,7 @@ impl Choice {
     fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Trial>> {
         match self {
             Self::Auto => return Ok(Some(index.quantize_by_trial(&mut screen.progress())?.into())),
-            Self::None => index.forget_codes()?,
+            Self::None => index.clear_codes()?,
             Self::Fixed(code) => index.quantize(code)?,
         }
         Ok(None)

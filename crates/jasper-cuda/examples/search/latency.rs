@@ -94,7 +94,7 @@ fn first_vertex<T: Element>(graph: &Graph<T>) -> Result<Graph<T>> {
     let mut first = Graph::new(graph.metric(), graph.dimension(), *graph.params())?;
     let mut row = Vec::new();
     let squared_norm = first.prepare(0, graph.vector(VectorId::new(0)), &mut row)?;
-    let slot = first.add_row(&row, squared_norm)?;
+    let slot = first.add_vector(&row, squared_norm)?;
     first.assign_key(0, slot)?;
     first.set_start_points(vec![slot]);
     Ok(first)

@@ -35,7 +35,7 @@ fn copied<T: Element, U: Element>(
     for (number, &slot) in order.iter().enumerate() {
         let vector: Vec<U> = graph.vector(slot).iter().map(|&value| coordinate(value)).collect();
         let squared_norm = other.prepare(number, &vector, &mut row)?;
-        let name = other.add_row(&row, squared_norm)?;
+        let name = other.add_vector(&row, squared_norm)?;
         graph.keys_of(slot).for_each(|key| other.assign_unused_key(key, name));
         names[slot.index()] = name;
     }

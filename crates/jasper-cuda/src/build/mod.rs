@@ -18,7 +18,7 @@ mod tests;
 
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
-use jasper_graph::{Graph, RowError};
+use jasper_graph::{Graph, VectorError};
 use jasper_vamana::{
     BuildShape, Checkpoints, Exclusive, Growth, InsertError, LinkReport, WriteFn, finish, link_growing,
 };
@@ -87,7 +87,7 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     let work = link_growing(linker, &mut Exclusive(&mut copy), growth, &params, keep, progress)?;
     // The end is that of an update: the host has vectors and start points, the device has the links.
     linker.stream().synchronize().map_err(InsertError::device)?;
-    let nothing = Graph::new(graph.metric(), graph.dimension(), params).map_err(RowError::from)?;
+    let nothing = Graph::new(graph.metric(), graph.dimension(), params).map_err(VectorError::from)?;
     let host = std::mem::replace(graph, nothing);
     let mut linked = ResidentGraph::with_links(linker.stream().clone(), host, copy);
     let finished = finish(linker, &mut Exclusive(&mut linked), order, progress)

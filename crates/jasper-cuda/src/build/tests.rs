@@ -128,7 +128,7 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     let mut prepared = Vec::new();
     for row in rows.chunks_exact(DIMENSION) {
         let norm = graph.prepare(0, row, &mut prepared).unwrap();
-        let slot = graph.add_row(&prepared, norm).unwrap();
+        let slot = graph.add_vector(&prepared, norm).unwrap();
         graph.assign_key(u64::from(slot.get()), slot).unwrap();
     }
     graph.set_start_points(vec![VectorId::new(0)]);

@@ -319,7 +319,7 @@ mod tests {
         let mut row = Vec::new();
         for key in 0..70_u32 {
             let norm = host.prepare(0, &[key as i8 - 35, 1].repeat(9)[..17], &mut row).unwrap();
-            let slot = host.add_row(&row, norm).unwrap();
+            let slot = host.add_vector(&row, norm).unwrap();
             host.assign_key(1000 + u64::from(key), slot).unwrap();
             host.set_neighbors(slot, &[VectorId::new((key + 1) % 70), VectorId::new((key + 9) % 70)]);
         }

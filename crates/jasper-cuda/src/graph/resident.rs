@@ -96,7 +96,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
 
     /// The host's half, as it is; in its place comes a graph of nothing.
     pub(crate) fn take_host(&mut self) -> Graph<T> {
-        self.host.forget_changes();
+        self.host.clear_changes();
         let (metric, dimension, params) = (self.host.metric(), self.host.dimension(), *self.host.params());
         let nothing = Graph::new(metric, dimension, params).expect("there is a graph of that dimension");
         std::mem::replace(&mut self.host, nothing)

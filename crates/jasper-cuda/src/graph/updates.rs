@@ -222,7 +222,7 @@ impl<T: Element> Twins<T> {
         self.resident.read_links(self.cpu.pool()).unwrap();
         let (expected, found) = (&self.host, self.resident.host());
         assert_eq!((found.slots(), found.free()), (expected.slots(), expected.free()));
-        assert_eq!((found.live(), found.hidden()), (expected.live(), expected.hidden()));
+        assert_eq!((found.live(), found.tombstones()), (expected.live(), expected.tombstones()));
         assert_eq!((found.keys(), found.next_key()), (expected.keys(), expected.next_key()));
         assert_eq!(found.start_points(), expected.start_points());
         assert_eq!(found.unchecked(), expected.unchecked());

@@ -7,7 +7,7 @@ use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::search::Answer;
 use jasper_core::{BitSet, Element, NO_KEY, VectorId};
 use jasper_data::ThreadPool;
-use jasper_graph::{Graph, RowError};
+use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
 use jasper_vamana::{Hit, Request, SearchError, SearchReport, Way};
 use rayon::prelude::*;
@@ -205,7 +205,7 @@ fn prepare<T: Element>(
     out: &mut [T],
     row_len: usize,
     pool: &ThreadPool,
-) -> Result<(), RowError> {
+) -> Result<(), VectorError> {
     let prepare = |(wave, out): (&[Task<'_, T>], &mut [T])| {
         let mut prepared = Vec::new();
         wave.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {

@@ -9,7 +9,7 @@ use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, In, Out, Stream};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
-use jasper_graph::RowError;
+use jasper_graph::VectorError;
 use jasper_vamana::{Hit, Request, SearchError};
 
 use super::batch::allowed;
@@ -42,7 +42,7 @@ impl<T: Element, S: Stream> OnDevice<'_, T, S> {
     fn count(&self, row_len: usize, k: usize) -> Result<usize, SearchError> {
         let len = self.queries.len();
         if !len.is_multiple_of(row_len) {
-            return Err(RowError::from(MatrixError::Ragged { len, dimension: row_len }).into());
+            return Err(VectorError::from(MatrixError::Ragged { len, dimension: row_len }).into());
         }
         let count = len / row_len;
         for (given, k) in [(self.answers.len(), k), (self.work.len(), 2)] {

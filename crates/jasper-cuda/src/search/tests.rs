@@ -527,7 +527,7 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
     };
     let params = SearchParams::new(3);
     ask(8, 6, 4, params).unwrap();
-    assert!(matches!(ask(7, 6, 4, params), Err(SearchError::Row(_))));
+    assert!(matches!(ask(7, 6, 4, params), Err(SearchError::Vector(_))));
     assert!(matches!(ask(8, 5, 4, params), Err(SearchError::Buffer { given: 5, queries: 2, k: 3 })));
     assert!(matches!(ask(8, 6, 8, params), Err(SearchError::Buffer { given: 8, queries: 2, k: 2 })));
     let by_codes = params.distances(Distances::Estimated { rerank: 3 });

@@ -62,7 +62,7 @@ pub(crate) fn check_source(
     progress: &mut ProgressFn<'_>,
 ) -> Result<FileReport, FileFault> {
     let table = Table::read(source)?;
-    let info = IndexInfo::of(&table, source)?;
+    let info = IndexInfo::from_table(&table, source)?;
     let mut parts = Parts::default();
     table.entries().iter().for_each(|entry| parts.check(entry));
     let verdicts = parts.read(source, Stage::Checking, info.slots, progress)?;

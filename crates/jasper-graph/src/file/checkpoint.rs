@@ -91,7 +91,7 @@ impl CheckpointFile {
             let checkpoint = bytemuck::try_pod_read_unaligned(&record).map_err(|_| {
                 FileFault::invalid(Section::Checkpoint, format!("it has {} bytes", record.len()))
             })?;
-            let info = IndexInfo::of_params(&table, &file)?;
+            let info = IndexInfo::read_params(&table, &file)?;
             Ok(Some(Self { path: path.to_owned(), file, table, info, checkpoint }))
         };
         open().map_err(OpenError::at(path))

@@ -30,10 +30,10 @@ pub struct IndexInfo {
     pub dimension: usize,
     /// How the graph was built, and is built on.
     pub params: BuildParams,
-    /// Slots: live, hidden and free.
+    /// Slots: live, tombstones and free.
     pub slots: usize,
     /// Slots that are walked through and never returned.
-    pub hidden: usize,
+    pub tombstones: usize,
     /// Slots without a vertex.
     pub free: usize,
     /// Live keys.
@@ -77,7 +77,7 @@ struct Record {
     max_batch_share: f32,
     largest_squared_norm: f32,
     slots: u64,
-    hidden: u64,
+    tombstones: u64,
     free: u64,
     edges: u64,
     /// Vertices linked since every live one was last known to be reached.
@@ -96,27 +96,27 @@ impl IndexInfo {
         let path = path.as_ref();
         let read = || {
             let file = File::open(path)?;
-            Self::of(&Table::read(&file)?, &file)
+            Self::from_table(&Table::read(&file)?, &file)
         };
         read().map_err(OpenError::at(path))
     }
 
     /// Slots that a search can return.
     pub fn live(&self) -> usize {
-        self.slots - self.hidden - self.free
+        self.slots - self.tombstones - self.free
     }
 
-    /// Mean out-degree of a vertex, live or hidden.
+    /// Mean out-degree of a vertex, live or tombstones.
     pub fn mean_degree(&self) -> f64 {
         self.edges as f64 / (self.slots - self.free).max(1) as f64
     }
 
     /// Reads the section, and checks the whole table against it.
-    pub(super) fn of(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
+    pub(super) fn from_table(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
         if table.find(Section::Checkpoint).is_some() {
             return Err(FileFault::Checkpoint);
         }
-        let mut info = Self::of_params(table, source)?;
+        let mut info = Self::read_params(table, source)?;
         info.check_lengths(table)?;
         let records =
             |section| table.find(section).map_or(0, |entry| entry.length as usize / size_of::<KeyAt>());
@@ -131,7 +131,7 @@ impl IndexInfo {
     }
 
     /// Reads the section alone.
-    pub(super) fn of_params(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
+    pub(super) fn read_params(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
         let entry = table.get(Section::Params)?;
         if entry.length != size_of::<Record>() as u64 {
             let problem = format!("it has {} bytes in place of {}", entry.length, size_of::<Record>());
@@ -234,8 +234,11 @@ impl Record {
         if self.slots > MAX_VECTORS as u64 {
             return Err(format!("{} slots, of {MAX_VECTORS} at most", self.slots));
         }
-        if self.hidden > self.slots || self.free > self.slots - self.hidden {
-            return Err(format!("{} hidden and {} free slots of {}", self.hidden, self.free, self.slots));
+        if self.tombstones > self.slots || self.free > self.slots - self.tombstones {
+            return Err(format!(
+                "{} tombstones and {} free slots of {}",
+                self.tombstones, self.free, self.slots
+            ));
         }
         if !(self.largest_squared_norm >= 0.0 && self.largest_squared_norm.is_finite()) {
             return Err(format!("largest squared norm {}", self.largest_squared_norm));
@@ -246,7 +249,7 @@ impl Record {
             dimension,
             params,
             slots: self.slots as usize,
-            hidden: self.hidden as usize,
+            tombstones: self.tombstones as usize,
             free: self.free as usize,
             keys: 0,
             deleted_keys: 0,
@@ -284,7 +287,7 @@ pub(super) fn params_bytes<T: Element>(graph: &Graph<T>) -> Vec<u8> {
         max_batch_share: params.max_batch_share(),
         largest_squared_norm: graph.space.largest_squared_norm,
         slots: graph.slots() as u64,
-        hidden: graph.hidden() as u64,
+        tombstones: graph.tombstones() as u64,
         free: graph.free() as u64,
         edges: graph.edges(),
         unchecked: graph.unchecked() as u64,

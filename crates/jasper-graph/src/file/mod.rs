@@ -8,7 +8,7 @@
 //! # let mut graph = Graph::<f32>::new(Metric::L2, 2, BuildParams::default())?;
 //! # let mut row = Vec::new();
 //! # let squared_norm = graph.prepare(0, &[0.5, 0.5], &mut row)?;
-//! # let slot = graph.add_row(&row, squared_norm)?;
+//! # let slot = graph.add_vector(&row, squared_norm)?;
 //! # graph.assign_key(7, slot)?;
 //! graph.save(&path, &mut no_progress)?;
 //! let info = IndexInfo::read(&path)?; // two pages: what the file holds

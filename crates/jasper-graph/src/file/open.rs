@@ -136,7 +136,7 @@ impl<T: Element> Columns<T> {
             (Section::Keys, Rule::Any, bytes_of(&mut self.keys)),
         ];
         if info.has_vectors {
-            sections.push((Section::Vectors, Rule::of_element(info.element), bytes_of(&mut self.vectors)));
+            sections.push((Section::Vectors, Rule::for_element(info.element), bytes_of(&mut self.vectors)));
         }
         sections.extend(
             self.squared_norms.as_mut().map(|n| (Section::SquaredNorms, Rule::FiniteF32, bytes_of(n))),
@@ -195,7 +195,7 @@ impl<T: Element> Columns<T> {
 /// Table and params of a file of vectors of type `T`.
 fn front<T: Element>(source: &(impl ReadAt + ?Sized)) -> Result<(Table, IndexInfo), FileFault> {
     let table = Table::read(source)?;
-    let info = IndexInfo::of(&table, source)?;
+    let info = IndexInfo::from_table(&table, source)?;
     if info.element != T::KIND {
         return Err(FileFault::Element { found: info.element, expected: T::KIND });
     }

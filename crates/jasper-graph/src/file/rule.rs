@@ -40,7 +40,7 @@ pub(super) enum Rule {
 
 impl Rule {
     /// The rule of coordinates.
-    pub(super) const fn of_element(element: ElementKind) -> Self {
+    pub(super) const fn for_element(element: ElementKind) -> Self {
         match element {
             ElementKind::F32 => Self::FiniteF32,
             ElementKind::F16 => Self::FiniteF16,

@@ -47,7 +47,7 @@ impl<T: Element> Graph<T> {
     }
 }
 
-/// Writes the whole file. What means nothing (places behind a degree, columns of free slots, keys of hidden ones) is
+/// Writes the whole file. What means nothing (places behind a degree, columns of free slots, keys of tombstones) is
 /// written as zero, so that the bytes depend on nothing but the graph.
 pub(super) fn write<T: Element>(
     graph: &Graph<T>,

@@ -49,7 +49,7 @@ impl Small {
         info: &IndexInfo,
     ) -> Result<Self, FileFault> {
         let mut small = Self {
-            tombstones: slot_set(source, table, Section::Tombstones, info.hidden, info.slots)?,
+            tombstones: slot_set(source, table, Section::Tombstones, info.tombstones, info.slots)?,
             free: slot_set(source, table, Section::FreeSlots, info.free, info.slots)?,
             further: BTreeMap::new(),
             deleted: BTreeMap::new(),
@@ -57,7 +57,10 @@ impl Small {
             quantizer: codes::quantizer(source, table, info)?,
         };
         if let Some(slot) = small.tombstones.iter().find(|&slot| small.free.contains(slot)) {
-            return Err(FileFault::invalid(Section::FreeSlots, format!("slot {slot} is hidden and free")));
+            return Err(FileFault::invalid(
+                Section::FreeSlots,
+                format!("slot {slot} is a tombstone and free"),
+            ));
         }
         let vertex = |slot: u32| (slot as usize) < info.slots && !small.free.contains(slot as usize);
         let live = |slot: u32| vertex(slot) && !small.tombstones.contains(slot as usize);

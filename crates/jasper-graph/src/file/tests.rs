@@ -8,13 +8,13 @@ use jasper_core::{BuildParams, Metric, VectorId, no_progress};
 use super::forge::seal;
 use super::save::{save_to_memory, write};
 use super::{FileFault, SaveError, Section, check, replace};
-use crate::{Graph, RowError, TunedSearch};
+use crate::{Graph, TunedSearch, VectorError};
 
-fn graph() -> Result<Graph<f32>, RowError> {
+fn graph() -> Result<Graph<f32>, VectorError> {
     let params = BuildParams::builder().max_degree(3).build().expect("a valid degree");
     let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, params)?;
     for key in 0..40 {
-        let slot = graph.add_row(&[key as f32, 1.0, 0.5, 0.0], 900.0)?;
+        let slot = graph.add_vector(&[key as f32, 1.0, 0.5, 0.0], 900.0)?;
         graph.assign_key(key, slot).expect("a new key");
         graph.set_neighbors(
             slot,
@@ -27,7 +27,7 @@ fn graph() -> Result<Graph<f32>, RowError> {
     for key in 35..40 {
         graph.delete_key(key).expect("a live key");
     }
-    graph.release_hidden();
+    graph.release_tombstones();
     for key in [3, 31, 100] {
         graph.delete_key(key).expect("a live key");
     }
@@ -115,7 +115,7 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 44, &nan, "largest squared norm"),
         (Params, 48, &[39], "section `vectors`"),
         (Params, 48, &[0xFF; 8], "slots, of 2147483647 at most"),
-        (Params, 56, &[0xFF; 8], "hidden"),
+        (Params, 56, &[0xFF; 8], "tombstones"),
         (Params, 56, &[2], "section `tombstones` cannot be right: it holds 1 slots in place of 2"),
         (Params, 64, &[6], "section `free slots` cannot be right: it holds 5 slots in place of 6"),
         (Params, 72, &[1], "it claims 1 edges of 70"),
@@ -128,7 +128,7 @@ fn a_lie_under_right_checksums_is_found() {
         (FurtherKeys, 8, &[0xFF; 4], "slot 4294967295"),
         (DeletedKeys, 8, &[36], "slot 36"),
         (DeletedKeys, 0, &[31], "key 31 is there twice"),
-        (Tombstones, 0, &[0, 0, 0, 0, 8], "slot 35 is hidden and free"),
+        (Tombstones, 0, &[0, 0, 0, 0, 8], "slot 35 is a tombstone and free"),
         (Tombstones, 0, &[0, 0, 0, 0, 0, 1], "slot 40 has no such vertex"),
         (FreeSlots, 4, &[0x78, 1], "slot 40 has no such vertex"),
         (StartPoints, 0, &[39], "slot 39"),

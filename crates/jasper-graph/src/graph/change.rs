@@ -54,7 +54,7 @@ impl<T: Element> Graph<T> {
         self.adjacency.chunks_mut().zip(self.degrees.chunks_mut())
     }
 
-    /// Frees a hidden slot that has no key, and that no edge or start point leads to.
+    /// Frees a tombstone that has no key, and that no edge or start point leads to.
     pub fn release(&mut self, slot: VectorId) {
         if self.tombstones.remove(slot.index()) {
             self.free.insert(slot.index());
@@ -73,15 +73,15 @@ impl<T: Element> Graph<T> {
         self.note_start_points();
     }
 
-    /// Frees all hidden slots. The caller has seen to it that no edge and no start point leads there.
-    pub fn release_hidden(&mut self) {
+    /// Frees all tombstones. The caller has seen to it that no edge and no start point leads there.
+    pub fn release_tombstones(&mut self) {
         for slot in self.tombstones.iter() {
             self.free.insert(slot);
             self.degrees.set(slot, 0);
         }
         self.tombstones.clear();
         let free = &self.free;
-        self.keys.forget(|slot| free.contains(slot.index()));
+        self.keys.clear_deleted(|slot| free.contains(slot.index()));
     }
 
     /// Renames slots so that vertices lie in front: `moves` are pairs (from, to) of a vertex and a free slot before

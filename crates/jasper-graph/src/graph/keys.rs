@@ -8,7 +8,7 @@ use crate::keys::KeyError;
 impl<T: Element> Graph<T> {
     /// Keys of a live slot, first the one given first.
     pub fn keys_of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
-        self.is_live(slot).then(|| self.keys.of(slot)).into_iter().flatten()
+        self.is_live(slot).then(|| self.keys.keys_of(slot)).into_iter().flatten()
     }
 
     /// The first key of a slot known to be live: no check, for loops over answers.
@@ -20,7 +20,7 @@ impl<T: Element> Graph<T> {
     /// Slot of a live key. The first call looks at all keys, and later ones at the slot where a bulk build puts the row
     /// of that number, or into a table of the keys that are elsewhere.
     pub fn slot_of(&self, key: Key) -> Option<VectorId> {
-        self.keys.slot(key, |slot| self.is_hidden(slot) || self.is_free(slot))
+        self.keys.slot(key, |slot| self.is_tombstone(slot) || self.is_free(slot))
     }
 
     /// Keys that were deleted and can still be restored.
@@ -28,7 +28,7 @@ impl<T: Element> Graph<T> {
         self.keys.deleted().keys().copied()
     }
 
-    /// Gives a vertex a key; a hidden vertex becomes live.
+    /// Gives a vertex a key; a tombstone becomes live.
     ///
     /// # Errors
     /// [`KeyError::Exists`] and [`KeyError::Reserved`].
@@ -83,7 +83,7 @@ impl<T: Element> Graph<T> {
         self.keys.restorable(key).map(|_| ()).ok_or(KeyError::Unknown(key))
     }
 
-    /// Deletes a key: it is not returned from now on. Its vertex is hidden when this was its last key.
+    /// Deletes a key: it is not returned from now on. Its vertex becomes a tombstone when this was its last key.
     ///
     /// # Errors
     /// [`KeyError::Deleted`] and [`KeyError::Unknown`].

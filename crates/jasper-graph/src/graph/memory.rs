@@ -44,7 +44,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Gives the memory of sketches back.
-    pub fn forget_sketches(&mut self) {
+    pub fn clear_sketches(&mut self) {
         self.space.sketches = None;
     }
 
@@ -88,7 +88,7 @@ mod tests {
         for bytes in [4048, 9000, 1 << 20] {
             let (rows, taken) = within(bytes);
             let chosen: Vec<VectorId> = (0..rows).map(VectorId::from_index).collect();
-            assert_eq!(Sketches::of_some(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
+            assert_eq!(Sketches::for_slots(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
             assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
         }
         assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");

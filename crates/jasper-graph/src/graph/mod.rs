@@ -6,16 +6,16 @@
 //! | `keys` | which keys it has, and whose they are |
 //! | `memory` | what of it is in memory, and how much |
 //! | `over` | the same graph over other rows, for a while |
-//! | `rows` | rows into slots, by one thread or many |
+//! | `vectors` | rows into slots, by one thread or many |
 
 mod change;
 mod keys;
 mod memory;
 mod over;
-mod rows;
+mod vectors;
 
 pub use over::TakenRows;
-pub use rows::RowBlock;
+pub use vectors::VectorBlock;
 
 use jasper_core::{
     BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, MatrixView, Metric, VectorId, padded_len,
@@ -25,11 +25,11 @@ use crate::changes::Changes;
 use crate::journal::Journal;
 use crate::keys::KeyTable;
 use crate::space::{Scorer, Space, needs_norms};
-use crate::{RowError, Segments, TunedSearch};
+use crate::{Segments, TunedSearch, VectorError};
 
 /// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
 ///
-/// A slot is *live* (it has a key and is returned), *hidden* (walked through, never returned: a tombstone, or a new
+/// A slot is *live* (it has a key and is returned), *tombstone* (traversed, never returned: a deleted vertex, or a new
 /// vertex whose batch is not finished), or *free* (no edge leads there, its memory is used by the next insert).
 #[derive(Debug)]
 pub struct Graph<T: 'static> {
@@ -39,7 +39,7 @@ pub struct Graph<T: 'static> {
     pub(crate) adjacency: Segments<VectorId>,
     pub(crate) degrees: Segments<u16>,
     pub(crate) keys: KeyTable,
-    /// Slots that are hidden.
+    /// Slots that are tombstones.
     pub(crate) tombstones: BitSet,
     /// Slots that are free.
     pub(crate) free: BitSet,
@@ -106,7 +106,7 @@ impl<T: Element> Graph<T> {
         self.space.dimension
     }
 
-    /// Slots there are: live, hidden and free.
+    /// Slots there are: live, tombstones and free.
     pub fn slots(&self) -> usize {
         self.degrees.len()
     }
@@ -117,7 +117,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Slots that are walked through and never returned.
-    pub fn hidden(&self) -> usize {
+    pub fn tombstones(&self) -> usize {
         self.tombstones.len()
     }
 
@@ -139,7 +139,7 @@ impl<T: Element> Graph<T> {
     /// Whether the slot has a vertex that a search may return.
     #[inline]
     pub fn is_live(&self, slot: VectorId) -> bool {
-        slot.index() < self.slots() && !self.is_hidden(slot) && !self.is_free(slot)
+        slot.index() < self.slots() && !self.is_tombstone(slot) && !self.is_free(slot)
     }
 
     /// Whether each of 32 slots, from the `word`-th 32 on, is [live](Self::is_live): a bit each, from the lowest on.
@@ -154,7 +154,7 @@ impl<T: Element> Graph<T> {
 
     /// Whether the slot has a vertex that is walked through and never returned.
     #[inline]
-    pub fn is_hidden(&self, slot: VectorId) -> bool {
+    pub fn is_tombstone(&self, slot: VectorId) -> bool {
         self.tombstones.contains(slot.index())
     }
 
@@ -169,7 +169,7 @@ impl<T: Element> Graph<T> {
         (0..self.slots()).map(VectorId::from_index).filter(|&slot| self.is_live(slot))
     }
 
-    /// All slots that have a vertex, live or hidden, rising.
+    /// All slots that have a vertex, live or tombstone, rising.
     pub fn vertices(&self) -> impl Iterator<Item = VectorId> + '_ {
         (0..self.slots()).map(VectorId::from_index).filter(|&slot| !self.is_free(slot))
     }
@@ -229,16 +229,16 @@ impl<T: Element> Graph<T> {
     /// where the metric is cosine and the element a float. Gives the squared length before that.
     ///
     /// # Errors
-    /// [`RowError`], naming `row`.
-    pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, RowError> {
-        crate::row::prepare(self.metric(), self.dimension(), row, vector, out)
+    /// [`VectorError`], naming `row`.
+    pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
+        crate::vector::prepare(self.metric(), self.dimension(), row, vector, out)
     }
 
     /// [`Self::prepare`] of many, one behind the other.
     ///
     /// # Errors
-    /// [`RowError`], naming the row.
-    pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, RowError> {
+    /// [`VectorError`], naming the row.
+    pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, VectorError> {
         let mut all = Vec::with_capacity(vectors.len() * self.space.vectors.width());
         let mut prepared = Vec::new();
         for (row, vector) in vectors.rows().enumerate() {

@@ -2,9 +2,9 @@
 
 use jasper_core::{Element, Metric, VectorId, padded_len};
 
-use super::{Graph, RowBlock};
+use super::{Graph, VectorBlock};
 use crate::space::{Space, needs_norms};
-use crate::{RowError, Segments};
+use crate::{Segments, VectorError};
 
 /// The rows of a graph that is over others meanwhile.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl<T: Element> Graph<T> {
     pub fn over<U: Element>(
         self,
         metric: Metric,
-        write: impl FnOnce(&TakenRows<T>, Vec<RowBlock<'_, U>>),
-    ) -> Result<(Graph<U>, TakenRows<T>), RowError> {
+        write: impl FnOnce(&TakenRows<T>, Vec<VectorBlock<'_, U>>),
+    ) -> Result<(Graph<U>, TakenRows<T>), VectorError> {
         assert!(self.journal.is_none() && self.changes.is_none(), "nobody follows the change");
         let (slots, dimension) = (self.slots(), self.dimension());
         let space = Space {
@@ -98,12 +98,12 @@ mod tests {
         let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, BuildParams::default()).unwrap();
         for key in 0..5_u64 {
             let row = [key as f32 / 2.0, 0.0, 1.0, 0.0];
-            let slot = graph.add_row(&row, 1.0).unwrap();
+            let slot = graph.add_vector(&row, 1.0).unwrap();
             graph.assign_key(key, slot).unwrap();
         }
         let slots: Vec<_> = graph.vertices().collect();
         graph.set_start_points(vec![slots[2]]);
-        let halves = |taken: &TakenRows<f32>, blocks: Vec<RowBlock<'_, u8>>| {
+        let halves = |taken: &TakenRows<f32>, blocks: Vec<VectorBlock<'_, u8>>| {
             for mut block in blocks {
                 for number in block.numbers() {
                     let row = taken.row(VectorId::from_index(number));

@@ -29,7 +29,7 @@ const BUFFER: usize = 1 << 20;
 /// Reads the graph that DiskANN (or cuVS Vamana) wrote to `path` over `vectors`, which are the rows it was built from,
 /// frozen points included, as its `.data` file holds them. `params` are those of later inserts.
 ///
-/// Keys are row numbers; frozen points have none and stay hidden. Cost: one pass over both.
+/// Keys are row numbers; frozen points have none and stay tombstones. Cost: one pass over both.
 ///
 /// # Errors
 /// [`ImportError`], naming the file and what is wrong with it.
@@ -99,7 +99,7 @@ pub(crate) fn read_from<T: Element>(
 /// [`ExportError`]; each of the two files is then the old one or the new one as a whole.
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
     let path = path.as_ref();
-    let rows = Rows::of(graph)?;
+    let rows = Rows::new(graph)?;
     let mut data_path = OsString::from(path);
     data_path.push(".data");
     replace(data_path.as_ref(), |file| {

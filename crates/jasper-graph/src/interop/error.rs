@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jasper_core::{Cancelled, MatrixError};
 
-use crate::{RowError, SaveError};
+use crate::{SaveError, VectorError};
 
 /// A foreign graph file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub enum ImportFault {
     },
     /// A vector cannot be stored.
     #[error(transparent)]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
     /// The vectors have an impossible dimension.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
@@ -116,11 +116,13 @@ pub enum ImportFault {
 #[non_exhaustive]
 pub enum ExportError {
     /// The format has no place for vertices that are walked through and never returned.
-    #[error("{0} deleted vectors are still in the graph, and the format cannot hide them; consolidate first")]
-    Hidden(usize),
+    #[error(
+        "{0} deleted vectors are still in the graph, and the format cannot mark them as deleted; consolidate first"
+    )]
+    Tombstones(usize),
     /// There are only codes.
     #[error(transparent)]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
     /// The format has no empty graph.
     #[error("the graph has no vector to begin a search with; insert some first")]
     Empty,

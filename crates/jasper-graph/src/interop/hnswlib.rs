@@ -23,7 +23,7 @@ use crate::file::replace;
 /// # Errors
 /// [`ExportError`]; what was at `path` is then untouched.
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
-    let rows = Rows::of(graph)?;
+    let rows = Rows::new(graph)?;
     replace(path.as_ref(), |file| Ok(write_to(graph, &rows, &mut BufWriter::with_capacity(1 << 20, file))?))?;
     Ok(rows.into_slots())
 }

@@ -26,7 +26,7 @@ pub(super) struct Import<'a, 'p, T: 'static> {
 }
 
 impl<'a, 'p, T: Element> Import<'a, 'p, T> {
-    /// Stores all vectors; the first `searchable` of them get their row number as key, the others stay hidden.
+    /// Stores all vectors; the first `searchable` of them get their row number as key, the others stay tombstones.
     pub(super) fn new(
         vectors: &(impl VectorSource<T> + ?Sized),
         searchable: usize,
@@ -44,7 +44,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             vectors.read(start..end, block)?;
             for (row, vector) in (start..).zip(block.chunks_exact(dimension)) {
                 let squared_norm = graph.prepare(row, vector, &mut prepared)?;
-                let slot = graph.add_row(&prepared, squared_norm)?;
+                let slot = graph.add_vector(&prepared, squared_norm)?;
                 if row < searchable {
                     graph.assign_unused_key(row as Key, slot);
                 }

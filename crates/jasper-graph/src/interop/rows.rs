@@ -16,10 +16,10 @@ pub(super) struct Rows<'a, T: 'static> {
 }
 
 impl<'a, T: Element> Rows<'a, T> {
-    pub(super) fn of(graph: &'a Graph<T>) -> Result<Self, ExportError> {
+    pub(super) fn new(graph: &'a Graph<T>) -> Result<Self, ExportError> {
         graph.require_vectors()?;
-        if graph.hidden() > 0 {
-            return Err(ExportError::Hidden(graph.hidden()));
+        if graph.tombstones() > 0 {
+            return Err(ExportError::Tombstones(graph.tombstones()));
         }
         if graph.start_points().is_empty() {
             return Err(ExportError::Empty);

@@ -9,7 +9,7 @@ use jasper_quant::{Rabitq, RabitqParams, Scratch};
 
 pub const DIMENSION: usize = 6;
 
-/// 45 slots: vertices with one and several keys, restorable deleted keys, hidden and free slots, two start points.
+/// 45 slots: vertices with one and several keys, restorable deleted keys, tombstones and free slots, two start points.
 pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
     let params =
         BuildParams::builder().max_degree(5).build_beam_width(9).alpha(1.25).seed(3).build().unwrap();
@@ -29,14 +29,14 @@ pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
             .collect();
         graph.set_neighbors(VectorId::from_index(slot), &neighbors[..neighbors.len().min(5)]);
     }
-    graph.release_hidden_from(40);
+    graph.release_tombstones_from(40);
     for slot in 0..38 {
         graph.assign_key(1000 + slot as u64 * 7, VectorId::from_index(slot)).unwrap();
     }
     for (key, slot) in [(u64::MAX - 1, 3), (5, 3), (6, 30), (7, 12)] {
         graph.assign_key(key, VectorId::from_index(slot)).unwrap();
     }
-    // 7 shares a vertex that stays; 1000 and 1014 leave theirs hidden.
+    // 7 shares a vertex that stays; 1000 and 1014 leave theirs tombstones.
     for key in [7, 1000, 1014] {
         graph.delete_key(key).unwrap();
     }
@@ -77,16 +77,16 @@ pub fn kept_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
 pub fn add<T: Element>(graph: &mut Graph<T>, vector: &[T]) -> VectorId {
     let mut row = Vec::new();
     let squared_norm = graph.prepare(0, vector, &mut row).unwrap();
-    graph.add_row(&row, squared_norm).unwrap()
+    graph.add_vector(&row, squared_norm).unwrap()
 }
 
 trait ReleaseFrom {
-    fn release_hidden_from(&mut self, first: usize);
+    fn release_tombstones_from(&mut self, first: usize);
 }
 
 impl<T: Element> ReleaseFrom for Graph<T> {
     /// Frees the slots from `first` on.
-    fn release_hidden_from(&mut self, first: usize) {
+    fn release_tombstones_from(&mut self, first: usize) {
         for slot in first..self.slots() {
             self.release(VectorId::from_index(slot));
         }
@@ -118,7 +118,10 @@ pub fn tuned() -> Vec<TunedSearch> {
 /// Everything that can be asked of the two is the same.
 pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     assert_eq!((a.metric(), a.dimension(), a.params()), (b.metric(), b.dimension(), b.params()));
-    assert_eq!((a.slots(), a.live(), a.hidden(), a.free()), (b.slots(), b.live(), b.hidden(), b.free()));
+    assert_eq!(
+        (a.slots(), a.live(), a.tombstones(), a.free()),
+        (b.slots(), b.live(), b.tombstones(), b.free())
+    );
     assert_eq!(a.start_points(), b.start_points());
     assert_eq!(a.unchecked(), b.unchecked());
     assert_eq!((a.tuned(), a.state()), (b.tuned(), b.state()));
@@ -130,7 +133,11 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     let deleted = |graph: &Graph<T>| graph.deleted_keys().map(|key| (key, graph.keys())).collect::<Vec<_>>();
     assert_eq!(deleted(a), deleted(b));
     for slot in (0..a.slots()).map(VectorId::from_index) {
-        assert_eq!((a.is_live(slot), a.is_hidden(slot)), (b.is_live(slot), b.is_hidden(slot)), "{slot}");
+        assert_eq!(
+            (a.is_live(slot), a.is_tombstone(slot)),
+            (b.is_live(slot), b.is_tombstone(slot)),
+            "{slot}"
+        );
         assert!(a.keys_of(slot).eq(b.keys_of(slot)), "{slot}");
         if !a.is_free(slot) {
             assert_eq!(a.padded_vector(slot), b.padded_vector(slot), "{slot}");

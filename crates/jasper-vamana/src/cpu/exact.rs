@@ -1,7 +1,7 @@
 //! The nearest vertices without a doubt: every live one is looked at.
 
 use jasper_core::{Cancelled, Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId};
-use jasper_graph::{Graph, RowError, Scorer};
+use jasper_graph::{Graph, Scorer, VectorError};
 use rayon::prelude::*;
 
 use crate::CpuExecutor;
@@ -12,7 +12,7 @@ use crate::CpuExecutor;
 pub enum ExactError {
     /// A query cannot be searched for, or there are only codes.
     #[error("query: {0}")]
-    Row(#[from] RowError),
+    Vector(#[from] VectorError),
     /// The progress closure asked to stop.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -68,7 +68,7 @@ impl CpuExecutor {
     }
 }
 
-fn prepare<T: Element>(graph: &Graph<T>, i: usize, row: &[T]) -> Result<Vec<T>, RowError> {
+fn prepare<T: Element>(graph: &Graph<T>, i: usize, row: &[T]) -> Result<Vec<T>, VectorError> {
     let mut prepared = Vec::new();
     graph.prepare(i, row, &mut prepared)?;
     Ok(prepared)

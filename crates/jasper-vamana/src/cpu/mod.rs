@@ -226,7 +226,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn touched(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
         let leads_to_hidden = |&vertex: &VectorId| {
-            graph.is_live(vertex) && graph.neighbors(vertex).iter().any(|&slot| graph.is_hidden(slot))
+            graph.is_live(vertex) && graph.neighbors(vertex).iter().any(|&slot| graph.is_tombstone(slot))
         };
         let slots = (0..graph.slots()).into_par_iter().map(VectorId::from_index);
         Ok(self.pool.install(|| slots.filter(leads_to_hidden).collect()))
@@ -381,9 +381,10 @@ impl Scratch {
     fn bypass_hidden<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
         let (params, old) = (graph.params(), graph.neighbors(vertex));
         self.candidates.clear();
-        self.score(graph, vertex, old.iter().copied().filter(|&neighbor| !graph.is_hidden(neighbor)));
+        self.score(graph, vertex, old.iter().copied().filter(|&neighbor| !graph.is_tombstone(neighbor)));
         let staying = self.candidates.len();
-        let beyond = old.iter().filter(|&&n| graph.is_hidden(n)).flat_map(|&hidden| graph.neighbors(hidden));
+        let beyond =
+            old.iter().filter(|&&n| graph.is_tombstone(n)).flat_map(|&hidden| graph.neighbors(hidden));
         let mut heirs: Vec<_> = beyond.copied().collect();
         heirs.retain(|&heir| heir != vertex && graph.is_live(heir) && !old.contains(&heir));
         heirs.sort_unstable();

@@ -190,7 +190,7 @@ mod tests {
             let mut prepared = Vec::new();
             for row in rows.chunks_exact(8) {
                 let norm = graph.prepare(0, row, &mut prepared).unwrap();
-                graph.add_row(&prepared, norm).unwrap();
+                graph.add_vector(&prepared, norm).unwrap();
             }
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
                 let scorer = graph.row_scorer(VectorId::new(point));

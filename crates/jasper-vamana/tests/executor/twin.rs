@@ -198,7 +198,8 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
 /// where nothing kept leads towards it.
 pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
-    let (hidden, live): (Vec<u32>, Vec<u32>) = old.iter().copied().partition(|&id| graph.is_hidden(slot(id)));
+    let (hidden, live): (Vec<u32>, Vec<u32>) =
+        old.iter().copied().partition(|&id| graph.is_tombstone(slot(id)));
     if hidden.is_empty() {
         return old;
     }
@@ -232,7 +233,7 @@ pub fn any_graph<T: Element>(
     let mut prepared = Vec::new();
     for (key, row) in rows.chunks_exact(dimension).enumerate() {
         let squared_norm = graph.prepare(key, row, &mut prepared).expect("a sound row");
-        let slot = graph.add_row(&prepared, squared_norm).expect("room");
+        let slot = graph.add_vector(&prepared, squared_norm).expect("room");
         graph.assign_key(key as u64, slot).expect("a new key");
     }
     for vertex in 0..graph.slots() {

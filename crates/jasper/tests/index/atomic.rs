@@ -231,7 +231,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
     bad[2500 * DIMENSION + 1] = f32::NAN;
     let mut index = used::<f32>(Metric::InnerProduct);
     let before = bytes_of(&index);
-    assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(InsertError::Row(_))));
+    assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(InsertError::Vector(_))));
     assert!(bytes_of(&index) == before);
     index.insert(&view(&rows, DIMENSION), &keys).unwrap();
     let mut untouched = used::<f32>(Metric::InnerProduct);

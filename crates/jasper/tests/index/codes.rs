@@ -187,7 +187,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let (width, _) = chosen.reached.unwrap();
     let found = index.search_batch(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
-    index.forget_codes().unwrap();
+    index.clear_codes().unwrap();
     assert!(bytes_of(&index) == before);
 }
 
@@ -260,7 +260,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         told(&index.consolidate().unwrap_err());
         told(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
         told(&index.quantize_by_trial(&mut no_progress).unwrap_err());
-        told(&index.forget_codes().unwrap_err());
+        told(&index.clear_codes().unwrap_err());
         told(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
         let sampled = jasper::tune::Queries::sampled();

@@ -2,7 +2,7 @@
 
 use jasper::{
     BuildError, DeleteError, Element, Filter, Index, InsertError, Key, KeyError, MatrixError, MatrixView,
-    Metric, NO_KEY, RowError, SearchError, SearchParams, f16, no_progress, synthetic::Clusters,
+    Metric, NO_KEY, SearchError, SearchParams, VectorError, f16, no_progress, synthetic::Clusters,
 };
 
 use crate::common::{assert_exact, bytes_of, everything, for_each_element, keys, small, view};
@@ -136,13 +136,16 @@ fn zero_vectors<T: Element>() {
         assert_eq!(everything(&index, &[T::default(); 4]).len(), 50);
     }
     let error = small(Metric::Cosine).build(&view(&with_zero, 4)).unwrap_err();
-    assert!(matches!(error, BuildError::Rows(InsertError::Row(RowError::ZeroVector { row: 20 }))), "{error}");
+    assert!(
+        matches!(error, BuildError::Rows(InsertError::Vector(VectorError::ZeroVector { row: 20 }))),
+        "{error}"
+    );
     let mut index = small(Metric::Cosine).build(&view(&rows, 4)).unwrap();
     let before = bytes_of(&index);
     let error = index.insert_next(&view(&with_zero, 4)).unwrap_err();
-    assert!(matches!(error, InsertError::Row(RowError::ZeroVector { row: 20 })), "{error}");
+    assert!(matches!(error, InsertError::Vector(VectorError::ZeroVector { row: 20 })), "{error}");
     let error = index.search(&[T::default(); 4], SearchParams::new(1)).unwrap_err();
-    assert!(matches!(error, SearchError::Row(RowError::ZeroVector { .. })), "{error}");
+    assert!(matches!(error, SearchError::Vector(VectorError::ZeroVector { .. })), "{error}");
     assert!(bytes_of(&index) == before);
 }
 
@@ -156,17 +159,20 @@ fn refuse_not_finite<T: Element>(bad: T) {
         let good: Vec<T> = Clusters::new(4, 5).rows(40, 0);
         let mut rows = good.clone();
         rows[4 * 7 + 2] = bad;
-        let is_named = |error: &RowError, row| matches!(error, RowError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row);
+        let is_named = |error: &VectorError, row| matches!(error, VectorError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row);
         let error = small(metric).build(&view(&rows, 4)).unwrap_err();
-        assert!(matches!(&error, BuildError::Rows(InsertError::Row(error)) if is_named(error, 7)), "{error}");
+        assert!(
+            matches!(&error, BuildError::Rows(InsertError::Vector(error)) if is_named(error, 7)),
+            "{error}"
+        );
         let mut index = small(metric).build(&view(&good, 4)).unwrap();
         let before = bytes_of(&index);
         let fresh: Vec<Key> = (100..140).collect();
         for result in [index.insert(&view(&rows, 4), &fresh), index.upsert(&view(&rows, 4), &fresh)] {
-            assert!(matches!(&result, Err(InsertError::Row(error)) if is_named(error, 7)), "{result:?}");
+            assert!(matches!(&result, Err(InsertError::Vector(error)) if is_named(error, 7)), "{result:?}");
         }
         let error = index.search_batch(view(&rows, 4), SearchParams::new(3)).unwrap_err();
-        assert!(matches!(&error, SearchError::Row(error) if is_named(error, 7)), "{error}");
+        assert!(matches!(&error, SearchError::Vector(error) if is_named(error, 7)), "{error}");
         assert!(bytes_of(&index) == before);
         check_all(&index, &good, 4);
     }
@@ -180,7 +186,10 @@ fn values_that_are_not_finite_are_refused() {
     }
     let long = [1e19_f32; 4];
     let error = small(Metric::L2).build(&view(&long, 4)).unwrap_err();
-    assert!(matches!(error, BuildError::Rows(InsertError::Row(RowError::TooLong { row: 0, .. }))), "{error}");
+    assert!(
+        matches!(error, BuildError::Rows(InsertError::Vector(VectorError::TooLong { row: 0, .. }))),
+        "{error}"
+    );
 }
 
 #[test]
@@ -194,10 +203,13 @@ fn searches_refuse_what_cannot_be_answered() {
     assert_eq!(error.to_string(), "beam_width (9) must be at least k (10); raise beam_width or lower k");
     for wrong in [&rows[..3], &rows[..5], &[]] {
         let error = index.search(wrong, SearchParams::new(1)).unwrap_err();
-        assert!(matches!(error, SearchError::Row(RowError::Dimension { expected: 4, .. })), "{error}");
+        assert!(matches!(error, SearchError::Vector(VectorError::Dimension { expected: 4, .. })), "{error}");
     }
     let error = index.search_batch(view(&rows, 5), SearchParams::new(1)).unwrap_err();
-    assert!(matches!(error, SearchError::Row(RowError::Dimension { given: 5, expected: 4, .. })), "{error}");
+    assert!(
+        matches!(error, SearchError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
+        "{error}"
+    );
     let mut hits = vec![jasper::Hit::NONE; 59];
     let error = index.search_into(view(&rows, 4), SearchParams::new(2), &mut hits).unwrap_err();
     assert!(matches!(error, SearchError::Buffer { given: 59, queries: 30, k: 2 }), "{error}");
@@ -268,7 +280,10 @@ fn keys_that_cannot_be_are_refused() {
     assert!(matches!(index.upsert(&rows, &fresh(20)), Err(InsertError::RepeatedKey(20))));
     let wrong = [0.0; 10 * 5];
     let error = index.insert(&view(&wrong, 5), &fresh(29)).unwrap_err();
-    assert!(matches!(error, InsertError::Row(RowError::Dimension { given: 5, expected: 4, .. })), "{error}");
+    assert!(
+        matches!(error, InsertError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
+        "{error}"
+    );
     assert!(matches!(index.delete(&[1, 99]), Err(DeleteError::Key(KeyError::Unknown(99)))));
     assert!(matches!(index.delete(&[1, 2, 1]), Err(DeleteError::RepeatedKey(1))));
     assert!(matches!(index.delete(&[NO_KEY]), Err(DeleteError::Key(KeyError::Unknown(NO_KEY)))));

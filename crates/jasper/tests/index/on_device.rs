@@ -53,7 +53,7 @@ fn answers<T: Element>() {
             compare(&host, &index, &queries, SearchParams::new(5).filter(Filter::Matching(&half)));
             assert!(matches!(
                 index.search(&queries[1..DIMENSION], SearchParams::new(1)),
-                Err(SearchError::Row(_))
+                Err(SearchError::Vector(_))
             ));
             assert_eq!(index.into_index().unwrap().len(), 897);
         }

@@ -32,7 +32,7 @@ pub(super) fn random<T: Element>(
         // No vector is zero, so that each has an angle.
         row[0] = T::from_f32(row[0].to_f32() + 1.0);
         let squared_norm = graph.prepare(0, &row[..dimension], &mut prepared).unwrap();
-        let slot = graph.add_row(&prepared, squared_norm).unwrap();
+        let slot = graph.add_vector(&prepared, squared_norm).unwrap();
         graph.assign_key(key(slot), slot).unwrap();
     }
     let mut others: Vec<VectorId> = graph.vertices().collect();

@@ -6,16 +6,16 @@ use jasper_core::{Element, MAX_VECTORS, VectorId};
 
 use super::Graph;
 use crate::codes::Coder;
-use crate::{RowError, SEGMENT_ROWS};
+use crate::{SEGMENT_ROWS, VectorError};
 
 /// Rows that one thread writes: their slots lie near each other, and their bytes fill a few pages, but no more, so that
 /// there are blocks for all threads where rows are long.
 const BLOCK_ROWS: usize = 1024;
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Some of the rows that are being added, for one thread to write: see [`Graph::add_rows`].
+/// Some of the rows that are being added, for one thread to write: see [`Graph::add_vectors`].
 #[derive(Debug)]
-pub struct RowBlock<'a, T> {
+pub struct VectorBlock<'a, T> {
     /// Number of the first of them among all that are added.
     first: usize,
     slots: &'a [VectorId],
@@ -28,7 +28,7 @@ pub struct RowBlock<'a, T> {
     codes: Option<(Coder<'a>, &'a mut [u32])>,
 }
 
-impl<T: Element> RowBlock<'_, T> {
+impl<T: Element> VectorBlock<'_, T> {
     /// Numbers of the rows to write, among all that are added.
     pub fn numbers(&self) -> Range<usize> {
         self.first..self.first + self.slots.len()
@@ -53,33 +53,33 @@ impl<T: Element> RowBlock<'_, T> {
 }
 
 impl<T: Element> Graph<T> {
-    /// Stores a prepared row in the lowest free slot, or a new one: hidden, without edges or key.
+    /// Stores a prepared row in the lowest free slot, or a new one: a tombstone without edges or key.
     ///
     /// # Errors
-    /// [`RowError::Full`], [`RowError::NoVectors`], or what the operating system says when there is no memory.
-    pub fn add_row(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, RowError> {
-        let write = |blocks: Vec<RowBlock<'_, T>>| {
+    /// [`VectorError::Full`], [`VectorError::NoVectors`], or what the operating system says when there is no memory.
+    pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, VectorError> {
+        let write = |blocks: Vec<VectorBlock<'_, T>>| {
             blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
         };
-        Ok(self.add_rows(1, write)?[0])
+        Ok(self.add_vectors(1, write)?[0])
     }
 
-    /// Makes `count` slots hidden, without edges or key, and has their rows written: by `write`, which is given all of
+    /// Makes `count` slots tombstones, without edges or key, and has their rows written: by `write`, which is given all of
     /// them in blocks for as many threads. First the free slots, from the lowest on, then new ones: the numbers of the
     /// slots, which are the result, rise as those of the rows.
     ///
     /// # Errors
-    /// [`RowError::Full`], [`RowError::NoVectors`], or what the operating system says when there is no memory; nothing is added.
-    pub fn add_rows(
+    /// [`VectorError::Full`], [`VectorError::NoVectors`], or what the operating system says when there is no memory; nothing is added.
+    pub fn add_vectors(
         &mut self,
         count: usize,
-        write: impl FnOnce(Vec<RowBlock<'_, T>>),
-    ) -> Result<Vec<VectorId>, RowError> {
+        write: impl FnOnce(Vec<VectorBlock<'_, T>>),
+    ) -> Result<Vec<VectorId>, VectorError> {
         self.require_vectors()?;
         let reused = count.min(self.free.len());
         let new = self.slots()..self.slots() + (count - reused);
         if new.end > MAX_VECTORS {
-            return Err(RowError::Full);
+            return Err(VectorError::Full);
         }
         let slots: Vec<VectorId> =
             self.free.iter().take(reused).chain(new.clone()).map(VectorId::from_index).collect();
@@ -111,7 +111,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// The storage of `slots`, which rise, in blocks within a segment.
-    pub(super) fn row_blocks<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<RowBlock<'a, T>> {
+    pub(super) fn row_blocks<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<VectorBlock<'a, T>> {
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
         let rows = BLOCK_BYTES / (self.space.vectors.width() * size_of::<T>()).max(1);
         let rows = rows.clamp(1, BLOCK_ROWS);
@@ -128,7 +128,7 @@ impl<T: Element> Graph<T> {
         let block = |(&slots, (rows, degrees))| {
             let squared_norms = norms.as_mut().and_then(Iterator::next);
             let codes = codes.as_mut().and_then(Iterator::next);
-            let block = RowBlock { first, slots, rows, width, degrees, squared_norms, codes };
+            let block = VectorBlock { first, slots, rows, width, degrees, squared_norms, codes };
             first += slots.len();
             block
         };
@@ -146,12 +146,12 @@ mod tests {
         let vertices = SEGMENT_ROWS + 10;
         let mut graph = Graph::<u8>::new(Metric::InnerProduct, 16, BuildParams::default()).unwrap();
         let add = |graph: &mut Graph<u8>, count, x: u8| {
-            let write = |blocks: Vec<RowBlock<'_, u8>>| {
+            let write = |blocks: Vec<VectorBlock<'_, u8>>| {
                 for mut block in blocks {
                     block.numbers().for_each(|number| block.set(number, &[x; 16], number as f32));
                 }
             };
-            graph.add_rows(count, write).unwrap()
+            graph.add_vectors(count, write).unwrap()
         };
         add(&mut graph, vertices, 1);
         let free = [2, 7, SEGMENT_ROWS - 1, SEGMENT_ROWS, SEGMENT_ROWS + 9];
@@ -164,7 +164,7 @@ mod tests {
             let norm = graph.squared_norms().unwrap().at(slot.index());
             assert_eq!(norm, number.unwrap_or(slot.index()) as f32);
         }
-        assert_eq!((graph.free(), graph.hidden()), (0, vertices + 2));
+        assert_eq!((graph.free(), graph.tombstones()), (0, vertices + 2));
         assert_eq!(graph.largest_squared_norm(), (vertices - 1) as f32);
     }
 }

@@ -5,7 +5,7 @@ use jasper_core::{Element, MatrixError, Metric, padded_len};
 /// A vector cannot be stored or searched for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RowError {
+pub enum VectorError {
     /// A value is not finite, or the shape is impossible.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
@@ -58,27 +58,27 @@ const LONGEST: f64 = f32::MAX as f64 / 8.0;
 /// of unit length where the metric is cosine and the element a float. Gives the squared length before that.
 ///
 /// # Errors
-/// [`RowError`], naming `row`. `out` is then of no use.
+/// [`VectorError`], naming `row`. `out` is then of no use.
 ///
 /// # Panics
 /// If `vector` is longer than `out`.
-pub fn prepare_row<T: Element>(
+pub fn prepare_vector<T: Element>(
     metric: Metric,
     row: usize,
     vector: &[T],
     out: &mut [T],
-) -> Result<f32, RowError> {
+) -> Result<f32, VectorError> {
     let (coordinates, padding) = out.split_at_mut(vector.len());
     coordinates.copy_from_slice(vector);
     padding.fill(T::default());
     prepare_in_place(metric, row, out)
 }
 
-/// [`prepare_row`] of a vector that lies in its place, with zeros behind it.
+/// [`prepare_vector`] of a vector that lies in its place, with zeros behind it.
 ///
 /// # Errors
-/// [`RowError`], naming `row`. `out` is then of no use.
-pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, RowError> {
+/// [`VectorError`], naming `row`. `out` is then of no use.
+pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT {
         let scale = squared_norm.sqrt().recip();
@@ -92,16 +92,16 @@ pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
     padded_len::<T>(dimension) == dimension && (T::EXACT || metric != Metric::Cosine)
 }
 
-/// What [`prepare_row`] gives and refuses, without the row.
+/// What [`prepare_vector`] gives and refuses, without the row.
 ///
 /// # Errors
-/// [`RowError`], naming `row`.
-pub fn check_row<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f32, RowError> {
+/// [`VectorError`], naming `row`.
+pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f32, VectorError> {
     Ok(squared_norm(metric, row, vector)? as f32)
 }
 
 /// The squared length of a vector that can be used.
-fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, RowError> {
+fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, VectorError> {
     let mut squared_norm = f64::from((T::kernels().dot)(vector, vector));
     // NaN, overflow and underflow are told apart in f64; everyone else has passed at the speed of a distance.
     if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
@@ -112,27 +112,27 @@ fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<
         return Err(MatrixError::NotFinite { row, column, value: vector[column].to_f32() }.into());
     }
     if squared_norm >= LONGEST {
-        return Err(RowError::TooLong { row, squared_norm });
+        return Err(VectorError::TooLong { row, squared_norm });
     }
     if metric == Metric::Cosine && squared_norm == 0.0 {
-        return Err(RowError::ZeroVector { row });
+        return Err(VectorError::ZeroVector { row });
     }
     Ok(squared_norm)
 }
 
-/// [`prepare_row`] for an index of `dimension` coordinates: see [`crate::Graph::prepare`].
+/// [`prepare_vector`] for an index of `dimension` coordinates: see [`crate::Graph::prepare`].
 pub(crate) fn prepare<T: Element>(
     metric: Metric,
     dimension: usize,
     row: usize,
     vector: &[T],
     out: &mut Vec<T>,
-) -> Result<f32, RowError> {
+) -> Result<f32, VectorError> {
     if vector.len() != dimension {
-        return Err(RowError::Dimension { row, given: vector.len(), expected: dimension });
+        return Err(VectorError::Dimension { row, given: vector.len(), expected: dimension });
     }
     out.resize(padded_len::<T>(dimension), T::default());
-    prepare_row(metric, row, vector, out)
+    prepare_vector(metric, row, vector, out)
 }
 
 #[cfg(test)]
