@@ -44,7 +44,7 @@ fn the_pages_on_tuning_and_on_a_gpu_are_true() {
 #[test]
 fn the_page_on_streams_is_true() {
     let sandbox = Sandbox::new();
-    run("docs/src/streaming.md", &sandbox);
+    run("docs/src/updates.md", &sandbox);
     assert!(["stream.svg", "truth/step42.gt100"].iter().all(|name| sandbox.path(name).is_file()));
 }
 
