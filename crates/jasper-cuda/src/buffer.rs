@@ -9,8 +9,8 @@ use gpu_kernels::{In, Out};
 
 use crate::Stream;
 use crate::error::{Error, Result};
-use crate::mapped::Mapped;
 use crate::pinned::Pages;
+use crate::virtual_memory::VirtualAllocation;
 use crate::{MemoryPlan, Place};
 
 /// An array that kernels read and write by its address, made by a stream and given back in the order of that stream: behind
@@ -33,7 +33,7 @@ enum Memory {
     /// That of the device, out of the stream's pool.
     Pool,
     /// That of the device, and can grow where it is.
-    Mapped(Mapped),
+    Virtual(VirtualAllocation),
     /// That of the host.
     Host(Pages),
 }
@@ -66,8 +66,8 @@ impl<T: Pod> Buffer<T> {
 
     /// An array that holds nothing yet, and can grow where it is; `None` where the device has no such memory.
     pub(crate) fn growing(stream: &Stream, len: usize) -> Result<Option<Self>> {
-        let Some(mapped) = Mapped::new(stream.context())? else { return Ok(None) };
-        let (address, memory) = (mapped.address(), Memory::Mapped(mapped));
+        let Some(mapped) = VirtualAllocation::new(stream.context())? else { return Ok(None) };
+        let (address, memory) = (mapped.address(), Memory::Virtual(mapped));
         let mut buffer = Self { stream: stream.clone(), address, len: 0, memory, elements: PhantomData };
         buffer.extend(len)?;
         Ok(Some(buffer))
@@ -75,7 +75,7 @@ impl<T: Pod> Buffer<T> {
 
     /// Makes it `len` elements long, if it can grow where it is; says whether it can.
     pub(crate) fn extend(&mut self, len: usize) -> Result<bool> {
-        let Memory::Mapped(mapped) = &mut self.memory else { return Ok(false) };
+        let Memory::Virtual(mapped) = &mut self.memory else { return Ok(false) };
         let bytes = fitting::<T>(&self.stream, len)?;
         mapped.grow(bytes).map_err(|error| error.wanted_for(|| wanted(bytes)))?;
         self.len = len;
@@ -165,7 +165,7 @@ impl<T> Drop for Buffer<T> {
                 // SAFETY: it was allocated by this stream, and nobody has it after this.
                 stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
             }
-            Memory::Mapped(_) => {}
+            Memory::Virtual(_) => {}
             // Work that is queued may still use it; a failure means that it no longer does.
             Memory::Host(_) => {
                 let _ = stream.synchronize();

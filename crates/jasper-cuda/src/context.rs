@@ -10,8 +10,8 @@ use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
-use crate::kept;
 use crate::kernels::Kernels;
+use crate::memory_pool;
 use crate::{Bytes, Device};
 
 /// A device in use. Clones, and other openings of the same device, share one context, its kernels and its fate.
@@ -31,7 +31,7 @@ struct Inner {
     primary: cust::context::Context,
     /// The kernel launched last, for who looks for a fault.
     launched: Mutex<String>,
-    /// How many [`kept::KeptMemory`] there are.
+    /// How many [`memory_pool::PoolRetention`] there are.
     keepers: Mutex<usize>,
     /// What ended the use of this context.
     lost: OnceLock<Error>,
@@ -74,7 +74,7 @@ impl Context {
         &self.inner.device
     }
 
-    /// How many [`kept::KeptMemory`] of this device there are.
+    /// How many [`memory_pool::PoolRetention`] of this device there are.
     pub(crate) fn keepers(&self) -> MutexGuard<'_, usize> {
         self.inner.keepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +91,7 @@ impl Context {
     /// [`Error::ContextLost`].
     pub fn free_memory(&self) -> Result<Bytes> {
         self.synchronize()?;
-        kept::give_back(self)?;
+        memory_pool::give_back(self)?;
         let (free, _) = self.of_cust(cust::memory::mem_get_info())?;
         Ok(Bytes { device: free as u64, host: free_host_memory() })
     }

@@ -31,9 +31,9 @@
 //! | [`exact_knn`] | exact neighbours of vectors in host memory |
 //! | [`encode_on_device`] | codes of vectors in host memory |
 //! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
-//! | [`ResidentGraph`], [`SearchLanes`] | a graph that is changed there while it is searched |
-//! | [`link_on_device`], [`DeviceLinker`], [`KernelsAhead`] | graphs built in device memory |
-//! | [`MemoryPlan`], [`KeptMemory`], [`PeakMemory`] | what a job takes, before it is begun; what stays between its allocations; what it took |
+//! | [`MutableDeviceGraph`], [`SearchContexts`] | a graph that is changed there while it is searched |
+//! | [`link_on_device`], [`DeviceLinker`], [`KernelPreload`] | graphs built in device memory |
+//! | [`MemoryPlan`], [`PoolRetention`], [`PeakMemory`] | what a job takes, before it is begun; what stays between its allocations; what it took |
 //! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
 //! | [`Error`] | what went wrong, and what to do |
 //!
@@ -48,11 +48,10 @@ mod encode;
 mod error;
 mod event;
 mod graph;
-mod kept;
 mod kernels;
 mod knn;
-mod mapped;
 mod measure;
+mod memory_pool;
 mod module;
 mod pinned;
 mod pipeline;
@@ -61,27 +60,28 @@ mod ptx;
 mod search;
 mod staging;
 mod stream;
+mod virtual_memory;
 
 pub use buffer::Buffer;
-pub use build::{DeviceLinker, KernelsAhead, link_on_device, plan_build};
+pub use build::{DeviceLinker, KernelPreload, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use encode::encode_on_device;
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, NO_ANSWER};
-pub use graph::{DeviceGraph, ResidentGraph};
+pub use graph::{DeviceGraph, MutableDeviceGraph};
 pub use jasper_driver::{Attempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, Part, Place, PlanError};
-pub use kept::{KeptMemory, PeakMemory};
 pub use knn::{KnnError, exact_knn};
 pub use measure::{copy_bandwidth, median_time};
+pub use memory_pool::{PeakMemory, PoolRetention};
 pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use profile::LaunchProfile;
 pub use ptx::Requirement;
-pub use search::{Copied, OnDevice, SearchLanes, Searcher, hit_of};
+pub use search::{DeviceBatch, GraphView, SearchContexts, Searcher, hit_from_answer};
 pub use stream::Stream;
 
 /// What [`Stream`] and [`Buffer`] can do, which the emulator can too.

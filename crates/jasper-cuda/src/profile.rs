@@ -7,7 +7,7 @@ use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_vamana::{SearchError, SearchParams, Work};
 
-use crate::{Copied, KeptMemory, OnDevice, SearchLanes, Stream, median_time};
+use crate::{DeviceBatch, GraphView, PoolRetention, SearchContexts, Stream, median_time};
 
 /// Launches that are timed.
 const TIMES: usize = 9;
@@ -21,7 +21,7 @@ pub struct LaunchProfile {
     pub work: Vec<Work>,
 }
 
-impl<T: Element> SearchLanes<T> {
+impl<T: Element> SearchContexts<T> {
     /// Searches for `queries` when they lie in device memory, some times over: what is left of a search when nothing
     /// crosses the bus. Arguments are those of [`Self::answer`].
     ///
@@ -29,7 +29,7 @@ impl<T: Element> SearchLanes<T> {
     /// [`SearchError`].
     pub fn profile(
         &self,
-        graph: Copied<'_, T>,
+        graph: GraphView<'_, T>,
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
@@ -38,13 +38,13 @@ impl<T: Element> SearchLanes<T> {
         graph.request(params)?;
         let prepared = graph.host().prepare_all(queries)?;
         // Memory for what launches leave to each other is no part of their time.
-        let _kept = KeptMemory::new(self.context())?;
+        let _kept = PoolRetention::new(self.context())?;
         let stream = Stream::new(self.context())?;
         let count = queries.len();
         let queries = stream.upload(&prepared)?;
         let (mut answers, mut work) = (stream.allocate(count * params.k)?, stream.allocate(count * 2)?);
         let launch = || {
-            let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+            let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
             self.launch(graph, pool, &stream, params, arrays)
         };
         let time = median_time(&stream, TIMES, || Ok(()), launch)?;

@@ -56,7 +56,7 @@ impl Stream {
     ///
     /// # Errors
     /// What the driver says.
-    pub fn urgent(context: &Context) -> Result<Self> {
+    pub fn with_high_priority(context: &Context) -> Result<Self> {
         // The driver takes the nearest priority that there is; the lowest number comes first.
         Self::with_priority(context, i32::MIN)
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
-use jasper_cuda::{Event, OnDevice, Searcher, Stream};
+use jasper_cuda::{Event, DeviceBatch, Searcher, Stream};
 use jasper_vamana::{CpuExecutor, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
@@ -56,7 +56,7 @@ fn a_call_takes_nothing_new() {
     let (begin, end) = (Event::new(&context).unwrap(), Event::new(&context).unwrap());
     let launches = (0..200).map(|_| {
         begin.record(&stream).unwrap();
-        let arrays = OnDevice { queries: &query, answers: &mut answers, work: &mut work };
+        let arrays = DeviceBatch { queries: &query, answers: &mut answers, work: &mut work };
         searcher.launch(&graph, cpu.pool(), &stream, params, arrays).unwrap();
         end.record(&stream).unwrap();
         end.since(&begin).unwrap()

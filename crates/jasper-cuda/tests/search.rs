@@ -8,7 +8,7 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
 };
-use jasper_cuda::{Buffer, Context, DeviceGraph, OnDevice, Place, Searcher, Stream, hit_of};
+use jasper_cuda::{Buffer, Context, DeviceGraph, DeviceBatch, Place, Searcher, Stream, hit_from_answer};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
@@ -114,7 +114,7 @@ impl<T: Element> There<T> {
             both.cpu.pool(),
             stream,
             params,
-            OnDevice { queries, answers, work },
+            DeviceBatch { queries, answers, work },
         )
     }
 
@@ -125,7 +125,7 @@ impl<T: Element> There<T> {
     /// Waits for the answers.
     fn found(&self) -> Vec<Hit> {
         let answers = self.stream.download(&self.answers).unwrap();
-        answers.into_iter().map(hit_of).collect()
+        answers.into_iter().map(hit_from_answer).collect()
     }
 }
 

@@ -7,7 +7,9 @@ use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, GraphCell};
 
 #[cfg(feature = "cuda")]
-use jasper_cuda::{Context, Copied, DeviceGraph, DeviceLinker, ResidentGraph, SearchLanes, Stream};
+use jasper_cuda::{
+    Context, DeviceGraph, DeviceLinker, GraphView, MutableDeviceGraph, SearchContexts, Stream,
+};
 
 #[cfg(feature = "cuda")]
 use crate::seat::unless_absent;
@@ -27,8 +29,8 @@ pub(crate) enum Home<T: Element> {
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 pub(crate) struct OnCuda<T: Element> {
-    pub(crate) graph: RwLock<ResidentGraph<T>>,
-    pub(crate) lanes: SearchLanes<T>,
+    pub(crate) graph: RwLock<MutableDeviceGraph<T>>,
+    pub(crate) contexts: SearchContexts<T>,
     pub(crate) linker: DeviceLinker<T>,
 }
 
@@ -79,7 +81,7 @@ impl<T: Element> Home<T> {
         match self {
             Self::Processor(_) => Device::Cpu,
             #[cfg(feature = "cuda")]
-            Self::Cuda(cuda) => Device::Cuda(cuda.lanes.context().device().ordinal),
+            Self::Cuda(cuda) => Device::Cuda(cuda.contexts.context().device().ordinal),
         }
     }
 
@@ -88,7 +90,7 @@ impl<T: Element> Home<T> {
         match self {
             Self::Processor(_) => processor(),
             #[cfg(feature = "cuda")]
-            Self::Cuda(cuda) => cuda.lanes.context().device().name.clone(),
+            Self::Cuda(cuda) => cuda.contexts.context().device().name.clone(),
         }
     }
 
@@ -153,7 +155,7 @@ impl<T: Element> Home<T> {
             Self::Processor(graph) => Ok(graph.into_inner().unwrap_or_else(PoisonError::into_inner)),
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
-                let ordinal = cuda.lanes.context().device().ordinal;
+                let ordinal = cuda.contexts.context().device().ordinal;
                 let graph = cuda.graph.into_inner().unwrap_or_else(PoisonError::into_inner);
                 graph.into_host(executor.pool()).map_err(|error| DeviceError::Cuda { ordinal, error })
             }
@@ -184,21 +186,21 @@ impl<T: Element> OnCuda<T> {
         executor: &Arc<CpuExecutor>,
         (stream, copy): (Stream, DeviceGraph<T>),
     ) -> jasper_cuda::Result<Home<T>> {
-        let lanes = SearchLanes::new(stream.context());
+        let contexts = SearchContexts::new(stream.context());
         let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(executor.clone());
-        let graph = RwLock::new(ResidentGraph::new(stream, graph, copy)?);
-        Ok(Home::Cuda(Box::new(Self { graph, lanes, linker })))
+        let graph = RwLock::new(MutableDeviceGraph::new(stream, graph, copy)?);
+        Ok(Home::Cuda(Box::new(Self { graph, contexts, linker })))
     }
 
     fn failed(&self, error: jasper_cuda::Error) -> DeviceError {
-        DeviceError::Cuda { ordinal: self.lanes.context().device().ordinal, error }
+        DeviceError::Cuda { ordinal: self.contexts.context().device().ordinal, error }
     }
 
     /// Lets `look` search the graph, if the device still has it.
     pub(crate) fn search<R>(
         &self,
-        look: impl FnOnce(Copied<'_, T>) -> Result<R, jasper_vamana::SearchError>,
+        look: impl FnOnce(GraphView<'_, T>) -> Result<R, jasper_vamana::SearchError>,
     ) -> Result<R, jasper_vamana::SearchError> {
-        GraphCell::read(&&self.graph, |graph| look(graph.copied()?))
+        GraphCell::read(&&self.graph, |graph| look(graph.view()?))
     }
 }

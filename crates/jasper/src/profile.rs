@@ -86,7 +86,7 @@ impl<T: Element> SharedIndex<T> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
             let pool = self.executor.pool();
-            let profile = cuda.search(|graph| cuda.lanes.profile(graph, pool, queries, params))?;
+            let profile = cuda.search(|graph| cuda.contexts.profile(graph, pool, queries, params))?;
             return Ok((profile.time, profile.work));
         }
         let mut hits = params.places(queries.len())?;
@@ -115,7 +115,7 @@ impl<T: Element> SharedIndex<T> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
             let pool = self.executor.pool();
-            return cuda.search(|graph| Ok(Some(cuda.lanes.profile(graph, pool, queries, params)?.time)));
+            return cuda.search(|graph| Ok(Some(cuda.contexts.profile(graph, pool, queries, params)?.time)));
         }
         Ok(None)
     }
@@ -127,7 +127,7 @@ impl<T: Element> SharedIndex<T> {
     pub fn roof(&self) -> Result<Option<Roof>, SearchError> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
-            let context = cuda.lanes.context();
+            let context = cuda.contexts.context();
             let stream = jasper_cuda::Stream::new(context)?;
             let bytes_per_second = jasper_cuda::copy_bandwidth(&stream)?;
             let operations_per_second = context.device().peak_f32();

@@ -104,7 +104,7 @@ macro_rules! change {
             }
             #[cfg(feature = "cuda")]
             Home::Cuda(cuda) => {
-                let _kept = jasper_cuda::KeptMemory::new(cuda.lanes.context())?;
+                let _kept = jasper_cuda::PoolRetention::new(cuda.contexts.context())?;
                 let $updater = Updater { executor: &cuda.linker, cell: &cuda.graph };
                 $change
             }
@@ -135,7 +135,7 @@ impl<T: Element> SharedIndex<T> {
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
-            return cuda.search(|graph| cuda.lanes.answer_one(graph, self.executor.pool(), query, params));
+            return cuda.search(|graph| cuda.contexts.answer_one(graph, self.executor.pool(), query, params));
         }
         self.home.read(|graph| self.executor.answer_one(graph, query, params))
     }
@@ -169,7 +169,7 @@ impl<T: Element> SharedIndex<T> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
             return cuda
-                .search(|graph| cuda.lanes.answer(graph, self.executor.pool(), queries, params, hits));
+                .search(|graph| cuda.contexts.answer(graph, self.executor.pool(), queries, params, hits));
         }
         self.home.read(|graph| self.executor.answer(graph, queries, params, hits))
     }
@@ -377,11 +377,11 @@ impl<T: Element> SharedIndex<T> {
 #[cfg(feature = "cuda")]
 impl<T: Element> SharedIndex<T> {
     /// Queues a search of queries that are in device memory, and does not wait. By codes where the index has them, with the
-    /// distances of [`Self::search_batch`]; see [`jasper_cuda::SearchLanes::launch`]. Who launches often by codes holds
-    /// [`jasper_cuda::KeptMemory`], so that memory is at hand.
+    /// distances of [`Self::search_batch`]; see [`jasper_cuda::SearchContexts::launch`]. Who launches often by codes holds
+    /// [`jasper_cuda::PoolRetention`], so that memory is at hand.
     ///
     /// ```
-    /// use jasper::cuda::{Context, OnDevice, Stream, hit_of, prelude::*};
+    /// use jasper::cuda::{Context, DeviceBatch, Stream, hit_from_answer, prelude::*};
     /// use jasper::{Device, Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
     ///
     /// if let Ok(context) = Context::open(0) {
@@ -392,9 +392,9 @@ impl<T: Element> SharedIndex<T> {
     ///     let (stream, params) = (Stream::new(&context)?, SearchParams::new(10));
     ///     let queries = stream.upload(&index.prepare_queries(MatrixView::new(&rows[..320], 32)?)?)?;
     ///     let (mut answers, mut work) = (stream.allocate(10 * params.k)?, stream.allocate(10 * 2)?);
-    ///     let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+    ///     let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
     ///     index.search_on_device(&stream, params, arrays)?;
-    ///     let nearest = hit_of(stream.download(&answers)?[0]);
+    ///     let nearest = hit_from_answer(stream.download(&answers)?[0]);
     ///     assert_eq!((nearest.key, nearest.distance), (0, 0.0));
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -409,10 +409,10 @@ impl<T: Element> SharedIndex<T> {
         &self,
         stream: &jasper_cuda::Stream,
         params: SearchParams<'_>,
-        arrays: jasper_cuda::OnDevice<'_, T>,
+        arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
         let Home::Cuda(cuda) = &self.home else { return Err(SearchError::device(DeviceError::OnProcessor)) };
-        cuda.search(|graph| cuda.lanes.launch(graph, self.executor.pool(), stream, params, arrays))
+        cuda.search(|graph| cuda.contexts.launch(graph, self.executor.pool(), stream, params, arrays))
     }
 
     /// Queries as [`Self::search_on_device`] takes them: checked, of unit length where the metric is cosine and elements are

@@ -50,8 +50,8 @@ impl Site {
 
     /// Has the driver compile what [`Self::link`] will launch, while the caller does something else and keeps the result.
     #[cfg(feature = "cuda")]
-    pub(crate) fn prepare<T: Element>(&self, shape: &BuildShape) -> Option<jasper_cuda::KernelsAhead> {
-        self.context.as_ref().map(|context| jasper_cuda::KernelsAhead::of_build::<T>(context, shape))
+    pub(crate) fn prepare<T: Element>(&self, shape: &BuildShape) -> Option<jasper_cuda::KernelPreload> {
+        self.context.as_ref().map(|context| jasper_cuda::KernelPreload::for_build::<T>(context, shape))
     }
 
     /// Links the vertices of a bulk build: see [`jasper_vamana::bulk_build_by`].

@@ -51,7 +51,7 @@ mod wide;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{CodeSearch, Search};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use sequence::{Aside, Rerank, search_by_estimates};
+pub use sequence::{Rerank, RerankStream, search_by_estimates};
 #[cfg(all(feature = "variants", not(target_arch = "nvptx64")))]
 pub use variants::{Choice, Variant};
 

@@ -21,13 +21,13 @@ pub struct Rerank<'a, S> {
     /// `[queries][2]`: no vertices expanded, and exact distances worked out.
     pub work: Out<u32>,
     /// Where they are worked out, if not behind the first launch.
-    pub aside: Option<Aside<'a, S>>,
+    pub rerank_stream: Option<RerankStream<'a, S>>,
 }
 
 /// A stream beside that of the search, for exact distances of vectors on the host: the bus is kept busy by few blocks, and
 /// what they leave free of the device searches for others meanwhile.
 #[derive(Debug)]
-pub struct Aside<'a, S> {
+pub struct RerankStream<'a, S> {
     /// Whose blocks go before those of other streams, or they would wait until all others have begun.
     pub stream: &'a S,
     /// Queries of a launch, at least 1.
@@ -81,16 +81,16 @@ pub unsafe fn search_by_estimates<S: Stream>(
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, CodeSearchArgs { search: first, codes })?;
-        let Some(Aside { stream: aside, at_once }) = rerank.aside else {
+        let Some(RerankStream { stream: rerank_stream, at_once }) = rerank.rerank_stream else {
             return stream.launch(&exact, second);
         };
-        aside.wait_for(stream)?;
+        rerank_stream.wait_for(stream)?;
         let launched = (0..second.queries_len).step_by(at_once as usize).try_for_each(|first| {
             let len = at_once.min(second.queries_len - first);
-            aside.launch(&exact, part(&second, first as usize, len))
+            rerank_stream.launch(&exact, part(&second, first as usize, len))
         });
         // Also behind a failure: whoever waits for one stream has waited for both.
-        stream.wait_for(aside)?;
+        stream.wait_for(rerank_stream)?;
         launched
     }
 }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use anyhow::Result;
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, no_progress};
 use jasper_cuda::{
-    Context, DeviceGraph, DeviceLinker, Error, KeptMemory, Place, ResidentGraph, Stream, link_on_device,
+    Context, DeviceGraph, DeviceLinker, Error, MutableDeviceGraph, Place, PoolRetention, Stream,
+    link_on_device,
 };
 use jasper_data::VectorFile;
 use jasper_graph::Graph;
@@ -41,8 +42,8 @@ pub fn measure<T: Element>(
     let stream = Stream::new(context)?;
     let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(Arc::clone(&cpu));
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, Place::Device))?;
-    let mut graph = ResidentGraph::new(stream, graph, copy)?;
-    let _kept = KeptMemory::new(context)?;
+    let mut graph = MutableDeviceGraph::new(stream, graph, copy)?;
+    let _kept = PoolRetention::new(context)?;
     let part = |call: usize| all.slice(built + call * inserted..built + (call + 1) * inserted);
     let (first, ..) = insert_by(&linker, &mut graph, &part(0))?;
     let (seconds, parts, report) = insert_by(&linker, &mut graph, &part(1))?;
@@ -60,9 +61,9 @@ pub fn measure<T: Element>(
 }
 
 /// Inserts vectors under the next keys. Gives the seconds of the call, those of its parts, and the report.
-fn insert_by<T: Element, E: Executor<T, Live = ResidentGraph<T>, Error = Error>>(
+fn insert_by<T: Element, E: Executor<T, Live = MutableDeviceGraph<T>, Error = Error>>(
     executor: &E,
-    graph: &mut ResidentGraph<T>,
+    graph: &mut MutableDeviceGraph<T>,
     rows: &MatrixView<'_, T>,
 ) -> Result<(f64, Value, InsertReport)> {
     let next = jasper_vamana::LiveGraph::host(graph).next_key();

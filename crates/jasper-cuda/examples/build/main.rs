@@ -24,7 +24,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, no_progress};
 use jasper_cuda::{
-    Context, DeviceGraph, DeviceLinker, KeptMemory, PeakMemory, Place, Stream, link_on_device, plan_build,
+    Context, DeviceGraph, DeviceLinker, PeakMemory, Place, PoolRetention, Stream, link_on_device, plan_build,
 };
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
@@ -174,7 +174,7 @@ fn link_timed<T: Element>(
     steps: &mut Value,
 ) -> Result<LinkReport, InsertError> {
     let stream = Stream::new(context).map_err(InsertError::device)?;
-    let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
+    let _kept = PoolRetention::new(context).map_err(InsertError::device)?;
     let linker = Timed::new(DeviceLinker::new(stream.clone(), graph));
     let begun = Instant::now();
     let mut copy = cpu

@@ -76,7 +76,7 @@ impl<T: Element, S: Stream> Card<'_, T, S> {
             candidates: between.candidates.output(),
             rest: between.rest.output(),
             work: between.work.output(),
-            aside: None,
+            rerank_stream: None,
         };
         let args = CodeSearchArgs { search: batch.args, codes };
         // SAFETY: graph, codes and queries are those of `Card::new` and `Coder::new`, of one graph; what is written has

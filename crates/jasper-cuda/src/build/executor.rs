@@ -11,7 +11,7 @@ use jasper_vamana::{Executor, Peers};
 use super::DeviceLinker;
 use super::parts::{Candidates, DeviceUpdates};
 use crate::DeviceGraph;
-use crate::graph::{ResidentGraph, Rows};
+use crate::graph::{MutableDeviceGraph, Rows};
 
 /// Vertices of a batch that are compared with one before the nearest are kept. With up to 128 that are kept they take 8 KB of
 /// shared memory.
@@ -20,7 +20,7 @@ const COMPARED_AT_ONCE: u32 = 896;
 const LISTED_AT_ONCE: u32 = 1 << 20;
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
-    type Live = ResidentGraph<T, S>;
+    type Live = MutableDeviceGraph<T, S>;
 
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.host {

@@ -19,8 +19,8 @@ use jasper_vamana::{CpuExecutor, Linker, Work};
 
 use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part};
 use crate::DeviceGraph;
-use crate::graph::{GraphNumber, Rows};
-use crate::search::pass::suited;
+use crate::graph::{GraphId, Rows};
+use crate::search::launch::default_launch;
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
 /// their candidates are no more than the sort of the back edges takes in builds of ten million vertices.
@@ -75,7 +75,7 @@ impl<T: Element, S: Stream> DeviceLinker<T, S> {
     }
 
     /// Each step takes what earlier steps made for the same graph: kernels read and write by it.
-    pub(super) fn check(&self, graph: &DeviceGraph<T, S>, parts_of: GraphNumber) {
+    pub(super) fn check(&self, graph: &DeviceGraph<T, S>, parts_of: GraphId) {
         assert_eq!(graph.number(), parts_of, "what a step made is for the graph that it was made of");
     }
 }
@@ -101,7 +101,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         );
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
         let most = self.params.most_hops() as u32;
-        let launch = suited(batch.len(), stream.multiprocessors(), graph.args().row_bytes);
+        let launch = default_launch(batch.len(), stream.multiprocessors(), graph.args().row_bytes);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(batch))?;
         let mut keys = stream.allocate(batch.len() * most as usize)?;
         let mut work = stream.allocate(batch.len() * 2)?;

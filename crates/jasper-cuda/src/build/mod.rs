@@ -2,17 +2,17 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `ahead` | kernels, compiled before they are launched |
+//! | `preload` | kernels, compiled before they are launched |
 //! | `linker` | the steps of a batch, as launches in one stream |
 //! | `executor` | what updates ask beside these |
 //! | `parts` | what passes from step to step |
 //! | `plan` | what a build takes, before it begins |
 
-mod ahead;
 mod executor;
 mod linker;
 mod parts;
 mod plan;
+mod preload;
 #[cfg(test)]
 mod tests;
 
@@ -23,14 +23,14 @@ use jasper_vamana::{
     BuildShape, Checkpoints, Exclusive, Growth, InsertError, LinkReport, WriteFn, finish, link_growing,
 };
 
-use crate::kept::KeptMemory;
-use crate::search::pass::check_shared;
-use crate::{Bytes, Context, DeviceGraph, Error, Place, ResidentGraph, Stream};
+use crate::memory_pool::PoolRetention;
+use crate::search::launch::check_shared_memory;
+use crate::{Bytes, Context, DeviceGraph, Error, MutableDeviceGraph, Place, Stream};
 
-pub use ahead::KernelsAhead;
 pub use linker::DeviceLinker;
 pub(crate) use plan::check_beam;
 pub use plan::plan_build;
+pub use preload::KernelPreload;
 
 /// Links `order` into a graph of which one vertex is linked, on a device, in the batches of a bulk build: for
 /// [`jasper_vamana::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
@@ -61,10 +61,10 @@ pub fn link_on_device<T: Element>(
     let copied = || {
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph, Place::Device)?;
-        check_shared(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
+        check_shared_memory(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
         Ok::<_, Error>((stream, copy))
     };
-    let _kept = KeptMemory::new(context).map_err(InsertError::device)?;
+    let _kept = PoolRetention::new(context).map_err(InsertError::device)?;
     let (stream, copy) = pool.install(copied).map_err(InsertError::device)?;
     link(&DeviceLinker::new(stream, graph), copy, pool, graph, order, growth, progress)
 }
@@ -89,7 +89,7 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     linker.stream().synchronize().map_err(InsertError::device)?;
     let nothing = Graph::new(graph.metric(), graph.dimension(), params).map_err(VectorError::from)?;
     let host = std::mem::replace(graph, nothing);
-    let mut linked = ResidentGraph::with_links(linker.stream().clone(), host, copy);
+    let mut linked = MutableDeviceGraph::with_links(linker.stream().clone(), host, copy);
     let finished = finish(linker, &mut Exclusive(&mut linked), order, progress)
         .map_err(InsertError::from)
         .and_then(|repaired| linked.read_links(pool).map(|()| repaired).map_err(InsertError::device));

@@ -6,7 +6,7 @@ use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::VectorId;
 use jasper_vamana::{Links, Work};
 
-use crate::graph::{GraphNumber, Rows};
+use crate::graph::{GraphId, Rows};
 
 /// What the searches of a batch expanded.
 pub struct Candidates<S: Stream> {
@@ -25,7 +25,7 @@ pub struct Candidates<S: Stream> {
     /// Places for candidates of each vertex.
     pub(super) most: u32,
     /// The graph that was searched.
-    pub(super) graph: GraphNumber,
+    pub(super) graph: GraphId,
 }
 
 impl<S: Stream> Candidates<S> {
@@ -49,7 +49,7 @@ pub(super) struct Part<S: Stream> {
     /// Bits of the number of a slot: more than any slot needs if all are set.
     pub(super) slot_bits: u32,
     /// The graph whose links they are.
-    pub(super) graph: GraphNumber,
+    pub(super) graph: GraphId,
 }
 
 impl<S: Stream> Links for DeviceLinks<S> {
@@ -80,14 +80,14 @@ pub struct DeviceBackEdges<S: Stream> {
     /// Targets that are merged.
     pub(super) merged: u32,
     /// The graph they are in; none if there are none.
-    pub(super) graph: Option<GraphNumber>,
+    pub(super) graph: Option<GraphId>,
 }
 
 /// What rows become.
 pub struct DeviceUpdates<S: Stream> {
     pub(super) rows: Rows<S>,
     /// The graph whose rows they are.
-    pub(super) graph: GraphNumber,
+    pub(super) graph: GraphId,
     /// `[COUNTERS]`
     pub(super) counters: S::Buffer<u64>,
 }

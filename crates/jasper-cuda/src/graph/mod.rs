@@ -9,14 +9,14 @@
 //! | `compact` | vertices moved into holes |
 //! | `resident` | a graph in use, half on the host and half on a device |
 
+mod changes;
 mod codes;
 mod compact;
-mod follow;
 mod links;
+mod mutable;
 mod plan;
-mod resident;
 #[cfg(test)]
-mod updates;
+mod update_tests;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +35,7 @@ use crate::{Place, Stream};
 pub(crate) use codes::DeviceCodes;
 pub(crate) use links::Rows;
 use links::Undo;
-pub use resident::ResidentGraph;
+pub use mutable::MutableDeviceGraph;
 
 /// Places for neighbours are a multiple of this: one load of a warp, and a cache line.
 const LINKS_ALIGN: usize = 32;
@@ -44,7 +44,7 @@ const TASK: usize = 32 << 10;
 
 /// The number of a copy, of which no other has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GraphNumber(u64);
+pub(crate) struct GraphId(u64);
 
 /// The number of the next copy.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -79,7 +79,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     largest_squared_norm: f32,
     metric: Metric,
     /// Which of all copies of this process it is.
-    number: GraphNumber,
+    number: GraphId,
     /// What a failed change puts back.
     undo: Option<Undo<S>>,
     /// Whether a launch that nobody waited for may be reading.
@@ -123,7 +123,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             links_stride,
             largest_squared_norm: graph.largest_squared_norm(),
             metric: graph.metric(),
-            number: GraphNumber(NUMBERS.fetch_add(1, Relaxed)),
+            number: GraphId(NUMBERS.fetch_add(1, Relaxed)),
             undo: None,
             read_unwaited: AtomicBool::new(false),
         })
@@ -202,7 +202,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Which copy this is.
-    pub(crate) fn number(&self) -> GraphNumber {
+    pub(crate) fn number(&self) -> GraphId {
         self.number
     }
 

@@ -1,4 +1,4 @@
-//! A batch of queries through a device: by waves, some of which are searched while others are prepared or taken in.
+//! A batch of queries through a device: by chunks, some of which are searched while others are prepared or taken in.
 
 use std::cell::OnceCell;
 
@@ -12,29 +12,29 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{Hit, Request, SearchError, SearchReport, Way};
 use rayon::prelude::*;
 
-use super::lane::{Answered, Lane, Prepared};
-use super::on_device::hit_of;
-use super::pass::{Beside, Coder, Pass};
+use super::context::{QueryBuffers, Results, SearchContext};
+use super::device_batch::hit_from_answer;
+use super::launch::{Coder, SearchLaunch, SlotArray};
 use crate::DeviceGraph;
 
-/// Queries of a wave for each multiprocessor, at most: so that two waves are more than it searches at once, and keep it busy
+/// Queries of a chunk for each multiprocessor, at most: so that two chunks are more than it searches at once, and keep it busy
 /// (measured: docs: experiments, vectors on the host).
-const QUERIES_A_MULTIPROCESSOR: usize = 24;
-/// Bytes of queries, and of answers, of a wave, at most.
-const WAVE_BYTES: usize = 32 << 20;
+const QUERIES_PER_MULTIPROCESSOR: usize = 24;
+/// Bytes of queries, and of answers, of a chunk, at most.
+const CHUNK_BYTES: usize = 32 << 20;
 /// Waves in flight: two are searched while a third is reranked, and a fourth is prepared or taken in.
-pub(crate) const LANES: usize = 4;
+pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 4;
 /// Bytes that a thread prepares or takes in at once.
 const PART_BYTES: usize = 32 << 10;
 /// Parts that the calling thread has done before others are awake.
 const PARTS_ALONE: usize = 8;
 
-/// A query, and the places for its answers.
+/// A query, and the pointers for its answers.
 pub(crate) struct Task<'a, T> {
     row: usize,
     vector: &'a [T],
     hits: &'a mut [Hit],
-    /// Places that have an answer.
+    /// LaunchPointers that have an answer.
     filled: usize,
 }
 
@@ -51,36 +51,36 @@ impl<'a, T: Element> Task<'a, T> {
             self.filled = request.fill(found, self.hits);
             return;
         }
-        self.hits.iter_mut().zip(answers).for_each(|(hit, answer)| *hit = hit_of(*answer));
+        self.hits.iter_mut().zip(answers).for_each(|(hit, answer)| *hit = hit_from_answer(*answer));
         self.filled = self.hits.partition_point(|hit| hit.key != NO_KEY);
     }
 }
 
 /// Where a request is answered.
-pub(crate) struct Batch<'a, 'r, T: Element, L: Lane<T>> {
+pub(crate) struct Batch<'a, 'r, T: Element, C: SearchContext<T>> {
     pub(crate) request: &'a Request<'r, T>,
     /// The device's copy of the request's graph.
-    pub(crate) graph: &'a DeviceGraph<T, L::Stream>,
+    pub(crate) graph: &'a DeviceGraph<T, C::Stream>,
     /// Host threads, for what is much.
     pub(crate) pool: &'a ThreadPool,
 }
 
-impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
-    /// Answers every task; `lanes` holds one lane at least, and `add` makes another.
+impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
+    /// Answers every task; `contexts` holds one context at least, and `add` makes another.
     ///
-    /// After an error some lanes may still be at work, and are to be waited for before they are used again.
+    /// After an error some contexts may still be at work, and are to be waited for before they are used again.
     pub(crate) fn answer(
         &self,
         mut tasks: Vec<Task<'_, T>>,
-        lanes: &mut Vec<L>,
-        add: impl Fn() -> Result<L, SearchError>,
+        contexts: &mut Vec<C>,
+        add: impl Fn() -> Result<C, SearchError>,
     ) -> Result<SearchReport, SearchError> {
         let (request, mut report) = (self.request, SearchReport::default());
-        let multiprocessors = lanes[0].stream().multiprocessors();
+        let multiprocessors = contexts[0].stream().multiprocessors();
         let known = OnceCell::new();
         let allowed = || known.get_or_init(|| allowed(request, self.pool));
-        let pass = Pass::first(request, self.graph, allowed, multiprocessors, tasks.len())?;
-        self.run(&pass, &mut tasks, lanes, &add, &mut report)?;
+        let launch = SearchLaunch::first(request, self.graph, allowed, multiprocessors, tasks.len())?;
+        self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         if request.way() == Way::Scan {
             // Where there is nothing to find it was a scan of nothing, to look at the queries.
             report.scanned = if request.wants_scan(0) { tasks.len() } else { 0 };
@@ -89,143 +89,146 @@ impl<T: Element, L: Lane<T>> Batch<'_, '_, T, L> {
         tasks.retain(|task| request.wants_scan(task.filled));
         report.scanned = tasks.len();
         if !tasks.is_empty() {
-            let pass = Pass::scan(request, self.graph, allowed(), multiprocessors, tasks.len());
-            self.run(&pass, &mut tasks, lanes, &add, &mut report)?;
+            let launch = SearchLaunch::scan(request, self.graph, allowed(), multiprocessors, tasks.len());
+            self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         }
         Ok(report)
     }
 
-    /// Takes the tasks through the device by waves, each in its lane.
+    /// Takes the tasks through the device by chunks, each in its context.
     fn run(
         &self,
-        pass: &Pass<'_, T, L::Stream>,
+        launch: &SearchLaunch<'_, T, C::Stream>,
         tasks: &mut [Task<'_, T>],
-        lanes: &mut Vec<L>,
-        add: impl Fn() -> Result<L, SearchError>,
+        contexts: &mut Vec<C>,
+        add: impl Fn() -> Result<C, SearchError>,
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let together = wave_of(tasks.len(), pass, lanes[0].stream().multiprocessors());
-        let waves = tasks.len().div_ceil(together);
-        while lanes.len() < waves.min(LANES) {
-            lanes.push(add()?);
+        let together = chunk_len(tasks.len(), launch, contexts[0].stream().multiprocessors());
+        let chunks = tasks.len().div_ceil(together);
+        while contexts.len() < chunks.min(MAX_CHUNKS_IN_FLIGHT) {
+            contexts.push(add()?);
         }
-        let lanes = &mut lanes[..waves.min(LANES)];
-        let beside: Result<Vec<_>, _> = lanes.iter().map(|lane| pass.bring(lane.stream())).collect();
-        let beside = beside.map_err(SearchError::device)?;
-        let mut flying: [Option<&mut [Task<'_, T>]>; LANES] = Default::default();
-        for (turn, wave) in tasks.chunks_mut(together).enumerate() {
-            let at = turn % lanes.len();
+        let contexts = &mut contexts[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
+        let slot_array: Result<Vec<_>, _> =
+            contexts.iter().map(|context| launch.upload_slots(context.stream())).collect();
+        let slot_array = slot_array.map_err(SearchError::device)?;
+        let mut flying: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
+        for (turn, chunk) in tasks.chunks_mut(together).enumerate() {
+            let at = turn % contexts.len();
             if let Some(landed) = flying[at].take() {
-                self.take(pass, &mut lanes[at], landed, report)?;
+                self.take(launch, &mut contexts[at], landed, report)?;
             }
-            self.send(pass, &mut lanes[at], &beside[at], wave)?;
-            flying[at] = Some(wave);
+            self.send(launch, &mut contexts[at], &slot_array[at], chunk)?;
+            flying[at] = Some(chunk);
         }
-        for (lane, landed) in lanes.iter_mut().zip(flying) {
+        for (context, landed) in contexts.iter_mut().zip(flying) {
             if let Some(landed) = landed {
-                self.take(pass, lane, landed, report)?;
+                self.take(launch, context, landed, report)?;
             }
         }
         Ok(())
     }
 
-    /// Prepares a wave and launches its search.
+    /// Prepares a chunk and launches its search.
     fn send(
         &self,
-        pass: &Pass<'_, T, L::Stream>,
-        lane: &mut L,
-        beside: &Beside<L::Stream>,
-        wave: &[Task<'_, T>],
+        launch: &SearchLaunch<'_, T, C::Stream>,
+        context: &mut C,
+        slot_array: &SlotArray<C::Stream>,
+        chunk: &[Task<'_, T>],
     ) -> Result<(), SearchError> {
-        let (room, row_len) = (pass.room(wave.len()), pass.row_len());
-        let prepared = lane.prepared(&room).map_err(SearchError::device)?;
-        prepare(self.request.graph(), wave, prepared.queries, row_len, self.pool)?;
-        let coder = pass.coder(wave.len());
+        let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
+        let prepared = context.query_buffers(&sizes).map_err(SearchError::device)?;
+        prepare(self.request.graph(), chunk, prepared.queries, row_len, self.pool)?;
+        let coder = launch.coder(chunk.len());
         if let Some(Coder::Host(quantizer)) = coder {
             code(quantizer, prepared, row_len);
         }
-        let mut places = lane.places(&room).map_err(SearchError::device)?;
+        let mut pointers = context.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(Coder::Device(quantizer)) = coder {
-            let coded = lane.code(quantizer, wave.len()).map_err(SearchError::device)?;
-            (places.levels, places.terms) = coded;
+            let coded = context.code(quantizer, chunk.len()).map_err(SearchError::device)?;
+            (pointers.levels, pointers.terms) = coded;
         }
-        let (stream, aside) = lane.queues(pass.goes_aside()).map_err(SearchError::device)?;
-        // SAFETY: the lane's places have the sizes that it was asked for, live with it, and are left alone until the
+        let (stream, rerank_stream) =
+            context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
+        // SAFETY: the context's pointers have the sizes that it was asked for, live with it, and are left alone until the
         // launch has run; the graph is borrowed, and whoever drops it waits for the device.
-        unsafe { pass.launch(stream, aside, beside, wave.len(), places) }.map_err(SearchError::device)
+        unsafe { launch.enqueue(stream, rerank_stream, slot_array, chunk.len(), pointers) }
+            .map_err(SearchError::device)
     }
 
-    /// Waits for a wave and takes its answers in.
+    /// Waits for a chunk and takes its answers in.
     fn take(
         &self,
-        pass: &Pass<'_, T, L::Stream>,
-        lane: &mut L,
-        wave: &mut [Task<'_, T>],
+        launch: &SearchLaunch<'_, T, C::Stream>,
+        context: &mut C,
+        chunk: &mut [Task<'_, T>],
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let Answered { answers, work } = lane.answered().map_err(SearchError::device)?;
+        let Results { answers, work } = context.wait_results().map_err(SearchError::device)?;
         for (i, work) in work.chunks_exact(2).enumerate() {
             report.work.hops += u64::from(work[0]);
             report.work.distances += u64::from(work[1]);
-            report.reranked += if i < wave.len() { 0 } else { u64::from(work[1]) };
+            report.reranked += if i < chunk.len() { 0 } else { u64::from(work[1]) };
         }
-        let (request, k) = (self.request, pass.k());
+        let (request, k) = (self.request, launch.k());
         let first_keys_do = request.graph().shared_keys() == 0;
-        let take = |(wave, answers): (&mut [Task<'_, T>], &[Answer])| {
-            for (task, answers) in wave.iter_mut().zip(answers.chunks_exact(k)) {
+        let take = |(chunk, answers): (&mut [Task<'_, T>], &[Answer])| {
+            for (task, answers) in chunk.iter_mut().zip(answers.chunks_exact(k)) {
                 task.take(request, first_keys_do, answers);
             }
         };
         let together = (PART_BYTES / (k * size_of::<Answer>())).max(1);
-        if wave.len() <= PARTS_ALONE * together {
-            take((wave, answers));
+        if chunk.len() <= PARTS_ALONE * together {
+            take((chunk, answers));
         } else {
-            let parts = (wave.par_chunks_mut(together), answers.par_chunks(together * k));
+            let parts = (chunk.par_chunks_mut(together), answers.par_chunks(together * k));
             self.pool.install(|| parts.into_par_iter().for_each(take));
         }
         Ok(())
     }
 }
 
-/// Queries of a wave: no more than memory is for, and of all waves about the same.
-fn wave_of<T: Element>(
+/// Queries of a chunk: no more than memory is for, and of all chunks about the same.
+fn chunk_len<T: Element>(
     queries: usize,
-    pass: &Pass<'_, T, impl gpu_kernels::Stream>,
+    launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
-    let bytes = (pass.row_len() * size_of::<T>()).max(pass.k() * size_of::<Answer>());
-    let most = (WAVE_BYTES / bytes).clamp(1, QUERIES_A_MULTIPROCESSOR * multiprocessors as usize);
+    let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<Answer>());
+    let most = (CHUNK_BYTES / bytes).clamp(1, QUERIES_PER_MULTIPROCESSOR * multiprocessors as usize);
     queries.div_ceil(queries.div_ceil(most).max(1)).max(1)
 }
 
-/// Writes the queries of a wave to `out`, row after row. The first that cannot be searched for is told.
+/// Writes the queries of a chunk to `out`, row after row. The first that cannot be searched for is told.
 fn prepare<T: Element>(
     graph: &Graph<T>,
-    wave: &[Task<'_, T>],
+    chunk: &[Task<'_, T>],
     out: &mut [T],
     row_len: usize,
     pool: &ThreadPool,
 ) -> Result<(), VectorError> {
-    let prepare = |(wave, out): (&[Task<'_, T>], &mut [T])| {
+    let prepare = |(chunk, out): (&[Task<'_, T>], &mut [T])| {
         let mut prepared = Vec::new();
-        wave.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {
+        chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {
             graph.prepare(task.row, task.vector, &mut prepared)?;
             out.copy_from_slice(&prepared);
             Ok(())
         })
     };
     let together = (PART_BYTES / (row_len * size_of::<T>())).max(1);
-    if wave.len() <= PARTS_ALONE * together {
-        return prepare((wave, out));
+    if chunk.len() <= PARTS_ALONE * together {
+        return prepare((chunk, out));
     }
-    let parts = (wave.par_chunks(together), out.par_chunks_mut(together * row_len));
+    let parts = (chunk.par_chunks(together), out.par_chunks_mut(together * row_len));
     let results: Vec<_> = pool.install(|| parts.into_par_iter().map(prepare).collect());
     results.into_iter().collect()
 }
 
-/// Codes the queries of a wave.
-fn code<T: Element>(quantizer: &dyn Quantizer, prepared: Prepared<'_, T>, row_len: usize) {
-    let Prepared { queries, levels, terms } = prepared;
+/// Codes the queries of a chunk.
+fn code<T: Element>(quantizer: &dyn Quantizer, prepared: QueryBuffers<'_, T>, row_len: usize) {
+    let QueryBuffers { queries, levels, terms } = prepared;
     let words = levels.len() / terms.len().max(1);
     let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
     let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();

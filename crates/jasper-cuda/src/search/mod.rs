@@ -2,15 +2,15 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `batch` | a batch by waves: prepared, searched, taken in |
-//! | `pass` | the launch of a wave: by the graph, or a scan |
-//! | `lane` | a wave's way to the device and back |
+//! | `batch` | a batch by chunks: prepared, searched, taken in |
+//! | `launch` | the launch of a chunk: by the graph, or a scan |
+//! | `context` | a chunk's way to the device and back |
 //! | `on_device` | queries that lie there: launches that nobody waits for |
 
 mod batch;
-mod lane;
-mod on_device;
-pub(crate) mod pass;
+mod context;
+mod device_batch;
+pub(crate) mod launch;
 #[cfg(test)]
 mod tests;
 
@@ -25,10 +25,10 @@ use jasper_vamana::{Hit, Request, SearchError, SearchParams, SearchReport};
 use crate::profile::LaunchProfile;
 use crate::{Context, DeviceGraph, MemoryPlan, Place, Result, Stream};
 use batch::{Batch, Task};
-use lane::{Lane as _, PinnedLane};
-use on_device::SCRATCH_BYTES;
-pub use on_device::{OnDevice, hit_of};
-use pass::{WIDEST, check_shared, usual_kernel};
+use context::{PinnedSearchContext, SearchContext as _};
+use device_batch::SCRATCH_BYTES;
+pub use device_batch::{DeviceBatch, hit_from_answer};
+use launch::{MAX_FRONTIER, check_shared_memory, default_kernel};
 
 /// Searches graphs on a device: the answers of the CPU executor, from copies of graphs in device memory.
 ///
@@ -42,21 +42,21 @@ use pass::{WIDEST, check_shared, usual_kernel};
 ///
 /// In all other cases the answers are the same, id for id where sums are exact. Floats are added up in another order than
 /// on the processor: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices
-/// that are no farther apart than that may change places.
-pub struct SearchLanes<T: Element> {
+/// that are no farther apart than that may change order.
+pub struct SearchContexts<T: Element> {
     context: Context,
-    /// The lanes of calls that are over.
-    shelf: Mutex<Vec<Vec<PinnedLane<T>>>>,
+    /// The contexts of calls that are over.
+    idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
 }
 
 /// A graph on the host, and a copy that is whole in device memory: what a search reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied<'a, T: Element> {
+pub struct GraphView<'a, T: Element> {
     host: &'a Graph<T>,
     copy: &'a DeviceGraph<T>,
 }
 
-impl<'a, T: Element> Copied<'a, T> {
+impl<'a, T: Element> GraphView<'a, T> {
     /// All work on the copy is done.
     ///
     /// # Panics
@@ -71,14 +71,14 @@ impl<'a, T: Element> Copied<'a, T> {
     }
 
     pub(crate) fn request(self, params: SearchParams<'a>) -> Result<Request<'a, T>, SearchError> {
-        Request::new(self.host, params, WIDEST)
+        Request::new(self.host, params, MAX_FRONTIER)
     }
 }
 
-impl<T: Element> SearchLanes<T> {
+impl<T: Element> SearchContexts<T> {
     /// Lanes to a device; they are made when calls need them.
     pub fn new(context: &Context) -> Self {
-        Self { context: context.clone(), shelf: Mutex::default() }
+        Self { context: context.clone(), idle: Mutex::default() }
     }
 
     /// The device.
@@ -86,7 +86,7 @@ impl<T: Element> SearchLanes<T> {
         &self.context
     }
 
-    /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
+    /// Answers every row of `queries` into `hits`, `k` entries per query: nearest first, by (distance, vertex), then
     /// [`Hit::NONE`]. Queries are prepared on `pool`, if they are many.
     ///
     /// The answers to a query do not depend on how many are asked.
@@ -95,7 +95,7 @@ impl<T: Element> SearchLanes<T> {
     /// [`SearchError`]; what `hits` holds then means nothing.
     pub fn answer(
         &self,
-        graph: Copied<'_, T>,
+        graph: GraphView<'_, T>,
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
@@ -103,8 +103,8 @@ impl<T: Element> SearchLanes<T> {
     ) -> Result<SearchReport, SearchError> {
         let request = graph.request(params)?;
         request.check_places(queries.len(), hits)?;
-        let places = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
-        let tasks = places.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
+        let pointers = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
+        let tasks = pointers.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
         self.run(&request, graph.copy, pool, tasks)
     }
 
@@ -114,7 +114,7 @@ impl<T: Element> SearchLanes<T> {
     /// [`SearchError`].
     pub fn answer_one(
         &self,
-        graph: Copied<'_, T>,
+        graph: GraphView<'_, T>,
         pool: &ThreadPool,
         query: &[T],
         params: SearchParams<'_>,
@@ -132,7 +132,7 @@ impl<T: Element> SearchLanes<T> {
     /// Distances are those of [`Self::answer`]: where the index has codes the device codes the queries, and gives exact
     /// distances to what was found behind that. The memory for it, some 256 MB at most beside a filter, is the call's own, so that
     /// launches of several streams run at the same time. It comes from the device's pool and goes back behind the search:
-    /// who launches often holds [`KeptMemory`](crate::KeptMemory), so that the pool keeps it.
+    /// who launches often holds [`PoolRetention`](crate::PoolRetention), so that the pool keeps it.
     ///
     /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
     /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
@@ -144,11 +144,11 @@ impl<T: Element> SearchLanes<T> {
     /// If another stream made one of the arrays, or `stream` is of another device.
     pub fn launch(
         &self,
-        graph: Copied<'_, T>,
+        graph: GraphView<'_, T>,
         pool: &ThreadPool,
         stream: &Stream,
         params: SearchParams<'_>,
-        arrays: OnDevice<'_, T>,
+        arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
         let here = self.context.device().ordinal;
         assert_eq!(stream.context().device().ordinal, here, "a graph is searched where it is");
@@ -158,7 +158,7 @@ impl<T: Element> SearchLanes<T> {
         let request = graph.request(params)?;
         // SAFETY: the stream made the arrays, as was just checked; the copy is the host's, whole on the device, and who changes
         // or drops it waits for the device.
-        unsafe { on_device::launch(&request, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
+        unsafe { device_batch::launch(&request, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
     }
 
     fn run(
@@ -168,16 +168,16 @@ impl<T: Element> SearchLanes<T> {
         pool: &ThreadPool,
         tasks: Vec<Task<'_, T>>,
     ) -> Result<SearchReport, SearchError> {
-        let shelf = || self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let add = || PinnedLane::new(&self.context).map_err(SearchError::device);
-        let mut lanes = shelf().pop().unwrap_or_default();
-        if lanes.is_empty() {
-            lanes.push(add()?);
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let add = || PinnedSearchContext::new(&self.context).map_err(SearchError::device);
+        let mut contexts = idle().pop().unwrap_or_default();
+        if contexts.is_empty() {
+            contexts.push(add()?);
         }
-        let report = Batch { request, graph, pool }.answer(tasks, &mut lanes, add);
-        // An error leaves waves in flight, whose lanes are of use again when those have landed.
-        if lanes.iter().all(|lane| report.is_ok() || lane.stream().synchronize().is_ok()) {
-            shelf().push(lanes);
+        let report = Batch { request, graph, pool }.answer(tasks, &mut contexts, add);
+        // An error leaves chunks in flight, whose contexts are of use again when those have landed.
+        if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
+            idle().push(contexts);
         }
         report
     }
@@ -190,14 +190,14 @@ impl<T: Element> DeviceGraph<T> {
     /// [`Error::Rows`](crate::Error::Rows) when a row does not fit into a block, with numbers;
     /// [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
-        check_shared(self, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
-        context.warm_up(&usual_kernel(self))
+        check_shared_memory(self, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
+        context.warm_up(&default_kernel(self))
     }
 }
 
-/// A graph that does not change, on a device to be searched there: its copy, and lanes.
+/// A graph that does not change, on a device to be searched there: its copy, and contexts.
 pub struct Searcher<T: Element> {
-    lanes: SearchLanes<T>,
+    contexts: SearchContexts<T>,
     graph: DeviceGraph<T>,
     plan: MemoryPlan,
 }
@@ -206,7 +206,7 @@ impl<T: Element> Searcher<T> {
     /// Copies `graph` to a device, and its vectors to the place that is wanted; where none is, as
     /// [`DeviceGraph::plan_within`] says. The host's part runs on the threads of the pool that this is called in.
     ///
-    /// Cost: one pass over the graph; some tenths of a second more where the device was not in use, or the driver
+    /// Cost: one launch over the graph; some tenths of a second more where the device was not in use, or the driver
     /// compiles the kernel of usual searches for the first time.
     ///
     /// # Errors
@@ -218,12 +218,12 @@ impl<T: Element> Searcher<T> {
         let copy = DeviceGraph::upload(&stream, graph, vectors)?;
         stream.synchronize()?;
         copy.check_search(context)?;
-        Ok(Self { lanes: SearchLanes::new(context), graph: copy, plan })
+        Ok(Self { contexts: SearchContexts::new(context), graph: copy, plan })
     }
 
     /// The device.
     pub fn context(&self) -> &Context {
-        self.lanes.context()
+        self.contexts.context()
     }
 
     /// The graph on the device.
@@ -236,7 +236,7 @@ impl<T: Element> Searcher<T> {
         &self.plan
     }
 
-    /// See [`SearchLanes::answer`]; `graph` is the one that was copied.
+    /// See [`SearchContexts::answer`]; `graph` is the one that was copied.
     ///
     /// # Errors
     /// As there.
@@ -251,10 +251,10 @@ impl<T: Element> Searcher<T> {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        self.lanes.answer(Copied::new(graph, &self.graph), pool, queries, params, hits)
+        self.contexts.answer(GraphView::new(graph, &self.graph), pool, queries, params, hits)
     }
 
-    /// See [`SearchLanes::answer_one`].
+    /// See [`SearchContexts::answer_one`].
     ///
     /// # Errors
     /// As there.
@@ -268,10 +268,10 @@ impl<T: Element> Searcher<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        self.lanes.answer_one(Copied::new(graph, &self.graph), pool, query, params)
+        self.contexts.answer_one(GraphView::new(graph, &self.graph), pool, query, params)
     }
 
-    /// See [`SearchLanes::launch`].
+    /// See [`SearchContexts::launch`].
     ///
     /// # Errors
     /// As there.
@@ -284,12 +284,12 @@ impl<T: Element> Searcher<T> {
         pool: &ThreadPool,
         stream: &Stream,
         params: SearchParams<'_>,
-        arrays: OnDevice<'_, T>,
+        arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        self.lanes.launch(Copied::new(graph, &self.graph), pool, stream, params, arrays)
+        self.contexts.launch(GraphView::new(graph, &self.graph), pool, stream, params, arrays)
     }
 
-    /// See [`SearchLanes::profile`].
+    /// See [`SearchContexts::profile`].
     ///
     /// # Errors
     /// As there.
@@ -303,7 +303,7 @@ impl<T: Element> Searcher<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<LaunchProfile, SearchError> {
-        self.lanes.profile(Copied::new(graph, &self.graph), pool, queries, params)
+        self.contexts.profile(GraphView::new(graph, &self.graph), pool, queries, params)
     }
 }
 
@@ -313,9 +313,9 @@ impl<T: Element> fmt::Debug for Searcher<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for SearchLanes<T> {
+impl<T: Element> fmt::Debug for SearchContexts<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SearchLanes({})", self.context.device())
+        write!(f, "SearchContexts({})", self.context.device())
     }
 }
 

@@ -17,22 +17,22 @@ use jasper_vamana::{
 };
 use rand::RngExt;
 
-use super::batch::{Batch, LANES, Task};
-use super::lane::{Answered, Lane, Prepared};
-use super::on_device::{self, SCRATCH_BYTES, hit_of};
-use super::pass::{Places, Room, WIDEST, check_shared};
-use crate::{DeviceGraph, OnDevice, Place};
+use super::batch::{Batch, MAX_CHUNKS_IN_FLIGHT, Task};
+use super::context::{QueryBuffers, Results, SearchContext};
+use super::device_batch::{self, SCRATCH_BYTES, hit_from_answer};
+use super::launch::{BufferSizes, LaunchPointers, MAX_FRONTIER, check_shared_memory};
+use crate::{DeviceBatch, DeviceGraph, Place};
 
-/// A lane to an emulated device.
-struct EmulatedLane<'a, T> {
+/// A context to an emulated device.
+struct EmulatedContext<'a, T> {
     stream: &'a EmulatedStream,
     host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
-    device: Option<Wave<T>>,
+    device: Option<DeviceChunk<T>>,
     answered: (Vec<Answer>, Vec<u32>),
 }
 
-/// What a wave has on the device.
-struct Wave<T> {
+/// What a chunk has on the device.
+struct DeviceChunk<T> {
     queries: Buffer<T>,
     levels: Buffer<u32>,
     terms: Buffer<QueryTerms>,
@@ -43,46 +43,46 @@ struct Wave<T> {
     codes: Option<QueryCodes<EmulatedStream>>,
 }
 
-impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
+impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
     type Stream = EmulatedStream;
 
     fn stream(&self) -> &EmulatedStream {
         self.stream
     }
 
-    fn queues(&mut self, aside: bool) -> Result<(&EmulatedStream, Option<&EmulatedStream>), Fault> {
-        Ok((self.stream, aside.then_some(self.stream)))
+    fn streams(&mut self, rerank_stream: bool) -> Result<(&EmulatedStream, Option<&EmulatedStream>), Fault> {
+        Ok((self.stream, rerank_stream.then_some(self.stream)))
     }
 
-    fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, Fault> {
-        assert!(self.device.is_none(), "a lane is asked for memory when its wave has landed");
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, Fault> {
+        assert!(self.device.is_none(), "a context is asked for memory when its chunk has landed");
         let (queries, levels, terms) = &mut self.host;
-        queries.resize(room.queries, T::default());
-        levels.resize(room.levels, 0);
-        terms.resize(room.terms, QueryTerms::zeroed());
-        Ok(Prepared { queries, levels, terms })
+        queries.resize(sizes.queries, T::default());
+        levels.resize(sizes.levels, 0);
+        terms.resize(sizes.terms, QueryTerms::zeroed());
+        Ok(QueryBuffers { queries, levels, terms })
     }
 
-    fn places(&mut self, room: &Room) -> Result<Places<T>, Fault> {
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, Fault> {
         let (stream, (queries, levels, terms)) = (self.stream, &self.host);
-        let device = self.device.insert(Wave {
+        let device = self.device.insert(DeviceChunk {
             queries: stream.upload(queries)?,
             levels: stream.upload(levels)?,
             terms: stream.upload(terms)?,
-            answers: stream.allocate(room.answers)?,
-            work: stream.allocate(room.work + room.reranked)?,
-            candidates: stream.allocate(room.candidates)?,
-            rest: stream.allocate(room.rest)?,
+            answers: stream.allocate(sizes.answers)?,
+            work: stream.allocate(sizes.work + sizes.reranked)?,
+            candidates: stream.allocate(sizes.candidates)?,
+            rest: stream.allocate(sizes.rest)?,
             codes: None,
         });
         let work = device.work.output();
-        Ok(Places {
+        Ok(LaunchPointers {
             queries: device.queries.input(),
             levels: device.levels.input(),
             terms: device.terms.input(),
             answers: device.answers.output(),
             work,
-            reranked: work.from(room.work),
+            reranked: work.from(sizes.work),
             candidates: device.candidates.output(),
             rest: device.rest.output(),
         })
@@ -100,10 +100,10 @@ impl<T: Element> Lane<T> for EmulatedLane<'_, T> {
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
-    fn answered(&mut self) -> Result<Answered<'_>, Fault> {
-        let Wave { answers, work, .. } = self.device.take().expect("a wave was sent");
+    fn wait_results(&mut self) -> Result<Results<'_>, Fault> {
+        let DeviceChunk { answers, work, .. } = self.device.take().expect("a chunk was sent");
         self.answered = (answers.read()?, work.read()?);
-        Ok(Answered { answers: &self.answered.0, work: &self.answered.1 })
+        Ok(Results { answers: &self.answered.0, work: &self.answered.1 })
     }
 }
 
@@ -129,22 +129,22 @@ impl Both {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
-        let request = Request::new(graph, params, WIDEST)?;
+        let request = Request::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
-        let lane = || {
-            Ok(EmulatedLane {
+        let context = || {
+            Ok(EmulatedContext {
                 stream: &self.stream,
                 host: Default::default(),
                 device: None,
                 answered: Default::default(),
             })
         };
-        let (mut hits, mut lanes) = (params.places(queries.len())?, vec![lane()?]);
+        let (mut hits, mut contexts) = (params.places(queries.len())?, vec![context()?]);
         let tasks = queries.rows().zip(hits.chunks_mut(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
         let batch = Batch { request: &request, graph: &copy, pool: self.cpu.pool() };
-        let report = batch.answer(tasks, &mut lanes, lane)?;
-        assert!(lanes.len() <= LANES);
+        let report = batch.answer(tasks, &mut contexts, context)?;
+        assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((hits, report))
     }
 
@@ -156,18 +156,18 @@ impl Both {
         params: SearchParams<'_>,
         scratch_bytes: usize,
     ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
-        let request = Request::new(graph, params, WIDEST)?;
+        let request = Request::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let count = prepared.len() / copy.row_len();
         let queries = self.stream.upload(prepared).unwrap();
         let mut answers = self.stream.allocate(count * params.k).unwrap();
         let mut work = self.stream.allocate(count * 2).unwrap();
-        let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
+        let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
         // SAFETY: the arrays are of this stream, and the copy lives until its launches have run: each has when it returns.
         unsafe {
-            on_device::launch(&request, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
+            device_batch::launch(&request, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
         }
-        let hits = answers.read().unwrap().into_iter().map(hit_of);
+        let hits = answers.read().unwrap().into_iter().map(hit_from_answer);
         Ok((hits.collect(), work.read().unwrap()))
     }
 
@@ -323,9 +323,9 @@ fn nothing_is_found_in_an_empty_index() {
     both.agree(&graph, &[], SearchParams::new(2));
 }
 
-/// As many as make every lane go twice.
+/// As many as make every context go twice.
 #[test]
-fn waves_come_back_to_their_queries() {
+fn chunks_come_back_to_their_queries() {
     let both = Both::new(11);
     let values: Vec<u8> = (0..=255).collect();
     let graph = built(&values, 1, Metric::L2, &both);
@@ -355,7 +355,11 @@ fn rows_that_no_block_has_room_for_are_refused() {
     let both = Both::new(14);
     let check = |dimension: usize, kilobytes: u32| {
         let graph = built(&whole::<f32>(2, dimension, 18), dimension, Metric::L2, &both);
-        check_shared(&DeviceGraph::upload(&both.stream, &graph, Place::Device).unwrap(), 64, kilobytes << 10)
+        check_shared_memory(
+            &DeviceGraph::upload(&both.stream, &graph, Place::Device).unwrap(),
+            64,
+            kilobytes << 10,
+        )
     };
     assert_eq!(check(23_000, 227), Ok(()));
     assert_eq!(check(20_000, 99), Ok(()));
@@ -520,10 +524,10 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
         let queries = both.stream.upload(&vec![1.0_f32; queries]).unwrap();
         let (mut answers, mut work) =
             (both.stream.allocate(answers).unwrap(), both.stream.allocate(work).unwrap());
-        let arrays = OnDevice { queries: &queries, answers: &mut answers, work: &mut work };
-        let request = Request::new(&graph, params, WIDEST)?;
+        let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
+        let request = Request::new(&graph, params, MAX_FRONTIER)?;
         // SAFETY: as in `Both::launched`.
-        unsafe { on_device::launch(&request, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
+        unsafe { device_batch::launch(&request, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
     };
     let params = SearchParams::new(3);
     ask(8, 6, 4, params).unwrap();

@@ -13,7 +13,7 @@ use jasper_graph::VectorError;
 use jasper_vamana::{Hit, Request, SearchError};
 
 use super::batch::allowed;
-use super::pass::{Pass, Places};
+use super::launch::{LaunchPointers, SearchLaunch};
 use crate::DeviceGraph;
 
 /// Bytes of queries on their way to codes, of their codes, and of what a walk leaves to its rerank, at most: for as many
@@ -22,7 +22,7 @@ pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 
 /// Queries and the room for their answers, in device memory.
 #[derive(Debug)]
-pub struct OnDevice<'a, T: Pod, S: Stream = crate::Stream> {
+pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
     /// `[queries][padded dimension]`: as [`Graph::prepare`](jasper_graph::Graph::prepare) makes them, which nobody checks.
     /// NaN finds nothing of use.
     pub queries: &'a S::Buffer<T>,
@@ -33,11 +33,11 @@ pub struct OnDevice<'a, T: Pod, S: Stream = crate::Stream> {
 }
 
 /// An answer as users have it; [`Hit::NONE`] for [`gpu_kernels::search::NO_ANSWER`].
-pub fn hit_of([low, high, distance, _]: Answer) -> Hit {
+pub fn hit_from_answer([low, high, distance, _]: Answer) -> Hit {
     Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
 }
 
-impl<T: Element, S: Stream> OnDevice<'_, T, S> {
+impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
     /// Queries there are, each with room for `k` answers.
     fn count(&self, row_len: usize, k: usize) -> Result<usize, SearchError> {
         let len = self.queries.len();
@@ -65,22 +65,22 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
     pool: &ThreadPool,
     stream: &S,
-    arrays: OnDevice<'_, T, S>,
+    arrays: DeviceBatch<'_, T, S>,
     scratch_bytes: usize,
 ) -> Result<(), SearchError> {
     let (row_len, k) = (graph.row_len(), request.k());
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
     let allowed = || known.get_or_init(|| allowed(request, pool));
-    let pass = Pass::first(request, graph, allowed, stream.multiprocessors(), count)?;
-    let beside = pass.bring(stream).map_err(SearchError::device)?;
-    let mut scratch = Scratch::new(&pass, stream, count, scratch_bytes).map_err(SearchError::device)?;
-    let OnDevice { queries, answers, work } = arrays;
+    let launch = SearchLaunch::first(request, graph, allowed, stream.multiprocessors(), count)?;
+    let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
+    let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
+    let DeviceBatch { queries, answers, work } = arrays;
     let together = scratch.as_ref().map_or(count, |scratch| scratch.queries);
     graph.note_unwaited();
     for first in (0..count).step_by(together.max(1)) {
         let len = together.min(count - first);
-        let mut places = Places {
+        let mut pointers = LaunchPointers {
             queries: queries.input().from(first * row_len),
             answers: answers.output().from(first * k),
             work: work.output().from(first * 2),
@@ -93,8 +93,8 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
         // SAFETY: sizes are checked, and the scratch is for so many queries; the arrays, the scratch and what is beside the
         // graph are of this stream, which gives memory back behind what was queued before; of the graph the caller says it.
         let launched = unsafe {
-            let coded = scratch.as_mut().map_or(Ok(()), |scratch| scratch.code(stream, len, &mut places));
-            coded.and_then(|()| pass.launch(stream, None, &beside, len, places))
+            let coded = scratch.as_mut().map_or(Ok(()), |scratch| scratch.code(stream, len, &mut pointers));
+            coded.and_then(|()| launch.enqueue(stream, None, &slot_array, len, pointers))
         };
         launched.map_err(SearchError::device)?;
     }
@@ -117,30 +117,30 @@ impl<'a, S: Stream> Scratch<'a, S> {
     /// For all of `count` queries or, where that would be more than `bytes`, for parts of about the same length; none for a
     /// search by exact distances.
     fn new<T: Element>(
-        pass: &Pass<'a, T, S>,
+        launch: &SearchLaunch<'a, T, S>,
         stream: &S,
         count: usize,
         bytes: usize,
     ) -> Result<Option<Self>, S::Error> {
-        let Some(quantizer) = pass.codes().map(|codes| codes.on_device()) else { return Ok(None) };
-        let one = pass.room(1);
+        let Some(quantizer) = launch.codes().map(|codes| codes.on_device()) else { return Ok(None) };
+        let one = launch.sizes(1);
         let words = quantizer.levels_words() + one.reranked + one.candidates;
         let left = words * size_of::<u32>() + size_of::<QueryTerms>() + one.rest * size_of::<Answer>();
         let each = left + quantizer.scratch_bytes(1);
         let parts = count.div_ceil((bytes / each).max(1)).max(1);
         let queries = count.div_ceil(parts);
-        let room = pass.room(queries);
+        let sizes = launch.sizes(queries);
         Ok(Some(Self {
             quantizer,
             queries,
             codes: quantizer.query_codes(stream, queries)?,
-            reranked: stream.allocate(room.reranked)?,
-            candidates: stream.allocate(room.candidates)?,
-            rest: stream.allocate(room.rest)?,
+            reranked: stream.allocate(sizes.reranked)?,
+            candidates: stream.allocate(sizes.candidates)?,
+            rest: stream.allocate(sizes.rest)?,
         }))
     }
 
-    /// Codes the first `len` queries of `places`, and puts itself there.
+    /// Codes the first `len` queries of `pointers`, and puts itself there.
     ///
     /// # Safety
     /// There are as many, until the launches have run; what these leave is not used before.
@@ -148,15 +148,15 @@ impl<'a, S: Stream> Scratch<'a, S> {
         &mut self,
         stream: &S,
         len: usize,
-        places: &mut Places<T>,
+        pointers: &mut LaunchPointers<T>,
     ) -> Result<(), S::Error> {
         // SAFETY: the caller's promise, and rows are as long as the graph's.
-        unsafe { self.quantizer.code_queries(stream, places.queries, len, &mut self.codes)? };
-        places.levels = self.codes.levels.input();
-        places.terms = self.codes.terms.input();
-        places.reranked = self.reranked.output();
-        places.candidates = self.candidates.output();
-        places.rest = self.rest.output();
+        unsafe { self.quantizer.code_queries(stream, pointers.queries, len, &mut self.codes)? };
+        pointers.levels = self.codes.levels.input();
+        pointers.terms = self.codes.terms.input();
+        pointers.reranked = self.reranked.output();
+        pointers.candidates = self.candidates.output();
+        pointers.rest = self.rest.output();
         Ok(())
     }
 }

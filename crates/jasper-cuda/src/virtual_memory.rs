@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::{Context, Device};
 
 /// Addresses for as many bytes as the device has, the first of which are memory.
-pub(crate) struct Mapped {
+pub(crate) struct VirtualAllocation {
     context: Context,
     address: CUdeviceptr,
     /// Bytes of addresses.
@@ -21,7 +21,7 @@ pub(crate) struct Mapped {
     pieces: Vec<(CUmemGenericAllocationHandle, usize)>,
 }
 
-impl Mapped {
+impl VirtualAllocation {
     /// No memory yet; `None` where the device has no such addresses.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ fn allocation(context: &Context) -> CUmemAllocationProp {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for VirtualAllocation {
     fn drop(&mut self) {
         // Work that is queued may still use it; a failure means that it no longer does.
         let _ = self.context.synchronize();

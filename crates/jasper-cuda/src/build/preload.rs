@@ -14,17 +14,17 @@ use jasper_vamana::BuildShape;
 
 use crate::Context;
 use crate::graph::form;
-use crate::search::pass::suited;
+use crate::search::launch::default_launch;
 
 /// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more for
 /// them, and later ones some milliseconds, while the driver takes them from its cache. Dropped, it waits for the threads.
 #[derive(Debug)]
-pub struct KernelsAhead(Vec<JoinHandle<()>>);
+pub struct KernelPreload(Vec<JoinHandle<()>>);
 
-impl KernelsAhead {
+impl KernelPreload {
     /// Begins with those that [`link_on_device`](crate::link_on_device) launches for a build of this shape. What goes wrong
     /// is said when they are launched.
-    pub fn of_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
+    pub fn for_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());
         }
@@ -38,7 +38,7 @@ impl KernelsAhead {
     }
 }
 
-impl Drop for KernelsAhead {
+impl Drop for KernelPreload {
     fn drop(&mut self) {
         // A thread that panicked has loaded nothing, and whoever launches its kernel will.
         self.0.drain(..).for_each(|thread| drop(thread.join()));
@@ -50,7 +50,7 @@ fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'sta
     let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
     let search = |batch| {
-        let warps = suited(batch, multiprocessors, row_bytes).warps;
+        let warps = default_launch(batch, multiprocessors, row_bytes).warps;
         Search::for_rows(T::KIND, Measure::of(form), row_bytes, beam_width, warps).entry()
     };
     let mut entries = vec![

@@ -1,4 +1,4 @@
-//! Where a wave of queries goes to the device and its answers come back.
+//! Where a chunk of queries goes to the device and its answers come back.
 
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
@@ -7,25 +7,28 @@ use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, In, Stream as _};
 use jasper_core::{Element, padded_len};
 
-use super::pass::{Places, Room};
+use super::launch::{BufferSizes, LaunchPointers};
 use crate::{Buffer, Context, Pinned, Result, Stream};
 
-/// Host memory for a wave, the way from there to the device and back, and a queue for its launch.
-pub(crate) trait Lane<T> {
+/// Host memory for a chunk, the way from there to the device and back, and a queue for its launch.
+pub(crate) trait SearchContext<T> {
     /// The queue.
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
 
-    /// The queue and, if one is wanted `aside`, another whose blocks go before those of others.
+    /// The queue and, if one is wanted `rerank_stream`, another whose blocks go before those of others.
     #[expect(clippy::type_complexity, reason = "two queues")]
-    fn queues(&mut self, aside: bool) -> Result<(&Self::Stream, Option<&Self::Stream>), ErrorOf<T, Self>>;
+    fn streams(
+        &mut self,
+        rerank_stream: bool,
+    ) -> Result<(&Self::Stream, Option<&Self::Stream>), ErrorOf<T, Self>>;
 
     /// Memory for queries, and for the codes of those that the host codes.
-    fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>, ErrorOf<T, Self>>;
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, ErrorOf<T, Self>>;
 
     /// Where launches find them, and room for what they are answered.
-    fn places(&mut self, room: &Room) -> Result<Places<T>, ErrorOf<T, Self>>;
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
 
     /// Codes the first so many of the queries that were prepared, on the device; gives their levels and terms.
     fn code(
@@ -35,11 +38,11 @@ pub(crate) trait Lane<T> {
     ) -> Result<(In<u32>, In<QueryTerms>), ErrorOf<T, Self>>;
 
     /// Answers and work of what was launched last, when it has run.
-    fn answered(&mut self) -> Result<Answered<'_>, ErrorOf<T, Self>>;
+    fn wait_results(&mut self) -> Result<Results<'_>, ErrorOf<T, Self>>;
 }
 
 /// Where queries are written.
-pub(crate) struct Prepared<'a, T> {
+pub(crate) struct QueryBuffers<'a, T> {
     /// `[queries][padded dimension]`
     pub(crate) queries: &'a mut [T],
     /// `[queries][words]`
@@ -49,15 +52,15 @@ pub(crate) struct Prepared<'a, T> {
 }
 
 /// What launches have written.
-pub(crate) struct Answered<'a> {
+pub(crate) struct Results<'a> {
     /// `[queries][k]`
     pub(crate) answers: &'a [Answer],
     /// `[queries][2]`, and the same again of a rerank.
     pub(crate) work: &'a [u32],
 }
 
-/// What can go wrong on the device of a lane.
-pub(crate) type ErrorOf<T, L> = <<L as Lane<T>>::Stream as gpu_kernels::Stream>::Error;
+/// What can go wrong on the device of a context.
+pub(crate) type ErrorOf<T, C> = <<C as SearchContext<T>>::Stream as gpu_kernels::Stream>::Error;
 
 /// Pinned memory that kernels read and write by themselves: no copy, no call but the launch and the wait. A query is
 /// read once and an answer written once, so that nothing crosses the bus that a copy would not carry. The wait spins,
@@ -65,10 +68,10 @@ pub(crate) type ErrorOf<T, L> = <<L as Lane<T>>::Stream as gpu_kernels::Stream>:
 /// fewer contexts than the machine has processors.
 ///
 /// What one launch leaves to the next stays in device memory.
-pub(crate) struct PinnedLane<T: Pod> {
+pub(crate) struct PinnedSearchContext<T: Pod> {
     stream: Stream,
-    /// Made when the first wave wants it: that takes vectors on the host.
-    aside: Option<Stream>,
+    /// Made when the first chunk wants it: that takes vectors on the host.
+    rerank_stream: Option<Stream>,
     queries: Pinned<T>,
     levels: Pinned<u32>,
     terms: Pinned<QueryTerms>,
@@ -81,7 +84,7 @@ pub(crate) struct PinnedLane<T: Pod> {
     written: (usize, usize),
 }
 
-impl<T: Pod> PinnedLane<T> {
+impl<T: Pod> PinnedSearchContext<T> {
     pub(crate) fn new(context: &Context) -> Result<Self> {
         let stream = Stream::new(context)?;
         Ok(Self {
@@ -94,13 +97,13 @@ impl<T: Pod> PinnedLane<T> {
             rest: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
-            aside: None,
+            rerank_stream: None,
             stream,
         })
     }
 }
 
-/// Room for `len` elements: what there is, or new memory if that is too small.
+/// BufferSizes for `len` elements: what there is, or new memory if that is too small.
 fn grow<'a, T: Pod>(context: &Context, pinned: &'a mut Pinned<T>, len: usize) -> Result<&'a mut Pinned<T>> {
     if pinned.len() < len {
         *pinned = Pinned::zeroed(context, len.next_power_of_two())?;
@@ -116,34 +119,34 @@ fn room<'a, T: Pod>(stream: &Stream, buffer: &'a mut Buffer<T>, len: usize) -> R
     Ok(buffer)
 }
 
-impl<T: Element> Lane<T> for PinnedLane<T> {
+impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
     type Stream = Stream;
 
     fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    fn queues(&mut self, aside: bool) -> Result<(&Stream, Option<&Stream>)> {
-        if aside && self.aside.is_none() {
-            self.aside = Some(Stream::urgent(self.stream.context())?);
+    fn streams(&mut self, rerank_stream: bool) -> Result<(&Stream, Option<&Stream>)> {
+        if rerank_stream && self.rerank_stream.is_none() {
+            self.rerank_stream = Some(Stream::with_high_priority(self.stream.context())?);
         }
-        Ok((&self.stream, self.aside.as_ref().filter(|_| aside)))
+        Ok((&self.stream, self.rerank_stream.as_ref().filter(|_| rerank_stream)))
     }
 
-    fn prepared(&mut self, room: &Room) -> Result<Prepared<'_, T>> {
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>> {
         let context = self.stream.context();
-        Ok(Prepared {
-            queries: &mut grow(context, &mut self.queries, room.queries)?[..room.queries],
-            levels: &mut grow(context, &mut self.levels, room.levels)?[..room.levels],
-            terms: &mut grow(context, &mut self.terms, room.terms)?[..room.terms],
+        Ok(QueryBuffers {
+            queries: &mut grow(context, &mut self.queries, sizes.queries)?[..sizes.queries],
+            levels: &mut grow(context, &mut self.levels, sizes.levels)?[..sizes.levels],
+            terms: &mut grow(context, &mut self.terms, sizes.terms)?[..sizes.terms],
         })
     }
 
-    fn places(&mut self, sizes: &Room) -> Result<Places<T>> {
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>> {
         self.written = (sizes.answers, sizes.work + sizes.reranked);
         let context = self.stream.context();
         let work = grow(context, &mut self.work, self.written.1)?.output();
-        Ok(Places {
+        Ok(LaunchPointers {
             queries: self.queries.input(),
             answers: grow(context, &mut self.answers, sizes.answers)?.output(),
             work,
@@ -171,13 +174,13 @@ impl<T: Element> Lane<T> for PinnedLane<T> {
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
-    fn answered(&mut self) -> Result<Answered<'_>> {
+    fn wait_results(&mut self) -> Result<Results<'_>> {
         self.stream.synchronize()?;
-        Ok(Answered { answers: &self.answers[..self.written.0], work: &self.work[..self.written.1] })
+        Ok(Results { answers: &self.answers[..self.written.0], work: &self.work[..self.written.1] })
     }
 }
 
-impl<T: Pod> Drop for PinnedLane<T> {
+impl<T: Pod> Drop for PinnedSearchContext<T> {
     fn drop(&mut self) {
         // Pinned memory must not go while the device uses it; a failure means that it no longer does.
         let _ = self.stream.synchronize();

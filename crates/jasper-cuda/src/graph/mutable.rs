@@ -9,15 +9,15 @@ use jasper_vamana::{CompactReport, LiveGraph, moves};
 
 use super::DeviceGraph;
 use crate::build::check_beam;
-use crate::search::pass::check_shared;
-use crate::{Copied, Stream};
+use crate::search::launch::check_shared_memory;
+use crate::{GraphView, Stream};
 
 /// A graph that is searched and changed on a device: its links are there, and so are copies of the rest, which the host's
 /// half has.
 ///
 /// Whoever changes it has it alone, and whoever reads it shares it, as `&mut` and `&` say; when a change returns, launches
 /// in all streams see it.
-pub struct ResidentGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct MutableDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     copy: DeviceGraph<T, S>,
     stream: S,
@@ -29,7 +29,7 @@ pub struct ResidentGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     lost: Option<S::Error>,
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> {
     /// The graph whose `copy` was made by `stream`.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> ResidentGraph<T, S> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for MutableDeviceGraph<T, S> {
     type Element = T;
     type Links = DeviceGraph<T, S>;
     type Error = S::Error;
@@ -201,7 +201,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for ResidentGra
     }
 }
 
-impl<T: Element> ResidentGraph<T> {
+impl<T: Element> MutableDeviceGraph<T> {
     /// Whether kernels can link vertices into it: asked before a change.
     ///
     /// # Errors
@@ -210,28 +210,28 @@ impl<T: Element> ResidentGraph<T> {
     pub fn check_updates(&self) -> crate::Result<()> {
         let (params, device) = (self.host.params(), self.stream.context().device());
         check_beam(params)?;
-        check_shared(&self.copy, params.build_beam_width(), device.shared_per_block)
+        check_shared_memory(&self.copy, params.build_beam_width(), device.shared_per_block)
     }
 
     /// What searches read.
     ///
     /// # Errors
     /// What the device said when it was lost.
-    pub fn copied(&self) -> crate::Result<Copied<'_, T>> {
+    pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
         self.check()?;
-        Ok(Copied::new(&self.host, &self.copy))
+        Ok(GraphView::new(&self.host, &self.copy))
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> Drop for ResidentGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream> Drop for MutableDeviceGraph<T, S> {
     fn drop(&mut self) {
         // Launches in streams of others may still read the graph; a failure means that they no longer do.
         let _ = self.copy.wait_for_readers(&self.stream);
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for ResidentGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for MutableDeviceGraph<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResidentGraph({} slots of {})", self.copy.slots(), T::KIND)
+        write!(f, "MutableDeviceGraph({} slots of {})", self.copy.slots(), T::KIND)
     }
 }

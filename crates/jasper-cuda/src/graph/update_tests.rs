@@ -21,7 +21,7 @@ use jasper_vamana::{
 };
 use rand::RngExt;
 
-use super::{DeviceGraph, ResidentGraph};
+use super::{DeviceGraph, MutableDeviceGraph};
 use crate::{DeviceLinker, Place};
 
 const DIMENSION: usize = 5;
@@ -130,7 +130,7 @@ struct Twins<T: Element> {
     host: Graph<T>,
     stream: Faulty,
     linker: DeviceLinker<T, Faulty>,
-    resident: ResidentGraph<T, Faulty>,
+    resident: MutableDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
     vectors: Place,
     /// Of the next rows.
@@ -158,7 +158,7 @@ impl<T: Element> Twins<T> {
         };
         let linker = DeviceLinker::new(stream.clone(), &host).with_threads_of(cpu.clone());
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = ResidentGraph::new(stream.clone(), other, copy).unwrap();
+        let resident = MutableDeviceGraph::new(stream.clone(), other, copy).unwrap();
         Self { cpu, host, stream, linker, resident, vectors, seed }
     }
 

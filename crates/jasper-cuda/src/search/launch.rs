@@ -1,10 +1,10 @@
-//! One pass over the queries of a batch: the launch that every wave of it makes.
+//! One launch over the queries of a batch: the launch that every chunk of it makes.
 
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{
-    Answer, Aside, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, Search, SearchArgs,
+    Answer, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, RerankStream, Search, SearchArgs,
     search_by_estimates,
 };
 use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
@@ -17,21 +17,21 @@ use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error, Place};
 
 /// The widest frontier there is.
-pub(crate) const WIDEST: usize = MAX_BEAM_WIDTH as usize;
+pub(crate) const MAX_FRONTIER: usize = MAX_BEAM_WIDTH as usize;
 /// Warps of a team that scores short rows: a leader, and two or three workers for each vertex ahead (measured: docs, one
 /// query on a GPU).
 const TEAM: u32 = 8;
 /// The same of long rows, if there are no more queries than multiprocessors: they fill one each.
 const LONG_TEAM: u32 = 16;
 /// Queries for each multiprocessor that teams take: one warp a query would leave most of the device idle.
-const TEAMS_A_MULTIPROCESSOR: u32 = 2;
+const TEAMS_PER_MULTIPROCESSOR: u32 = 2;
 /// Vertices whose neighbours a team scores at once.
 const AHEAD: u32 = 3;
 /// The same where rows are long, so that many warps have to share the neighbours of one vertex.
 const LONG_AHEAD: u32 = 2;
 /// Bytes of the shortest rows that are long: of these a warp has four in flight.
 const LONG_ROW: u32 = 1 << 10;
-/// Places of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
+/// LaunchPointers of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
 /// forget too much (measured: docs, search on a GPU).
 const FILTER_SLOTS: u32 = 1024;
 /// The same where rows are not the shortest: a multiprocessor holds fewer searches anyway, and a distance that is worked out
@@ -46,11 +46,11 @@ const WIDE_CODE_FILTER_SLOTS: u32 = 1024;
 const CODE_FILTER_WIDTH: usize = 64;
 /// The same of a team, which has a larger share of the multiprocessor to itself.
 const TEAM_FILTER_SLOTS: u32 = 4096;
-/// Most places of the filter of seen ids.
+/// Most pointers of the filter of seen ids.
 const MOST_FILTER_SLOTS: u32 = 1 << 15;
 /// Queries for each multiprocessor that get exact distances of vectors on the host at once: these keep the bus busy, and leave
-/// most places to searches.
-const RERANKED_A_MULTIPROCESSOR: u32 = 2;
+/// most pointers to searches.
+const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
 /// Queries that the host codes: sooner than the launches that code them on the device have begun.
 const CODED_ON_HOST: usize = 2;
 /// Most vertices expanded in one step.
@@ -61,8 +61,8 @@ const MOST_EXPANSIONS: u32 = 8;
 ///
 /// A team scores ahead of its turn and finds what one expansion after another does. One warp with several expansions a
 /// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
-pub(crate) fn suited(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
-    if queries > (TEAMS_A_MULTIPROCESSOR * multiprocessors) as usize {
+pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
+    if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
         let filter_slots = if row_bytes < LONG_FILTER_ROW { FILTER_SLOTS } else { LONG_FILTER_SLOTS };
         return TunedLaunch { warps: 1, expansions: 1, filter_slots };
     }
@@ -93,8 +93,8 @@ fn check(launch: TunedLaunch) -> Result<(), SearchError> {
     }
 }
 
-/// What every wave of a pass asks.
-pub(crate) struct Pass<'a, T: Element, S: Stream> {
+/// What every chunk of a launch asks.
+pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     graph: &'a DeviceGraph<T, S>,
     k: u32,
     beam_width: u32,
@@ -104,7 +104,7 @@ pub(crate) struct Pass<'a, T: Element, S: Stream> {
     rerank: Option<u32>,
 }
 
-/// Which vertices a pass is about.
+/// Which vertices a launch is about.
 #[derive(Clone, Copy)]
 enum Scope<'a> {
     /// Those that the graph leads to; the live ones may be answers.
@@ -115,12 +115,12 @@ enum Scope<'a> {
     Scanned(&'a BitSet),
 }
 
-/// What a pass reads beside the graph: one array in the memory and the order of a stream, or none.
-pub(crate) struct Beside<S: Stream>(Option<S::Buffer<u32>>);
+/// What a launch reads beside the graph: one array in the memory and the order of a stream, or none.
+pub(crate) struct SlotArray<S: Stream>(Option<S::Buffer<u32>>);
 
-/// Where the launches of a wave read and write, all `[queries]...`.
+/// Where the launches of a chunk read and write, all `[queries]...`.
 #[derive(Clone, Copy)]
-pub(crate) struct Places<T> {
+pub(crate) struct LaunchPointers<T> {
     /// `[queries][padded dimension]`
     pub(crate) queries: In<T>,
     /// `[queries][k]`
@@ -139,7 +139,7 @@ pub(crate) struct Places<T> {
     pub(crate) rest: Out<Answer>,
 }
 
-/// Who codes the queries of a wave, to the same codes.
+/// Who codes the queries of a chunk, to the same codes.
 pub(crate) enum Coder<'a, S: Stream> {
     /// The host, before they go to the device.
     Host(&'a dyn Quantizer),
@@ -147,9 +147,9 @@ pub(crate) enum Coder<'a, S: Stream> {
     Device(&'a DeviceQuantizer<S>),
 }
 
-/// Elements of the parts of [`Places`], for all queries of a wave; of levels and terms, for those that the host codes.
+/// Elements of the parts of [`LaunchPointers`], for all queries of a chunk; of levels and terms, for those that the host codes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct BufferSizes {
     pub(crate) queries: usize,
     pub(crate) answers: usize,
     pub(crate) work: usize,
@@ -160,8 +160,8 @@ pub(crate) struct Room {
     pub(crate) rest: usize,
 }
 
-impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
-    /// The first pass over `queries` queries: by the graph, or the scan that is all there is. `allowed` gives the slots
+impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
+    /// The first launch over `queries` queries: by the graph, or the scan that is all there is. `allowed` gives the slots
     /// that may be answers, and is asked where those are not just the live ones.
     pub(crate) fn first(
         request: &Request<'_, T>,
@@ -171,7 +171,8 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         queries: usize,
     ) -> Result<Self, SearchError> {
         let row_bytes = graph.args().row_bytes;
-        let mut launch = request.launch().unwrap_or_else(|| suited(queries, multiprocessors, row_bytes));
+        let mut launch =
+            request.launch().unwrap_or_else(|| default_launch(queries, multiprocessors, row_bytes));
         check(launch)?;
         let Way::Beam(width) = request.way() else {
             return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
@@ -199,8 +200,10 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         let k = request.k() as u32;
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot comes twice.
-        let launch =
-            TunedLaunch { filter_slots: 0, ..suited(queries, multiprocessors, graph.args().row_bytes) };
+        let launch = TunedLaunch {
+            filter_slots: 0,
+            ..default_launch(queries, multiprocessors, graph.args().row_bytes)
+        };
         Self { graph, k, beam_width: k, launch, scope: Scope::Scanned(matching), rerank }
     }
 
@@ -219,11 +222,11 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
     }
 
     /// What `queries` queries take.
-    pub(crate) fn room(&self, queries: usize) -> Room {
+    pub(crate) fn sizes(&self, queries: usize) -> BufferSizes {
         let rerank = self.rerank.unwrap_or(0) as usize;
         let of = |is_wanted: bool, each: usize| if is_wanted { queries * each } else { 0 };
         let coded_on_host = of(matches!(self.coder(queries), Some(Coder::Host(_))), 1);
-        Room {
+        BufferSizes {
             queries: queries * self.row_len(),
             answers: queries * self.k(),
             work: queries * 2,
@@ -242,7 +245,7 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
 
     /// Whether exact distances are worked out in a stream beside that of the search: of vectors on the host, where queries are
     /// so many that others are searched for meanwhile.
-    pub(crate) fn goes_aside(&self) -> bool {
+    pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
             && self.graph.vectors() == Place::Host
             && self.launch.warps == 1
@@ -254,8 +257,8 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
     }
 
     /// Brings what launches in `stream` read beside the graph.
-    pub(crate) fn bring(&self, stream: &S) -> Result<Beside<S>, S::Error> {
-        Ok(Beside(match self.scope {
+    pub(crate) fn upload_slots(&self, stream: &S) -> Result<SlotArray<S>, S::Error> {
+        Ok(SlotArray(match self.scope {
             Scope::Live => None,
             Scope::Allowed(slots) => Some(stream.upload(&words(slots, self.graph.slots()))?),
             Scope::Scanned(slots) => {
@@ -264,24 +267,24 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         }))
     }
 
-    /// Queues the search of `queries` queries. Exact distances behind estimates are worked out `aside`, if there is such a
-    /// stream; who has one gives it where the pass [goes there](Self::goes_aside).
+    /// Queues the search of `queries` queries. Exact distances behind estimates are worked out `rerank_stream`, if there is such a
+    /// stream; who has one gives it where the launch [goes there](Self::uses_rerank_stream).
     ///
     /// # Safety
-    /// - The places are of the stream's device, as large as they say, and live until the launch has run; the queries are
+    /// - The pointers are of the stream's device, as large as they say, and live until the launch has run; the queries are
     ///   written, and nobody else uses answers and work meanwhile.
     /// - The graph is uploaded, and lives until the launch has run.
-    /// - What is beside it was brought to this stream by this pass.
-    pub(crate) unsafe fn launch(
+    /// - What is beside it was brought to this stream by this launch.
+    pub(crate) unsafe fn enqueue(
         &self,
         stream: &S,
-        aside: Option<&S>,
-        beside: &Beside<S>,
+        rerank_stream: Option<&S>,
+        slot_array: &SlotArray<S>,
         queries: usize,
-        places: Places<T>,
+        pointers: LaunchPointers<T>,
     ) -> Result<(), S::Error> {
-        let slots = beside.0.as_ref().map_or(In::NOWHERE, |slots| slots.input());
-        let len = beside.0.as_ref().map_or(0, |slots| slots.len()) as u32;
+        let slots = slot_array.0.as_ref().map_or(In::NOWHERE, |slots| slots.input());
+        let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, most_hops) = match self.scope {
             Scope::Live => (whole, self.graph.live(), u32::MAX),
@@ -290,13 +293,13 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
         };
         let args = SearchArgs {
             graph,
-            queries: places.queries.cast(),
+            queries: pointers.queries.cast(),
             query_rows: In::NOWHERE,
             allowed,
-            answers: places.answers,
+            answers: pointers.answers,
             rest: In::NOWHERE,
             candidates: Out::NOWHERE,
-            work: places.work,
+            work: pointers.work,
             log: Out::NOWHERE,
             queries_len: queries as u32,
             k: self.k,
@@ -315,15 +318,15 @@ impl<'a, T: Element, S: Stream> Pass<'a, T, S> {
             };
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
-                candidates: places.candidates,
-                rest: places.rest,
-                work: places.reranked,
-                aside: aside.map(|stream| {
-                    let at_once = RERANKED_A_MULTIPROCESSOR * stream.multiprocessors();
-                    Aside { stream, at_once }
+                candidates: pointers.candidates,
+                rest: pointers.rest,
+                work: pointers.reranked,
+                rerank_stream: rerank_stream.map(|stream| {
+                    let at_once = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
+                    RerankStream { stream, at_once }
                 }),
             };
-            let codes = codes.args(places.levels, places.terms);
+            let codes = codes.args(pointers.levels, pointers.terms);
             let args = CodeSearchArgs { search: args, codes };
             search_by_estimates(stream, args, rerank, T::KIND, self.launch.warps)
         }
@@ -337,7 +340,7 @@ fn kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>, beam_width: u32, lau
 
 /// Whether a block with `most` bytes of shared memory has room for searches that keep `beam_width` entries, however many
 /// are asked at once.
-pub(crate) fn check_shared<T: Element, S: Stream>(
+pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
     beam_width: usize,
     most: u32,
@@ -372,7 +375,8 @@ pub(crate) fn check_shared<T: Element, S: Stream>(
         kernel(graph, beam_width, launch).launch(&args).shared.max(by_codes)
     };
     let row_bytes = graph.args().row_bytes;
-    let needed = shared(suited(1, 1, row_bytes)).max(shared(suited(usize::MAX, 1, row_bytes)));
+    let needed =
+        shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
     if needed <= most {
         return Ok(());
     }
@@ -380,6 +384,6 @@ pub(crate) fn check_shared<T: Element, S: Stream>(
 }
 
 /// The kernel of the first search that most users make: that of one query.
-pub(crate) fn usual_kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>) -> Search {
-    kernel(graph, SearchParams::new(10).beam_width as u32, suited(1, 1, graph.args().row_bytes))
+pub(crate) fn default_kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>) -> Search {
+    kernel(graph, SearchParams::new(10).beam_width as u32, default_launch(1, 1, graph.args().row_bytes))
 }

@@ -10,9 +10,9 @@ use crate::{Context, Device};
 /// returns it to the driver, and work that allocates between waits pays for its memory anew, a millisecond or two for each
 /// hundred megabytes.
 #[derive(Debug)]
-pub struct KeptMemory(Pool);
+pub struct PoolRetention(Pool);
 
-impl KeptMemory {
+impl PoolRetention {
     /// Keeps the memory of this device from now on.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl KeptMemory {
     }
 }
 
-impl Drop for KeptMemory {
+impl Drop for PoolRetention {
     fn drop(&mut self) {
         let mut keepers = self.0.context.keepers();
         *keepers -= 1;
