@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
-use jasper_cuda::{Event, DeviceBatch, Searcher, Stream};
+use jasper_cuda::{DeviceBatch, Event, Searcher, Stream};
 use jasper_vamana::{CpuExecutor, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;

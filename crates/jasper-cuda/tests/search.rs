@@ -8,7 +8,7 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
 };
-use jasper_cuda::{Buffer, Context, DeviceGraph, DeviceBatch, Place, Searcher, Stream, hit_from_answer};
+use jasper_cuda::{Buffer, Context, DeviceBatch, DeviceGraph, Place, Searcher, Stream, hit_from_answer};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
