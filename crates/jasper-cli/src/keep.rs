@@ -71,7 +71,7 @@ pub fn vectors_on<T: Element>(index: &SharedIndex<T>) -> Option<Place> {
 
 /// Notes that searches by exact distances wait for the bus, where they do; `is_exact` says that these are wanted.
 pub fn note_bus<T: Element>(index: &SharedIndex<T>, is_exact: bool, screen: Screen) -> Result<()> {
-    if vectors_on(index) == Some(Place::Host) && (is_exact || index.stats().code.is_none()) {
+    if vectors_on(index) == Some(Place::Host) && (is_exact || index.stats().quantization.is_none()) {
         screen.note(
             "exact distances, and vectors on the host: the GPU waits for the bus at every step; `jasper quantize` makes \
              codes, `--keep-vectors device` takes vectors to the GPU",

@@ -76,7 +76,7 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     let mut graph = coded_sample::<f32>(Metric::L2);
     graph.save(&path, &mut no_progress).unwrap();
     let info = IndexInfo::read(&path).unwrap();
-    assert_eq!(info.code, Some(Quantization::Rabitq { bits: 2 }));
+    assert_eq!(info.quantization, Some(Quantization::Rabitq { bits: 2 }));
     assert!(info.sections.iter().any(|&(section, bytes)| section == Section::Codes && bytes == 45 * 32));
     assert_eq!(graph.code_bytes(), 45 * 32);
     let mut codes_alone = coded_sample::<f32>(Metric::L2);

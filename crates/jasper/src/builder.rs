@@ -201,7 +201,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let rows: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let rows = MatrixView::new(&rows, 64)?;
     /// let index = Index::builder(Metric::L2).quantize_by_trial().build(&rows)?;
-    /// println!("{}", index.stats().code.expect("a trial found one"));
+    /// println!("{}", index.stats().quantization.expect("a trial found one"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn quantize_by_trial(mut self) -> Self {

@@ -33,7 +33,7 @@ pub struct IndexStats {
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
     /// Which code vectors have beside them, if any.
-    pub code: Option<Quantization>,
+    pub quantization: Option<Quantization>,
     /// Bytes of codes.
     pub code_bytes: usize,
     /// Bytes of adjacency at full degree.
@@ -58,7 +58,7 @@ impl IndexStats {
             vector_bytes: graph.vector_bytes(),
             vectors,
             sketch_bytes: graph.sketch_bytes(),
-            code: graph.codes().map(|codes| codes.quantizer().quantization()),
+            quantization: graph.codes().map(|codes| codes.quantizer().quantization()),
             code_bytes: graph.code_bytes(),
             graph_bytes: graph.graph_bytes(),
         }

@@ -6,7 +6,7 @@
 //! let rows: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
 //! let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 64)?)?;
 //! let trial = index.quantize_by_trial(&mut no_progress)?;
-//! assert_eq!(index.stats().code, Some(trial.chosen));
+//! assert_eq!(index.stats().quantization, Some(trial.chosen));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -93,7 +93,7 @@ impl Args {
         let index = open_index::<T>(&self.index, 0, screen)?;
         let CheckReport { structure, unreachable, .. } = index.check();
         // Where nothing can be learnt anew there is nothing to compare codes with; the index is sound all the same.
-        let (codes, codes_not_compared) = match (index.check_codes(), index.stats().code) {
+        let (codes, codes_not_compared) = match (index.check_codes(), index.stats().quantization) {
             (Ok(None), Some(_)) => (None, Some("there are no vectors beside them".to_owned())),
             (Ok(report), code) => (report.zip(code).map(CodesReport::from), None),
             (Err(error), _) => (None, Some(error.to_string())),

@@ -86,7 +86,7 @@ impl Args {
         if self.roofline.is_some() && roof.is_none() {
             anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
         }
-        if self.profile && index.stats().code.is_some() && !self.by.is_exact() {
+        if self.profile && index.stats().quantization.is_some() && !self.by.is_exact() {
             anyhow::bail!(
                 "--profile counts vectors, and this index is searched by its codes; add --exact, or leave it out"
             );

@@ -73,7 +73,7 @@ impl Args {
             alpha: info.params.alpha(),
             seed: info.params.seed(),
             mean_degree: info.mean_degree(),
-            code: info.code.map(|code| code.to_string()),
+            code: info.quantization.map(|code| code.to_string()),
             has_vectors: info.has_vectors,
             bytes: info.file_bytes,
             sections: info

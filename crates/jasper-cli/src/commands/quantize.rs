@@ -116,7 +116,7 @@ impl Choice {
         keep.apply(index)?;
         let stats = index.stats();
         Ok(Coded {
-            code: stats.code.map(|code| code.to_string()),
+            code: stats.quantization.map(|code| code.to_string()),
             code_bytes: stats.code_bytes,
             vector_bytes: stats.vector_bytes,
             device_bytes: device_bytes(index, keep.place().unwrap_or(Place::Device)),

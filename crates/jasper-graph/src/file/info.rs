@@ -49,7 +49,7 @@ pub struct IndexInfo {
     /// Searches that were measured to reach a recall.
     pub tuned: Vec<TunedSearch>,
     /// Which code vectors have beside them, if any.
-    pub code: Option<Quantization>,
+    pub quantization: Option<Quantization>,
     /// Whether there are vectors, or only codes.
     pub has_vectors: bool,
     /// What [`Graph::state`] gives for the graph: searches tuned at another were tuned before the index changed.
@@ -126,7 +126,7 @@ impl IndexInfo {
         info.file_bytes = table.file_bytes();
         info.tuned = tuned::read(source, table)?;
         info.has_vectors = table.find(Section::Vectors).is_some();
-        info.code = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
+        info.quantization = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
         Ok(info)
     }
 
@@ -257,7 +257,7 @@ impl Record {
             sections: Vec::new(),
             file_bytes: 0,
             tuned: Vec::new(),
-            code: None,
+            quantization: None,
             has_vectors: false,
             state: 0,
             largest_squared_norm: self.largest_squared_norm,

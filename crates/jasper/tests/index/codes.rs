@@ -175,7 +175,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
         Index::builder(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
     let trial = index.quantize_by_trial(&mut no_progress).unwrap();
-    assert_eq!(index.stats().code, Some(trial.chosen));
+    assert_eq!(index.stats().quantization, Some(trial.chosen));
     let bytes = |code| trial.tried.iter().find(|tried| tried.code == code).unwrap().reached.unwrap().1;
     let least = trial.tried.iter().filter_map(|tried| tried.reached).map(|(_, bytes)| bytes);
     assert_eq!(bytes(trial.chosen), least.fold(f64::INFINITY, f64::min));
@@ -212,7 +212,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let builder = Index::builder(Metric::L2).max_degree(32).build_beam_width(64);
     let mut index = builder.build(&rows).unwrap();
     let trial = index.quantize_by_trial(&mut no_progress).unwrap();
-    assert_eq!(index.stats().code, Some(trial.chosen));
+    assert_eq!(index.stats().quantization, Some(trial.chosen));
     let chosen = trial.tried.iter().find(|tried| tried.code == trial.chosen).unwrap();
     let (width, _) = chosen.reached.unwrap();
     let truth = nearest(rows, queries);
@@ -298,7 +298,7 @@ fn a_trial_that_cannot_begin_leaves_codes() {
     let mut index = index(Metric::L2, &rows);
     index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
     assert!(index.quantize_by_trial(&mut no_progress).is_err(), "one row is no sample");
-    assert_eq!(index.stats().code, Some(Quantization::Rabitq { bits: 4 }));
+    assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 4 }));
 }
 
 #[test]
