@@ -1,7 +1,6 @@
 //! Distances estimated from codes beside exact ones: a call is a hop, one query against 64 rows that lie anywhere.
 //!
-//! Names are `DIMENSION/CODE/SIZE`. How well each ranks, and the plot of both, are made by the example `figures` of
-//! `jasper-quant`.
+//! Names are `DIMENSION/CODE/SIZE`. The example `quantization` of this package measures how well each ranks, and plots both.
 //!
 //! Estimates are checked before anything is timed.
 
@@ -16,7 +15,6 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use jasper::data::{ThreadPool, ThreadPoolBuilder};
 use jasper_core::synthetic::{Clusters, permutation};
 use jasper_core::{Element, MatrixView, Metric, VectorId};
-use jasper_quant::pq::{Pq, PqParams};
 use jasper_quant::{Codes, Quantization};
 
 /// Rows of a set: codes of most sizes exceed the second cache, rows themselves also the third where they are long.
@@ -88,13 +86,6 @@ fn every_code(criterion: &mut Criterion) {
             let codes = Codes::from_vectors(&*quantizer, set.view(), &set.pool);
             let query = quantizer.query(&set.query);
             let name = code.to_string().replace(':', "/");
-            set.bench(&mut group, &name, 0.1, &|ids, out| query.estimate(&codes, ids, out));
-        }
-        for (bits, subspaces) in [(8, 16), (8, 32), (8, 64), (4, 32), (4, 64), (4, 128)] {
-            let params = PqParams { metric: Metric::L2, subspaces, bits, seed: 1 };
-            let pq = Pq::train(set.view(), &params, &set.pool).expect("rows that can be coded");
-            let (codes, query) = (pq.encode(set.view(), &set.pool), pq.query(&set.query));
-            let name = format!("pq of {bits} bits/{subspaces}");
             set.bench(&mut group, &name, 0.1, &|ids, out| query.estimate(&codes, ids, out));
         }
     }

@@ -20,17 +20,6 @@ pub enum TrainError {
     /// A number of sectors that no code has.
     #[error("sectors ({0}) must be between 1 and {MAX_SECTORS}", MAX_SECTORS = crate::mixed::MAX_SECTORS)]
     Sectors(u32),
-    /// A number of subspaces that rows cannot be cut into.
-    #[error("subspaces ({subspaces}) must be between 1 and the {dimension} coordinates of a row")]
-    Subspaces {
-        /// Subspaces asked for.
-        subspaces: usize,
-        /// Coordinates of a row.
-        dimension: usize,
-    },
-    /// A number of bits that no code of a subspace has.
-    #[error("bits ({0}) of a subspace must be 4 or 8")]
-    PqBits(u32),
     /// The half-width of the error bound is no number of standard deviations.
     #[error("bound_sigmas ({0}) must be a finite number above 0")]
     BoundSigmas(f32),

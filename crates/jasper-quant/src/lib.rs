@@ -39,7 +39,6 @@
 //! | [`parts`] | a quantizer as data, for kernels |
 //! | [`rotation`](Rotation) | fast Hadamard, and Haar from a QR decomposition |
 //! | `projection` | rows times a matrix |
-//! | [`pq`] | product quantization, to compare with |
 //! | [`layout`] | where each bit lies |
 //! | `factors` | the f16 numbers beside a code |
 //! | `space` | metrics: residuals, and the parts of a distance that need no code |
@@ -55,7 +54,6 @@ mod factors;
 pub mod layout;
 pub mod mixed;
 pub mod parts;
-pub mod pq;
 mod projection;
 mod quantization;
 mod quantizer;

@@ -38,7 +38,15 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
     (
         "jasper-benches",
-        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper"],
+        &[
+            "jasper-core",
+            "jasper-data",
+            "jasper-quant",
+            "jasper-graph",
+            "jasper-vamana",
+            "jasper",
+            "jasper-plot",
+        ],
     ),
     ("jasper-cuda-builder", &[]),
     ("xtask", &["jasper-plot", "jasper-cuda-builder"]),

@@ -1,7 +1,7 @@
 //! Sorts the rows of a vector file by cluster, and writes the runbook that inserts one cluster after the other, with a
 //! search behind each: the stream that a graph finds hardest, since every search of an insert meets strangers.
 //!
-//! `cargo run --release -p jasper-data --example sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
+//! `cargo run --release -p jasper-benches --example sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
 //!
 //! The clusters are those of a few rounds of k-means, on squared L2, from seeded rows.
 
