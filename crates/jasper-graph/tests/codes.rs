@@ -91,7 +91,7 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     assert_eq!((moved.len(), moved.row(2)), (39, whole.row(39)));
     graph.clear_codes();
     graph.save(&path, &mut no_progress).unwrap();
-    assert_eq!(IndexInfo::read(&path).unwrap().code, None);
+    assert_eq!(IndexInfo::read(&path).unwrap().quantization, None);
     common::assert_same(&graph, &sample(Metric::L2));
 }
 
