@@ -22,7 +22,7 @@
 //! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |
 //! | [`residuals`] | residuals of rows, and the fast rotation |
 //! | [`rows`] | rows of tables, copied and moved |
-//! | [`scan`] | prefix sums, and selections |
+//! | [`scan`] | decoupled look-back, and selections |
 //! | [`search`] | beam search |
 //! | [`sort`] | pairs sorted by some bits of their keys |
 //! | [`groups`] | where runs of equal keys begin |

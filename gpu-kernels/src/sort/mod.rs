@@ -1,7 +1,7 @@
 //! Stable radix sort of (u64 key, u32 value) pairs: Onesweep (Adinets and Merrill, 2022).
 //!
-//! One kernel counts the digits of all passes while it reads the keys once. Then each pass of eight bits reads and
-//! writes every pair once: a block sorts a tile by the digit in shared memory, learns by look-back how many pairs of
+//! One kernel counts the digits of all passes while it reads the keys once, and one block per pass sums its 256 counts.
+//! Then each pass of eight bits reads and writes every pair once: a block sorts a tile by the digit in shared memory, learns by look-back how many pairs of
 //! each digit lie before the tile, and writes runs of equal digits. Bytes moved: 8 a pair to count, and 24 a pair and
 //! pass.
 //!
@@ -9,10 +9,13 @@
 //! | --- | --- |
 //! | `bits` | [`Bits`]: the part of the keys that counts, and its digits |
 //! | `count` | the kernel that counts digits |
+//! | `begins` | the kernel that sums the counts of each pass |
 //! | `pass` | the kernel that sorts by one digit |
-//! | `plan` | [`Count`] and [`Pass`]: the grids of both |
+//! | `plan` | [`Count`], [`Begins`] and [`Pass`]: their grids |
 //! | `pairs` | [`Pairs`], [`SortScratch`] and [`sort_pairs`]: the sequence of launches |
 
+#[cfg(feature = "kernels")]
+mod begins;
 mod bits;
 #[cfg(feature = "kernels")]
 mod count;
@@ -27,7 +30,7 @@ pub use bits::Bits;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use pairs::{Pairs, SortScratch, sort_pairs};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Count, Pass};
+pub use plan::{Begins, Count, Pass};
 
 use crate::scan::Round;
 use crate::{In, Out};
@@ -63,6 +66,16 @@ pub struct CountArgs {
     pub bits: Bits,
 }
 
+/// What the sums of the counts take.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BeginsArgs {
+    /// `[passes][256]`: how many keys have each value of each digit, replaced by where in the sorted pass they begin.
+    pub counts: Out<u32>,
+    /// Passes.
+    pub passes: u32,
+}
+
 /// What a pass takes: the pairs, and where those of each digit go.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -75,10 +88,8 @@ pub struct PassArgs {
     pub sorted_keys: Out<u64>,
     /// `[len]`, not the values.
     pub sorted_values: Out<u32>,
-    /// `[256]`: where the pairs of each digit begin, plus `passes_before`, modulo 2^32.
+    /// `[256]`: where the pairs of each digit begin.
     pub begins: In<u32>,
-    /// Pairs that all passes before moved, modulo 2^32.
-    pub passes_before: u32,
     /// Of 256 columns, one for each value of the digit.
     pub round: Round,
     /// Pairs.

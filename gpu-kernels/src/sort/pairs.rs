@@ -4,8 +4,8 @@ use std::mem::swap;
 use std::ops::Range;
 
 use super::bits::{Bits, DIGIT_BITS};
-use super::{Count, CountArgs, Pass, PassArgs, RADIX, TILE};
-use crate::scan::{ScanKind, Tiles, scan_in_place};
+use super::{Begins, BeginsArgs, Count, CountArgs, Pass, PassArgs, RADIX, TILE};
+use crate::scan::Tiles;
 use crate::{Buffer, Stream};
 
 /// Passes over all bits of a key.
@@ -41,7 +41,6 @@ pub struct SortScratch<S: Stream> {
     other: Pairs<S>,
     /// `[MAX_PASSES][RADIX]`.
     counts: S::Buffer<u32>,
-    count_tiles: Tiles<S>,
     tiles: Tiles<S>,
 }
 
@@ -54,7 +53,6 @@ impl<S: Stream> SortScratch<S> {
         Ok(Self {
             other: Pairs::allocate(stream, capacity)?,
             counts: stream.allocate((MAX_PASSES * RADIX) as usize)?,
-            count_tiles: Tiles::for_scans(stream, MAX_PASSES * RADIX)?,
             tiles: Tiles::allocate(stream, capacity.div_ceil(TILE) as usize, RADIX as usize)?,
         })
     }
@@ -63,7 +61,6 @@ impl<S: Stream> SortScratch<S> {
     pub const fn bytes(capacity: u32) -> u64 {
         capacity as u64 * (size_of::<u64>() + size_of::<u32>()) as u64
             + (MAX_PASSES * RADIX) as u64 * size_of::<u32>() as u64
-            + Tiles::<S>::bytes_for_scans(MAX_PASSES * RADIX)
             + Tiles::<S>::bytes(capacity.div_ceil(TILE) as usize, RADIX as usize)
     }
 }
@@ -87,7 +84,7 @@ pub fn sort_pairs<S: Stream>(
     scratch: &mut SortScratch<S>,
 ) -> Result<(), S::Error> {
     let bits = Bits::new(bits);
-    let SortScratch { other, counts, count_tiles, tiles } = scratch;
+    let SortScratch { other, counts, tiles } = scratch;
     for capacity in [pairs.capacity(), other.capacity()] {
         assert!(len as usize <= capacity, "a sort of {len} pairs needs more than room for {capacity}");
     }
@@ -95,8 +92,9 @@ pub fn sort_pairs<S: Stream>(
     let args = CountArgs { keys: pairs.keys.input(), counts: counts.output(), len, bits };
     // SAFETY: there are `len` keys, and counts for every digit.
     unsafe { stream.launch(&Count, args)? };
-    // All passes in one scan: what it finds for a pass includes the pairs of the passes before.
-    scan_in_place(stream, ScanKind::Exclusive, counts, bits.passes() * RADIX, count_tiles)?;
+    let args = BeginsArgs { counts: counts.output(), passes: bits.passes() };
+    // SAFETY: there are counts for every pass.
+    unsafe { stream.launch(&Begins, args)? };
     for pass in 0..bits.passes() {
         tiles.round(stream, len.div_ceil(TILE), |round| {
             let args = PassArgs {
@@ -105,7 +103,6 @@ pub fn sort_pairs<S: Stream>(
                 sorted_keys: other.keys.output(),
                 sorted_values: other.values.output(),
                 begins: counts.input().from((pass * RADIX) as usize),
-                passes_before: len.wrapping_mul(pass),
                 round,
                 len,
                 digit: bits.digit(pass),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{COUNT_THREADS, COUNT_TILE, CountArgs, PassArgs, RADIX, SharedLayout};
+use super::{BeginsArgs, COUNT_THREADS, COUNT_TILE, CountArgs, PassArgs, RADIX, SharedLayout, WARPS};
 use crate::{Kernel, Launch};
 
 /// The kernel that counts the digits of all passes.
@@ -24,6 +24,27 @@ impl Kernel for Count {
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(CountArgs) {
         super::count::sort_count
+    }
+}
+
+/// The kernel that sums the counts of each pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Begins;
+
+impl Kernel for Begins {
+    type Args = BeginsArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        "sort_begins".into()
+    }
+
+    fn launch(&self, args: &BeginsArgs) -> Launch {
+        Launch::linear(args.passes, RADIX).with_shared(WARPS * size_of::<u32>() as u32)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(BeginsArgs) {
+        super::begins::sort_begins
     }
 }
 

@@ -12,7 +12,6 @@ mod knn;
 mod links;
 mod prune;
 mod rows;
-mod scan;
 mod search;
 mod sort;
 pub mod twin;
@@ -34,7 +33,6 @@ pub use prune::{
     merges_agree_with_the_twin,
 };
 pub use rows::{moved_rows_keep_their_links, saved_rows_are_those_of_the_graph};
-pub use scan::{scans_agree_with_the_twin, scans_end_at_their_length};
 pub use search::{
     searches_agree_with_the_cpu, searches_begin_at_all_start_points,
     searches_by_estimates_agree_with_the_cpu, searches_do_not_depend_on_the_batch,
@@ -66,8 +64,6 @@ macro_rules! tests_of_the_suite {
             moved_rows_keep_their_links
             places_agree_with_the_twin
             saved_rows_are_those_of_the_graph
-            scans_agree_with_the_twin
-            scans_end_at_their_length
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
             searches_by_estimates_agree_with_the_cpu

@@ -1,11 +1,10 @@
-//! What turns the edges of a batch around: sorts, scans and groups of large arrays. Each answer is checked.
+//! What turns the edges of a batch around: sorts and groups of large arrays. Each answer is checked.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::groups::Groups;
-use gpu_kernels::scan::{ScanKind, Tiles, scan};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use jasper_core::synthetic;
 use jasper_cuda::Result;
@@ -18,8 +17,6 @@ use crate::Bench;
 const PAIRS: u32 = 64 << 20;
 /// Keys of a group on average, as many as a vertex gets back edges.
 const GROUP: u32 = 32;
-/// Elements that are summed.
-const SUMMED: u32 = 256 << 20;
 
 pub fn run(bench: &Bench) -> Result<()> {
     let mut rng = synthetic::rng(1);
@@ -32,8 +29,7 @@ pub fn run(bench: &Bench) -> Result<()> {
     ascending.sort_unstable();
     sort(bench, "ascending", &ascending, 0..64)?;
     drop(ascending);
-    group(bench)?;
-    sum(bench)
+    group(bench)
 }
 
 /// Sorts `keys`, anew each time.
@@ -77,20 +73,5 @@ fn group(bench: &Bench) -> Result<()> {
         time,
         u64::from(PAIRS) * 8 + u64::from(found) * 4,
     );
-    Ok(())
-}
-
-/// Prefix sums.
-fn sum(bench: &Bench) -> Result<()> {
-    let stream = &bench.stream;
-    let mut input = stream.allocate::<u32>(SUMMED as usize)?;
-    stream.fill(&mut input, 1)?;
-    let element = u32::from_ne_bytes([1; 4]);
-    let mut output = stream.allocate(SUMMED as usize)?;
-    let mut tiles = Tiles::for_scans(stream, SUMMED)?;
-    let time = bench.time(|| scan(stream, ScanKind::Exclusive, &input, &mut output, SUMMED, &mut tiles))?;
-    let sums = stream.download(&output)?;
-    assert!((0..SUMMED).zip(sums).all(|(at, sum)| sum == at.wrapping_mul(element)), "sums of equal elements");
-    bench.report(json!({"what": "scan", "elements": SUMMED}), time, u64::from(SUMMED) * 8);
     Ok(())
 }

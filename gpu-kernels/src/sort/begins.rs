@@ -1,0 +1,24 @@
+//! Turns the counts of each digit into where its values begin: 256 counters, one block.
+
+use cuda_std::prelude::*;
+
+use super::{BeginsArgs, RADIX, WARPS};
+use crate::scan::block::{block_sums, warp_sum_up_to};
+
+/// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per value of the digit.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 256)]
+pub unsafe fn sort_begins(args: BeginsArgs) {
+    let counter = args.counts.at(thread::index_1d() as usize);
+    // SAFETY: each thread owns one counter of the pass; the whole block calls the collectives.
+    unsafe {
+        let count = global::load(counter);
+        let up_to = warp_sum_up_to(count);
+        let (warps_before, _) = block_sums::<WARPS>(up_to, shared::dynamic_shared_mem());
+        global::store(counter, warps_before + up_to - count);
+    }
+}
+
+const _: () = assert!(RADIX == 256 && WARPS * warp::WARP_SIZE == RADIX);
