@@ -5,11 +5,11 @@ use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
-use crate::pipeline::{Exclusive, GraphCell, LinkError, link_all};
+use crate::pipeline::{Exclusive, GraphLock, LinkError, link_all};
 use crate::repair::repair;
 use crate::{
     BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, Growth, InsertError, Linker,
-    LiveGraph, MemoryPlan, Work, free_host_memory, start,
+    MutableGraph, MemoryPlan, Work, free_host_memory, start,
 };
 
 /// What a bulk build was.
@@ -106,7 +106,7 @@ pub fn link_on_host<T: Element>(
 /// [`LinkError`]. The graph is of no use then.
 pub fn finish<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     order: &[VectorId],
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
@@ -158,7 +158,7 @@ pub type WriteFn<'a, T> = dyn FnMut(&Graph<T>) -> Result<(), CheckpointError> + 
 /// # Errors
 /// [`InsertError`]: of the linker, of `keep`, a cancel. The graph is of no use then, but for the last checkpoint, which
 /// on a cancel is of all that was linked.
-pub fn link_growing<T: Element, L: Linker<T>, C: GraphCell<L::Graph>>(
+pub fn link_growing<T: Element, L: Linker<T>, C: GraphLock<L::Graph>>(
     linker: &L,
     cell: &mut C,
     mut growth: Growth<'_>,

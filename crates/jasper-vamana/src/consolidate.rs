@@ -5,11 +5,11 @@ use std::error::Error;
 use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::{Graph, VectorError};
 
-use crate::live::{LinksOf, transaction};
-use crate::pipeline::{GraphCell, LinkError};
+use crate::mutable::{LinksLock, transaction};
+use crate::pipeline::{GraphLock, LinkError};
 use crate::repair::repair;
 use crate::start::live_start_points;
-use crate::{Executor, LiveGraph, Work};
+use crate::{Executor, MutableGraph, Work};
 
 /// What a consolidation was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +55,7 @@ impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for ConsolidateError {
 /// [`ConsolidateError`]; the graph is as it was.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, ConsolidateError> {
     let freed = cell.read(|graph| graph.host().tombstones());
@@ -70,7 +70,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
 
 fn repair_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Work, usize), LinkError<E::Error>> {
     let start_points = cell.read(|graph| live_start_points(executor, graph)).map_err(LinkError::Linker)?;
@@ -79,7 +79,7 @@ fn repair_rows<T: Element, E: Executor<T>>(
     for (i, rows) in vertices.chunks(E::SEARCHED_AT_ONCE).enumerate() {
         Progress { stage: Stage::Consolidating, done: i * E::SEARCHED_AT_ONCE, total: vertices.len() }
             .report(progress)?;
-        work += bypass(executor, &mut LinksOf::new(cell), rows).map_err(LinkError::Linker)?;
+        work += bypass(executor, &mut LinksLock::new(cell), rows).map_err(LinkError::Linker)?;
     }
     cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
         .map_err(LinkError::Linker)?;
@@ -91,7 +91,7 @@ fn repair_rows<T: Element, E: Executor<T>>(
 /// Takes the hidden neighbours out of some rows.
 fn bypass<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Graph>,
+    cell: &mut impl GraphLock<E::Graph>,
     vertices: &[VectorId],
 ) -> Result<Work, E::Error> {
     let updates = cell.read(|graph| executor.bypass_hidden(graph, vertices))?;

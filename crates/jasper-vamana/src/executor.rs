@@ -5,7 +5,7 @@ use std::error::Error;
 use jasper_core::{Element, Neighbor, VectorId};
 
 use crate::connectivity::Reached;
-use crate::{LiveGraph, Work};
+use crate::{MutableGraph, Work};
 
 /// Links batches of vertices into a graph. Only the two `publish` steps change it.
 ///
@@ -123,7 +123,7 @@ fn sampled(number: u32) -> u32 {
 /// A linker of graphs that are in use: vertices come in any order, and are taken out again.
 pub trait Executor<T: Element>: Linker<T> {
     /// The graphs, of which [`Linker::Graph`] is what leads from vertex to vertex.
-    type Live: LiveGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
+    type Live: MutableGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
 
     /// Runs `work` where its parallel parts have the executor's threads of the host.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;

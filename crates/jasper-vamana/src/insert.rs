@@ -6,10 +6,10 @@ use jasper_core::{Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, V
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
-use crate::live::{LinksOf, transaction};
-use crate::pipeline::{GraphCell, link_all};
+use crate::mutable::{LinksLock, transaction};
+use crate::pipeline::{GraphLock, link_all};
 use crate::repair::{adopt, repair};
-use crate::{Executor, InsertError, LiveGraph, Peers, Work, start};
+use crate::{Executor, InsertError, MutableGraph, Peers, Work, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +61,7 @@ const fn check_share(metric: Metric) -> usize {
 /// [`InsertError`].
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     rows: &dyn VectorSource<T>,
     keys: &[Key],
     existing: Existing,
@@ -92,8 +92,8 @@ pub fn insert<T: Element, E: Executor<T>>(
 }
 
 /// Changes the host's half of the graph in a cell.
-fn change<G: LiveGraph, R>(
-    cell: &mut impl GraphCell<G>,
+fn change<G: MutableGraph, R>(
+    cell: &mut impl GraphLock<G>,
     change: impl FnOnce(&mut Graph<G::Element>) -> R,
 ) -> Result<R, InsertError> {
     cell.write(|graph| graph.change(change)).map_err(InsertError::device)
@@ -102,7 +102,7 @@ fn change<G: LiveGraph, R>(
 /// Stores and links the rows; gives the vertex of each.
 fn link_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     rows: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
@@ -129,10 +129,10 @@ fn link_rows<T: Element, E: Executor<T>>(
         let most = there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH);
         left.div_ceil(left.div_ceil(most))
     };
-    let tell = |_: &LinksOf<'_, _, _>, done, _| -> Result<(), InsertError> {
+    let tell = |_: &LinksLock<'_, _, _>, done, _| -> Result<(), InsertError> {
         Ok(Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?)
     };
-    let (identical, work) = link_all(executor, &mut LinksOf::new(cell), order, widen, size, tell)?;
+    let (identical, work) = link_all(executor, &mut LinksLock::new(cell), order, widen, size, tell)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
     change(cell, |host| {

@@ -20,7 +20,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`executor`](Linker) | the steps of a batch |
-//! | [`live`](LiveGraph) | a graph in use, on the host or beside a device |
+//! | [`mutable`](MutableGraph) | a graph in use, on the host or beside a device |
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
@@ -48,7 +48,7 @@ mod executor;
 mod identical;
 mod ingest;
 mod insert;
-mod live;
+mod mutable;
 mod memory;
 pub mod pipeline;
 mod query;
@@ -70,11 +70,11 @@ pub use cpu::{CpuExecutor, ExactError, PoolError};
 pub use executor::{Executor, Linker, Links, Peers};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
-pub use live::{LiveGraph, transaction};
+pub use mutable::{MutableGraph, transaction};
 pub use memory::{
     BuildShape, Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError, SKETCHES, free_host_memory,
 };
-pub use pipeline::{Exclusive, GraphCell, LinkError};
+pub use pipeline::{Exclusive, GraphLock, LinkError};
 pub use query::{Distances, Filter, Hit, SearchError, SearchParams, SearchReport};
 pub use request::{Request, Way};
 pub use work::Work;

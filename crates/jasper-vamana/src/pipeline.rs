@@ -9,7 +9,7 @@ use crate::{Linker, Links, Work};
 /// A graph that is read while a batch is worked out and written while it is published.
 ///
 /// Behind it is a plain `&mut` ([`Exclusive`]), or a lock that searches share: they wait only for the publishing.
-pub trait GraphCell<G> {
+pub trait GraphLock<G> {
     /// Lets `look` read the graph.
     fn read<R>(&self, look: impl FnOnce(&G) -> R) -> R;
     /// Lets `change` write it.
@@ -20,7 +20,7 @@ pub trait GraphCell<G> {
 #[derive(Debug)]
 pub struct Exclusive<'a, G>(pub &'a mut G);
 
-impl<G> GraphCell<G> for Exclusive<'_, G> {
+impl<G> GraphLock<G> for Exclusive<'_, G> {
     fn read<R>(&self, look: impl FnOnce(&G) -> R) -> R {
         look(self.0)
     }
@@ -31,7 +31,7 @@ impl<G> GraphCell<G> for Exclusive<'_, G> {
 }
 
 /// A panic in a reader leaves the graph whole, and a writer's changes cannot be seen before they are published.
-impl<G> GraphCell<G> for &RwLock<G> {
+impl<G> GraphLock<G> for &RwLock<G> {
     fn read<R>(&self, look: impl FnOnce(&G) -> R) -> R {
         look(&RwLock::read(self).unwrap_or_else(PoisonError::into_inner))
     }
@@ -59,7 +59,7 @@ pub enum LinkError<E> {
 /// Of the processor; the graph may be changed in part.
 pub fn link_batch<T: Element, L: Linker<T>>(
     linker: &L,
-    cell: &mut impl GraphCell<L::Graph>,
+    cell: &mut impl GraphLock<L::Graph>,
     batch: &[VectorId],
     widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
 ) -> Result<(Identical, Work), L::Error> {
@@ -92,7 +92,7 @@ pub type Identical = Vec<(VectorId, VectorId)>;
 ///
 /// # Errors
 /// Those of `between`; what was published stays, and the caller rolls it back.
-pub fn link_all<T: Element, L: Linker<T>, C: GraphCell<L::Graph>, E: From<LinkError<L::Error>>>(
+pub fn link_all<T: Element, L: Linker<T>, C: GraphLock<L::Graph>, E: From<LinkError<L::Error>>>(
     linker: &L,
     cell: &mut C,
     order: &[VectorId],

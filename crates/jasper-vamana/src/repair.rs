@@ -7,8 +7,8 @@ use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, Vector
 use jasper_graph::Graph;
 
 use crate::connectivity::{Reached, beyond};
-use crate::pipeline::{GraphCell, LinkError};
-use crate::{Executor, LiveGraph, largest_batch};
+use crate::pipeline::{GraphLock, LinkError};
+use crate::{Executor, MutableGraph, largest_batch};
 
 /// Gives every `wanted` vertex that no path leads to an edge from a reached one, and gives how many there were.
 ///
@@ -21,7 +21,7 @@ use crate::{Executor, LiveGraph, largest_batch};
 /// [`LinkError`]; the caller rolls back.
 pub fn repair<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
@@ -38,7 +38,7 @@ pub fn repair<T: Element, E: Executor<T>>(
 /// [`LinkError`]; the caller rolls back.
 pub(crate) fn adopt<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     new: &[VectorId],
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
@@ -49,7 +49,7 @@ pub(crate) fn adopt<T: Element, E: Executor<T>>(
 /// that nothing is lost if these lose one of theirs.
 fn give_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphCell<E::Live>,
+    cell: &mut impl GraphLock<E::Live>,
     find: impl Fn(&E::Live) -> Result<(Reached, Vec<VectorId>), E::Error>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {

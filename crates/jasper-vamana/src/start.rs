@@ -6,7 +6,7 @@ use jasper_core::{BitSet, Element, Metric, Neighbor, VectorId};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{Executor, LiveGraph};
+use crate::{Executor, MutableGraph};
 
 /// The live vertex nearest the mean, by squared L2 of the stored rows; none if there is none.
 ///

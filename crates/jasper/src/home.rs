@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jasper_core::Element;
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, GraphCell};
+use jasper_vamana::{CpuExecutor, GraphLock};
 
 #[cfg(feature = "cuda")]
 use jasper_cuda::{
@@ -108,17 +108,17 @@ impl<T: Element> Home<T> {
         match self {
             Self::Processor(_) => Place::Host,
             #[cfg(feature = "cuda")]
-            Self::Cuda(cuda) => GraphCell::read(&&cuda.graph, |graph| graph.copy().vectors()),
+            Self::Cuda(cuda) => GraphLock::read(&&cuda.graph, |graph| graph.copy().vectors()),
         }
     }
 
     /// Lets `look` read vectors, keys and marks. Edges are those of a device's last [`Self::bring_links`].
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Graph<T>) -> R) -> R {
         match self {
-            Self::Processor(graph) => GraphCell::read(&&**graph, look),
+            Self::Processor(graph) => GraphLock::read(&&**graph, look),
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
-                GraphCell::read(&&cuda.graph, |graph| look(jasper_vamana::LiveGraph::host(graph)))
+                GraphLock::read(&&cuda.graph, |graph| look(jasper_vamana::MutableGraph::host(graph)))
             }
         }
     }
@@ -136,7 +136,7 @@ impl<T: Element> Home<T> {
             Self::Processor(_) => Ok(()),
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
-                let read = GraphCell::write(&mut &cuda.graph, |graph| graph.read_links(executor.pool()));
+                let read = GraphLock::write(&mut &cuda.graph, |graph| graph.read_links(executor.pool()));
                 read.map_err(|error| cuda.failed(error))
             }
         }
@@ -201,6 +201,6 @@ impl<T: Element> OnCuda<T> {
         &self,
         look: impl FnOnce(GraphView<'_, T>) -> Result<R, jasper_vamana::SearchError>,
     ) -> Result<R, jasper_vamana::SearchError> {
-        GraphCell::read(&&self.graph, |graph| look(graph.view()?))
+        GraphLock::read(&&self.graph, |graph| look(graph.view()?))
     }
 }

@@ -12,7 +12,7 @@ use jasper_vamana::{
 };
 
 #[cfg(feature = "cuda")]
-use jasper_vamana::GraphCell;
+use jasper_vamana::GraphLock;
 
 use crate::home::Home;
 use crate::update::Updater;
@@ -91,7 +91,7 @@ macro_rules! change {
     ($self:ident, linking $updater:ident => $change:expr) => {{
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &$self.home {
-            GraphCell::read(&&cuda.graph, |graph| graph.check_updates())?;
+            GraphLock::read(&&cuda.graph, |graph| graph.check_updates())?;
         }
         change!($self, $updater => $change)
     }};

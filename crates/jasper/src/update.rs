@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_graph::{Graph, KeyError, VectorError};
 use jasper_vamana::{
-    ConsolidateError, ConsolidateReport, Executor, Existing, GraphCell, InsertError, InsertReport, LiveGraph,
+    ConsolidateError, ConsolidateReport, Executor, Existing, GraphLock, InsertError, InsertReport, MutableGraph,
     consolidate, insert,
 };
 
@@ -61,7 +61,7 @@ impl<E, C> Updater<'_, E, C> {
     ) -> Result<InsertReport, InsertError>
     where
         E: Executor<T>,
-        C: GraphCell<E::Live>,
+        C: GraphLock<E::Live>,
     {
         insert(self.executor, &mut self.cell, rows, keys, existing, progress)
     }
@@ -74,7 +74,7 @@ impl<E, C> Updater<'_, E, C> {
     ) -> Result<Key, InsertError>
     where
         E: Executor<T>,
-        C: GraphCell<E::Live>,
+        C: GraphLock<E::Live>,
     {
         let first = self.cell.read(|graph| graph.host().next_key());
         // NO_KEY itself ends the keys there are.
@@ -87,7 +87,7 @@ impl<E, C> Updater<'_, E, C> {
     pub(crate) fn delete<T: Element>(self, keys: &[Key]) -> Result<(), DeleteError>
     where
         E: Executor<T, Error: Into<DeleteError>>,
-        C: GraphCell<E::Live>,
+        C: GraphLock<E::Live>,
     {
         self.change_keys(keys, Graph::check_live, Graph::delete_key)
     }
@@ -95,7 +95,7 @@ impl<E, C> Updater<'_, E, C> {
     pub(crate) fn undelete<T: Element>(self, keys: &[Key]) -> Result<(), DeleteError>
     where
         E: Executor<T, Error: Into<DeleteError>>,
-        C: GraphCell<E::Live>,
+        C: GraphLock<E::Live>,
     {
         self.change_keys(keys, Graph::check_restorable, Graph::restore_key)
     }
@@ -109,7 +109,7 @@ impl<E, C> Updater<'_, E, C> {
     ) -> Result<(), DeleteError>
     where
         E: Executor<T, Error: Into<DeleteError>>,
-        C: GraphCell<E::Live>,
+        C: GraphLock<E::Live>,
     {
         check_distinct(keys)?;
         self.cell.read(|graph| keys.iter().try_for_each(|&key| check(graph.host(), key)))?;
@@ -123,7 +123,7 @@ impl<E, C> Updater<'_, E, C> {
     ) -> Result<ConsolidateReport, ConsolidateError>
     where
         E: Executor<T>,
-        C: GraphCell<E::Live>,
+        C: GraphLock<E::Live>,
     {
         consolidate(self.executor, &mut self.cell, progress)
     }

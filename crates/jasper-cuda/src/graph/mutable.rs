@@ -5,7 +5,7 @@ use std::fmt;
 use jasper_core::{Element, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Changes, Graph};
-use jasper_vamana::{CompactReport, LiveGraph, moves};
+use jasper_vamana::{CompactReport, MutableGraph, moves};
 
 use super::DeviceGraph;
 use crate::build::check_beam;
@@ -147,7 +147,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> LiveGraph for MutableDeviceGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableDeviceGraph<T, S> {
     type Element = T;
     type Links = DeviceGraph<T, S>;
     type Error = S::Error;

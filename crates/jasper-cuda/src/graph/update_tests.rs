@@ -16,7 +16,7 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, LiveGraph, bulk_build, compact, consolidate,
+    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, MutableGraph, bulk_build, compact, consolidate,
     insert, quantize, transaction,
 };
 use rand::RngExt;

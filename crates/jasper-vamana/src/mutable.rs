@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use jasper_core::Element;
 use jasper_graph::Graph;
 
-use crate::GraphCell;
+use crate::GraphLock;
 
 /// A graph that is changed while it serves.
 ///
 /// Vectors, keys, marks and start points are those of the host's graph. So are the links, if the host works on them; a
 /// device has links of its own that count, and copies of the rest, which follow every [`Self::change`].
-pub trait LiveGraph {
+pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;
     /// What a [`Linker`](crate::Linker) reads and writes.
@@ -51,7 +51,7 @@ pub trait LiveGraph {
     fn rollback(&mut self);
 }
 
-impl<T: Element> LiveGraph for Graph<T> {
+impl<T: Element> MutableGraph for Graph<T> {
     type Element = T;
     type Links = Self;
     type Error = Infallible;
@@ -91,7 +91,7 @@ impl<T: Element> LiveGraph for Graph<T> {
 ///
 /// # Errors
 /// Those of `work`, and of the device.
-pub fn transaction<G: LiveGraph, C: GraphCell<G>, R, E>(
+pub fn transaction<G: MutableGraph, C: GraphLock<G>, R, E>(
     cell: &mut C,
     failed: impl FnOnce(G::Error) -> E,
     work: impl FnOnce(&mut C) -> Result<R, E>,
@@ -103,18 +103,18 @@ pub fn transaction<G: LiveGraph, C: GraphCell<G>, R, E>(
 }
 
 /// The links of the graph in a cell, as a cell.
-pub(crate) struct LinksOf<'a, C, G> {
+pub(crate) struct LinksLock<'a, C, G> {
     cell: &'a mut C,
     graph: PhantomData<fn() -> G>,
 }
 
-impl<'a, C, G> LinksOf<'a, C, G> {
+impl<'a, C, G> LinksLock<'a, C, G> {
     pub(crate) fn new(cell: &'a mut C) -> Self {
         Self { cell, graph: PhantomData }
     }
 }
 
-impl<G: LiveGraph, C: GraphCell<G>> GraphCell<G::Links> for LinksOf<'_, C, G> {
+impl<G: MutableGraph, C: GraphLock<G>> GraphLock<G::Links> for LinksLock<'_, C, G> {
     fn read<R>(&self, look: impl FnOnce(&G::Links) -> R) -> R {
         self.cell.read(|graph| look(graph.links()))
     }
