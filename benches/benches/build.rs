@@ -72,7 +72,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
         links
     };
     let links = prune(search());
-    assert!(links.identical().is_empty() && links.work().prune_distances > 0);
+    assert!(links.identical().is_empty() && links.cost().prune_distances > 0);
     let Ok(()) = Linker::<f32>::publish_links(&executor, &mut pruned, &links);
     batch.iter().for_each(|&vertex| check_row(&pruned, vertex));
 

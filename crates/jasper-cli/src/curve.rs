@@ -52,7 +52,7 @@ pub fn measure<'a>(
     search: impl Fn(&mut [Hit]) -> Result<SearchReport, SearchError>,
 ) -> Result<Point> {
     let mut hits = params.places(queries)?;
-    let SearchReport { work, .. } = search(&mut hits)?;
+    let SearchReport { cost, .. } = search(&mut hits)?;
     let mut seconds = Vec::new();
     let (begun, cpu_before) = (Instant::now(), machine::cpu_seconds());
     while seconds.len() < ROUNDS || begun.elapsed() < TIMED {
@@ -69,8 +69,8 @@ pub fn measure<'a>(
         recall: mean_recall(&hits, params.k, truth),
         queries_per_second: count / seconds[rounds / 2],
         resident_queries_per_second: None,
-        mean_hops: work.hops as f64 / count,
-        mean_distances: work.distances as f64 / count,
+        mean_hops: cost.hops as f64 / count,
+        mean_distances: cost.distances as f64 / count,
         cpu_seconds: cpu.map(|cpu| cpu / rounds as f64),
         rounds,
         queries,

@@ -114,7 +114,7 @@ fn beam_widths(widths: impl Iterator<Item = usize>) -> impl Iterator<Item = Stri
 mod tests {
     use std::time::Duration;
 
-    use jasper::Work;
+    use jasper::SearchCost;
 
     use super::*;
 
@@ -126,7 +126,7 @@ mod tests {
     fn a_roofline_shows_the_searches_below_the_roof() {
         let profile = |seconds| Profile {
             time: Duration::from_secs_f64(seconds),
-            work: vec![Work { hops: 10, distances: 300, ..Work::default() }; 100_000],
+            costs: vec![SearchCost { hops: 10, distances: 300, ..SearchCost::default() }; 100_000],
             vector_bytes: 384,
             links_bytes: 256,
             operations: 288,

@@ -50,12 +50,12 @@ impl Quantiles {
 impl Report {
     /// Of a profile of one query or more.
     pub fn new(beam_width: usize, profile: &Profile, roof: Option<Roof>) -> Self {
-        let work = || profile.work.iter();
+        let cost = || profile.costs.iter();
         Self {
             beam_width,
-            hops: Quantiles::of(work().map(|work| work.hops)),
-            distances: Quantiles::of(work().map(|work| work.distances)),
-            bytes: Quantiles::of(work().map(|&work| profile.bytes(work))),
+            hops: Quantiles::of(cost().map(|cost| cost.hops)),
+            distances: Quantiles::of(cost().map(|cost| cost.distances)),
+            bytes: Quantiles::of(cost().map(|&cost| profile.bytes(cost))),
             bytes_per_second: profile.bytes_per_second(),
             operations_per_second: profile.operations_per_second(),
             copy_bytes_per_second: roof.map(|roof| roof.bytes_per_second),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpu_kernels::Stream as _;
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
-use jasper_vamana::{SearchError, SearchParams, Work};
+use jasper_vamana::{SearchCost, SearchError, SearchParams};
 
 use crate::{DeviceBatch, GraphView, PoolRetention, SearchContexts, Stream, median_time};
 
@@ -18,7 +18,7 @@ pub struct LaunchProfile {
     /// The median time of the launch, by events.
     pub time: Duration,
     /// Hops and distances of each query; not those of a rerank.
-    pub work: Vec<Work>,
+    pub costs: Vec<SearchCost>,
 }
 
 impl<T: Element> SearchContexts<T> {
@@ -35,7 +35,7 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
     ) -> Result<LaunchProfile, SearchError> {
         // What the device does not take is refused before there is room for its answers.
-        graph.request(params)?;
+        graph.plan(params)?;
         let prepared = graph.host().prepare_all(queries)?;
         // Memory for what launches leave to each other is no part of their time.
         let _kept = PoolRetention::new(self.context())?;
@@ -49,11 +49,11 @@ impl<T: Element> SearchContexts<T> {
         };
         let time = median_time(&stream, TIMES, || Ok(()), launch)?;
         let work = stream.download(&work)?;
-        let work = work.chunks_exact(2).map(|work| Work {
+        let costs = work.chunks_exact(2).map(|work| SearchCost {
             hops: work[0].into(),
             distances: work[1].into(),
-            ..Work::default()
+            ..SearchCost::default()
         });
-        Ok(LaunchProfile { time, work: work.collect() })
+        Ok(LaunchProfile { time, costs: costs.collect() })
     }
 }

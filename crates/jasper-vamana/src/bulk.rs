@@ -9,7 +9,7 @@ use crate::pipeline::{Exclusive, GraphLock, LinkError, link_all};
 use crate::repair::repair;
 use crate::{
     BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, Growth, InsertError, Linker,
-    MutableGraph, MemoryPlan, Work, free_host_memory, start,
+    MemoryPlan, MutableGraph, SearchCost, free_host_memory, start,
 };
 
 /// What a bulk build was.
@@ -22,7 +22,7 @@ pub struct BuildReport {
     /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
-    pub work: Work,
+    pub cost: SearchCost,
 }
 
 /// What linking the vertices of a bulk build was.
@@ -31,7 +31,7 @@ pub struct LinkReport {
     /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
-    pub work: Work,
+    pub cost: SearchCost,
 }
 
 /// Batches up to this size may be as large as all that is linked before them: while a graph is small, its vertices
@@ -93,10 +93,10 @@ pub fn link_on_host<T: Element>(
     graph.sketch_some(&order[..sketched]).map_err(VectorError::from)?;
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
     let cell = &mut Exclusive(graph);
-    let work = link_growing(executor, cell, growth, &params, keep, progress)?;
+    let cost = link_growing(executor, cell, growth, &params, keep, progress)?;
     let repaired = finish(executor, cell, order, progress)?;
     graph.clear_sketches();
-    Ok(LinkReport { repaired, work })
+    Ok(LinkReport { repaired, cost })
 }
 
 /// The end of a bulk build, once all of `order` is linked into the graph: it gets its other start points, and what no path
@@ -145,7 +145,7 @@ pub fn bulk_build_by<T: Element>(
     let Some(medoid) = medoid else { return Ok((graph, report)) };
     graph.set_start_points(vec![medoid]);
     order.retain(|&slot| slot != medoid);
-    LinkReport { repaired: report.repaired, work: report.work } = link(&mut graph, &order, progress)?;
+    LinkReport { repaired: report.repaired, cost: report.cost } = link(&mut graph, &order, progress)?;
     Ok((graph, report))
 }
 
@@ -165,11 +165,11 @@ pub fn link_growing<T: Element, L: Linker<T>, C: GraphLock<L::Graph>>(
     params: &BuildParams,
     mut keep: impl FnMut(&L::Graph, &mut WriteFn<'_, T>) -> Result<(), InsertError>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Work, InsertError> {
-    let (rest, begun) = (growth.rest(), growth.after(0, Work::default()).vertices);
+) -> Result<SearchCost, InsertError> {
+    let (rest, begun) = (growth.rest(), growth.after(0, SearchCost::default()).vertices);
     let size = |linked| batch_after(1 + begun + linked, params);
-    let between = |cell: &C, done, work| {
-        let linked = growth.after(done, work);
+    let between = |cell: &C, done, cost| {
+        let linked = growth.after(done, cost);
         let told =
             Progress { stage: Stage::Linking, done: linked.vertices, total: growth.total() }.report(progress);
         if growth.is_due(linked, told.is_err()) {
@@ -177,6 +177,6 @@ pub fn link_growing<T: Element, L: Linker<T>, C: GraphLock<L::Graph>>(
         }
         Ok::<(), InsertError>(told?)
     };
-    let (_, work) = link_all(linker, cell, rest, |_, found| Ok(found), size, between)?;
-    Ok(growth.after(0, work).work)
+    let (_, cost) = link_all(linker, cell, rest, |_, found| Ok(found), size, between)?;
+    Ok(growth.after(0, cost).cost)
 }

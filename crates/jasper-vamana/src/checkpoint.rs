@@ -7,7 +7,7 @@ use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::{Checkpoint, CheckpointFile, Graph, OpenError, SaveError};
 use rayon::prelude::*;
 
-use crate::Work;
+use crate::SearchCost;
 
 /// Where a bulk build writes how far it has come, and how often.
 ///
@@ -134,7 +134,7 @@ pub struct Growth<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Linked {
     pub(crate) vertices: usize,
-    pub(crate) work: Work,
+    pub(crate) cost: SearchCost,
 }
 
 /// What writes checkpoints.
@@ -168,7 +168,7 @@ impl<'a> Growth<'a> {
         let rows_checksum = rows_checksum(graph);
         let resumed = match checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())? {
             Some(file) => {
-                let Checkpoint { linked, work, rows_checksum: theirs, .. } = *file.checkpoint();
+                let Checkpoint { linked, cost, rows_checksum: theirs, .. } = *file.checkpoint();
                 let is_of_these = theirs == rows_checksum
                     && file.info().slots == graph.slots()
                     && linked <= order.len() as u64;
@@ -176,7 +176,7 @@ impl<'a> Growth<'a> {
                     return Err(CheckpointError::Rows { path: checkpoints.path.to_owned() });
                 }
                 file.restore(graph).map_err(CheckpointError::Open)?;
-                Linked { vertices: linked as usize, work: work.into() }
+                Linked { vertices: linked as usize, cost: cost.into() }
             }
             None => Linked::default(),
         };
@@ -195,9 +195,9 @@ impl<'a> Growth<'a> {
     }
 
     /// What is linked when the first `vertices` of the rest are, at a cost of `work`.
-    pub(crate) fn after(&self, vertices: usize, mut work: Work) -> Linked {
-        work += self.resumed.work;
-        Linked { vertices: self.resumed.vertices + vertices, work }
+    pub(crate) fn after(&self, vertices: usize, mut cost: SearchCost) -> Linked {
+        cost += self.resumed.cost;
+        Linked { vertices: self.resumed.vertices + vertices, cost }
     }
 
     /// Whether a checkpoint is to be written: there is something new to write, and the last is as long ago as asked for
@@ -220,7 +220,7 @@ impl<'a> Growth<'a> {
             rows_checksum: keeper.rows_checksum,
             release: release(),
             linked: linked.vertices as u64,
-            work: linked.work.into(),
+            cost: linked.cost.into(),
         };
         graph.save_checkpoint(keeper.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
         keeper.written = (linked.vertices, Instant::now());

@@ -9,7 +9,7 @@ use crate::mutable::{LinksLock, transaction};
 use crate::pipeline::{GraphLock, LinkError};
 use crate::repair::repair;
 use crate::start::live_start_points;
-use crate::{Executor, MutableGraph, Work};
+use crate::{Executor, MutableGraph, SearchCost};
 
 /// What a consolidation was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct ConsolidateReport {
     /// Vertices that no path led to, and that were given an edge.
     pub repaired: usize,
     /// What it cost.
-    pub work: Work,
+    pub cost: SearchCost,
 }
 
 /// A consolidation did not come to its end; the graph is as it was.
@@ -63,29 +63,29 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         return Ok(ConsolidateReport::default());
     }
     cell.read(|graph| graph.host().require_vectors())?;
-    let (work, repaired) =
+    let (cost, repaired) =
         transaction(cell, LinkError::Linker, |cell| repair_rows(executor, cell, progress))?;
-    Ok(ConsolidateReport { freed, repaired, work })
+    Ok(ConsolidateReport { freed, repaired, cost })
 }
 
 fn repair_rows<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Work, usize), LinkError<E::Error>> {
+) -> Result<(SearchCost, usize), LinkError<E::Error>> {
     let start_points = cell.read(|graph| live_start_points(executor, graph)).map_err(LinkError::Linker)?;
     let vertices = cell.read(|graph| executor.touched(graph.links())).map_err(LinkError::Linker)?;
-    let mut work = Work::default();
+    let mut cost = SearchCost::default();
     for (i, rows) in vertices.chunks(E::SEARCHED_AT_ONCE).enumerate() {
         Progress { stage: Stage::Consolidating, done: i * E::SEARCHED_AT_ONCE, total: vertices.len() }
             .report(progress)?;
-        work += bypass(executor, &mut LinksLock::new(cell), rows).map_err(LinkError::Linker)?;
+        cost += bypass(executor, &mut LinksLock::new(cell), rows).map_err(LinkError::Linker)?;
     }
     cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
         .map_err(LinkError::Linker)?;
     let repaired = repair(executor, cell, Graph::is_live, progress)?;
     cell.write(|graph| graph.change(Graph::release_tombstones)).map_err(LinkError::Linker)?;
-    Ok((work, repaired))
+    Ok((cost, repaired))
 }
 
 /// Takes the hidden neighbours out of some rows.
@@ -93,7 +93,7 @@ fn bypass<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Graph>,
     vertices: &[VectorId],
-) -> Result<Work, E::Error> {
+) -> Result<SearchCost, E::Error> {
     let updates = cell.read(|graph| executor.bypass_hidden(graph, vertices))?;
     cell.write(|graph| executor.publish(graph, updates))
 }

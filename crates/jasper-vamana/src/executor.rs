@@ -5,7 +5,7 @@ use std::error::Error;
 use jasper_core::{Element, Neighbor, VectorId};
 
 use crate::connectivity::Reached;
-use crate::{MutableGraph, Work};
+use crate::{MutableGraph, SearchCost};
 
 /// Links batches of vertices into a graph. Only the two `publish` steps change it.
 ///
@@ -73,7 +73,7 @@ pub trait Linker<T: Element> {
     ///
     /// # Errors
     /// Of the processor.
-    fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<Work, Self::Error>;
+    fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
 }
 
 /// Which vertices of a batch are compared with each other before they are linked.
@@ -213,5 +213,5 @@ pub trait Links: Sized {
     /// Vertices that were not linked because their row is that of another: (the vertex, the other).
     fn identical(&self) -> &[(VectorId, VectorId)];
     /// What it cost to find them.
-    fn work(&self) -> Work;
+    fn cost(&self) -> SearchCost;
 }

@@ -9,7 +9,7 @@ use crate::ingest::{add_rows, check_keys};
 use crate::mutable::{LinksLock, transaction};
 use crate::pipeline::{GraphLock, link_all};
 use crate::repair::{adopt, repair};
-use crate::{Executor, InsertError, MutableGraph, Peers, Work, start};
+use crate::{Executor, InsertError, MutableGraph, Peers, SearchCost, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct InsertReport {
     /// Vertices that were given an edge, because no path, or under inner products no neighbour, led to them.
     pub repaired: usize,
     /// What it cost.
-    pub work: Work,
+    pub cost: SearchCost,
 }
 
 /// What becomes of a key that is in the index already.
@@ -132,7 +132,7 @@ fn link_rows<T: Element, E: Executor<T>>(
     let tell = |_: &LinksLock<'_, _, _>, done, _| -> Result<(), InsertError> {
         Ok(Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?)
     };
-    let (identical, work) = link_all(executor, &mut LinksLock::new(cell), order, widen, size, tell)?;
+    let (identical, cost) = link_all(executor, &mut LinksLock::new(cell), order, widen, size, tell)?;
     let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
     change(cell, |host| {
@@ -141,7 +141,7 @@ fn link_rows<T: Element, E: Executor<T>>(
     })?;
     slots.iter_mut().for_each(|slot| *slot = known.get(slot).copied().unwrap_or(*slot));
 
-    let mut report = InsertReport { keys: rows.len(), work, ..InsertReport::default() };
+    let mut report = InsertReport { keys: rows.len(), cost, ..InsertReport::default() };
     report.identical = rows.len() - (vertices - known.len());
     let unchecked = cell.read(|graph| graph.host().unchecked()) + vertices;
     if unchecked * check_share(metric) >= cell.read(vertices_of) {

@@ -10,7 +10,7 @@
 //! let (graph, report) =
 //!     bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress)?;
 //! assert_eq!(graph.live(), 1000);
-//! assert!(report.work.distances > 0);
+//! assert!(report.cost.distances > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -32,7 +32,7 @@
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
 //! | [`connectivity`], `repair` | whether every live vertex can be reached; edges for those that cannot |
 //! | [`query`](SearchParams) | what users ask of a search, and what they get |
-//! | [`request`](Request) | how a search is answered by any executor: filters, tombstones, the exact scan |
+//! | [`plan`](SearchPlan) | how a search is answered by any executor: filters, tombstones, the exact scan |
 
 #![forbid(unsafe_code)]
 
@@ -43,19 +43,19 @@ mod codes;
 mod compact;
 pub mod connectivity;
 mod consolidate;
+mod cost;
 mod cpu;
 mod executor;
 mod identical;
 mod ingest;
 mod insert;
-mod mutable;
 mod memory;
+mod mutable;
 pub mod pipeline;
+mod plan;
 mod query;
 mod repair;
-mod request;
 mod start;
-mod work;
 
 pub use bulk::{
     BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing,
@@ -66,15 +66,15 @@ pub use checkpoint::{CheckpointError, Checkpoints, Growth};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
+pub use cost::SearchCost;
 pub use cpu::{CpuExecutor, ExactError, PoolError};
 pub use executor::{Executor, Linker, Links, Peers};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
-pub use mutable::{MutableGraph, transaction};
 pub use memory::{
     BuildShape, Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError, SKETCHES, free_host_memory,
 };
+pub use mutable::{MutableGraph, transaction};
 pub use pipeline::{Exclusive, GraphLock, LinkError};
+pub use plan::{SearchPlan, Strategy};
 pub use query::{Distances, Filter, Hit, SearchError, SearchParams, SearchReport};
-pub use request::{Request, Way};
-pub use work::Work;

@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use jasper_core::{Cancelled, Element, VectorId};
 
-use crate::{Linker, Links, Work};
+use crate::{Linker, Links, SearchCost};
 
 /// A graph that is read while a batch is worked out and written while it is published.
 ///
@@ -62,7 +62,7 @@ pub fn link_batch<T: Element, L: Linker<T>>(
     cell: &mut impl GraphLock<L::Graph>,
     batch: &[VectorId],
     widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
-) -> Result<(Identical, Work), L::Error> {
+) -> Result<(Identical, SearchCost), L::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
     let links = cell.read(|graph| {
@@ -73,12 +73,12 @@ pub fn link_batch<T: Element, L: Linker<T>>(
         parts.collect::<Result<_, _>>().map(L::Links::join)
     })?;
     cell.write(|graph| linker.publish_links(graph, &links))?;
-    let (identical, mut work) = (links.identical().to_vec(), links.work());
+    let (identical, mut cost) = (links.identical().to_vec(), links.cost());
     let mut back_edges = linker.turn_around(links)?;
     while let Some(updates) = cell.read(|graph| linker.merge(graph, &mut back_edges))? {
-        work += cell.write(|graph| linker.publish(graph, updates))?;
+        cost += cell.write(|graph| linker.publish(graph, updates))?;
     }
-    Ok((identical, work))
+    Ok((identical, cost))
 }
 
 /// Vertices that were not linked because their row is that of another: (the vertex, the other).
@@ -98,18 +98,18 @@ pub fn link_all<T: Element, L: Linker<T>, C: GraphLock<L::Graph>, E: From<LinkEr
     order: &[VectorId],
     widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
     size: impl Fn(usize) -> usize,
-    mut between: impl FnMut(&C, usize, Work) -> Result<(), E>,
-) -> Result<(Identical, Work), E> {
-    let (mut identical, mut work) = (Identical::new(), Work::default());
+    mut between: impl FnMut(&C, usize, SearchCost) -> Result<(), E>,
+) -> Result<(Identical, SearchCost), E> {
+    let (mut identical, mut cost) = (Identical::new(), SearchCost::default());
     let mut done = 0;
     while done < order.len() {
-        between(cell, done, work)?;
+        between(cell, done, cost)?;
         let batch = &order[done..][..size(done).clamp(1, order.len() - done)];
         let (same, batch_work) = link_batch(linker, cell, batch, &widen).map_err(LinkError::Linker)?;
         identical.extend(same);
-        work += batch_work;
+        cost += batch_work;
         done += batch.len();
     }
-    between(cell, done, work)?;
-    Ok((identical, work))
+    between(cell, done, cost)?;
+    Ok((identical, cost))
 }

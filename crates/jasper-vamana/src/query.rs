@@ -3,7 +3,7 @@
 use jasper_core::{BitSet, Key, NO_KEY};
 use jasper_graph::{TunedLaunch, VectorError};
 
-use crate::Work;
+use crate::SearchCost;
 
 /// What is asked of a search.
 ///
@@ -209,7 +209,7 @@ pub enum SearchError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchReport {
     /// What it cost, all queries together.
-    pub work: Work,
+    pub cost: SearchCost,
     /// Queries that were answered by an exact scan, because so few points match that it is cheaper or surer.
     pub scanned: usize,
     /// Exact distances of vertices found by estimates, all queries together; they are part of the work's distances.
@@ -235,7 +235,7 @@ impl SearchParams<'_> {
 
 impl std::ops::AddAssign for SearchReport {
     fn add_assign(&mut self, other: Self) {
-        self.work += other.work;
+        self.cost += other.cost;
         self.scanned += other.scanned;
         self.reranked += other.reranked;
     }

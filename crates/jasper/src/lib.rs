@@ -124,7 +124,8 @@ pub use jasper_graph::{
 pub use jasper_vamana::{
     BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
     ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan,
-    ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchError, SearchParams, SearchReport, Work,
+    ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchCost, SearchError, SearchParams,
+    SearchReport,
 };
 
 pub use jasper_quant::{ParseQuantizationError, Quantization};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Metric, padded_len};
-use jasper_vamana::{Distances, SearchError, SearchParams, Work};
+use jasper_vamana::{Distances, SearchCost, SearchError, SearchParams};
 
 use crate::SharedIndex;
 #[cfg(feature = "cuda")]
@@ -15,7 +15,7 @@ pub struct Profile {
     /// Time of the batch: on a CUDA device that of the launch alone, with queries and answers in device memory.
     pub time: Duration,
     /// Hops and distances of each query.
-    pub work: Vec<Work>,
+    pub costs: Vec<SearchCost>,
     /// Bytes that a distance asks for: a vector, with its padding.
     pub vector_bytes: u64,
     /// Bytes that a hop asks for: the edges of a vertex, at full degree.
@@ -35,18 +35,18 @@ pub struct Roof {
 
 impl Profile {
     /// Bytes that a query asked for, from memory or caches.
-    pub fn bytes(&self, work: Work) -> u64 {
-        work.distances * self.vector_bytes + work.hops * self.links_bytes
+    pub fn bytes(&self, cost: SearchCost) -> u64 {
+        cost.distances * self.vector_bytes + cost.hops * self.links_bytes
     }
 
     /// Bytes that all queries asked for, a second.
     pub fn bytes_per_second(&self) -> f64 {
-        self.work.iter().map(|&work| self.bytes(work)).sum::<u64>() as f64 / self.time.as_secs_f64()
+        self.costs.iter().map(|&cost| self.bytes(cost)).sum::<u64>() as f64 / self.time.as_secs_f64()
     }
 
     /// Operations on floats of all distances, a second.
     pub fn operations_per_second(&self) -> f64 {
-        let distances: u64 = self.work.iter().map(|work| work.distances).sum();
+        let distances: u64 = self.costs.iter().map(|cost| cost.distances).sum();
         (distances * self.operations) as f64 / self.time.as_secs_f64()
     }
 }
@@ -64,14 +64,14 @@ impl<T: Element> SharedIndex<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Profile, SearchError> {
-        let (time, work) = self.measure(queries, params.distances(Distances::Exact))?;
+        let (time, costs) = self.measure(queries, params.distances(Distances::Exact))?;
         let max_degree = self.home.read(|graph| graph.params().max_degree());
         let (dimension, metric) = (self.dimension(), self.metric());
         // Cosine of floats is the squared L2 of rows at unit length.
         let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
         Ok(Profile {
             time,
-            work,
+            costs,
             vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
             links_bytes: (max_degree * size_of::<u32>()) as u64,
             operations: dimension as u64 * if is_difference { 3 } else { 2 },
@@ -82,23 +82,23 @@ impl<T: Element> SharedIndex<T> {
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<(Duration, Vec<Work>), SearchError> {
+    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
             let pool = self.executor.pool();
             let profile = cuda.search(|graph| cuda.contexts.profile(graph, pool, queries, params))?;
-            return Ok((profile.time, profile.work));
+            return Ok((profile.time, profile.costs));
         }
         let mut hits = params.places(queries.len())?;
         self.search_into(queries, params, &mut hits)?;
         let begun = Instant::now();
         self.search_into(queries, params, &mut hits)?;
         let time = begun.elapsed();
-        // The work of a query is the same alone.
-        let work = (0..queries.len())
+        // A query costs the same when it is searched for alone.
+        let costs = (0..queries.len())
             .zip(hits.chunks_exact_mut(params.k))
-            .map(|(query, hits)| Ok(self.search_into(queries.slice(query..query + 1), params, hits)?.work));
-        Ok((time, work.collect::<Result<_, SearchError>>()?))
+            .map(|(query, hits)| Ok(self.search_into(queries.slice(query..query + 1), params, hits)?.cost));
+        Ok((time, costs.collect::<Result<_, SearchError>>()?))
     }
 
     /// How long the searches for `queries` take a GPU that has them in its memory, and leaves answers there: the median of

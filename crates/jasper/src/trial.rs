@@ -178,8 +178,8 @@ impl<T: Element> Index<T> {
     /// Bytes that searches asked for, where what is met takes `met` and what is reranked `reranked`.
     fn bytes(&self, report: &SearchReport, met: usize, reranked: usize) -> f64 {
         let links = self.params().max_degree() * size_of::<u32>();
-        let met = (report.work.distances - report.reranked) * met as u64;
-        (report.work.hops * links as u64 + met + report.reranked * reranked as u64) as f64
+        let met = (report.cost.distances - report.reranked) * met as u64;
+        (report.cost.hops * links as u64 + met + report.reranked * reranked as u64) as f64
     }
 }
 

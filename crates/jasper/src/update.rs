@@ -6,8 +6,8 @@ use std::convert::Infallible;
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_graph::{Graph, KeyError, VectorError};
 use jasper_vamana::{
-    ConsolidateError, ConsolidateReport, Executor, Existing, GraphLock, InsertError, InsertReport, MutableGraph,
-    consolidate, insert,
+    ConsolidateError, ConsolidateReport, Executor, Existing, GraphLock, InsertError, InsertReport,
+    MutableGraph, consolidate, insert,
 };
 
 /// Keys could not be deleted or restored; the index is as it was.

@@ -116,7 +116,7 @@ impl Args {
         let params = if allowed.is_some() { params.filter(Filter::Matching(&is_allowed)) } else { params };
         let mut hits = vec![Hit::NONE; queries.len() * params.k];
         let begun = Instant::now();
-        let SearchReport { work, scanned, .. } = index.search_into(queries, params, &mut hits)?;
+        let SearchReport { cost, scanned, .. } = index.search_into(queries, params, &mut hits)?;
         let seconds = begun.elapsed().as_secs_f64();
 
         let Some(output) = self.output else { return print(&hits, params.k, screen) };
@@ -131,8 +131,8 @@ impl Args {
             vectors: vectors_on(&index).map(|place| place.to_string()),
             seconds,
             queries_per_second: count / seconds,
-            mean_hops: work.hops as f64 / count,
-            mean_distances: work.distances as f64 / count,
+            mean_hops: cost.hops as f64 / count,
+            mean_distances: cost.distances as f64 / count,
             scanned,
             output,
         })

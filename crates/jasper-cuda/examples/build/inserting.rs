@@ -11,7 +11,9 @@ use jasper_cuda::{
 };
 use jasper_data::VectorFile;
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Exclusive, Executor, Existing, InsertReport, Work, bulk_build_by, insert};
+use jasper_vamana::{
+    CpuExecutor, Exclusive, Executor, Existing, InsertReport, SearchCost, bulk_build_by, insert,
+};
 use serde_json::{Value, json};
 
 use crate::stages::Stages;
@@ -49,7 +51,7 @@ pub fn measure<T: Element>(
     let (seconds, parts, report) = insert_by(&linker, &mut graph, &part(1))?;
     let timed = Timed::new(linker);
     let (_, parts_with_waits, _) = insert_by(&timed, &mut graph, &part(2))?;
-    let Work { hops, distances, prune_distances } = report.work;
+    let SearchCost { hops, distances, prune_distances } = report.cost;
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "built": built, "inserted": inserted,
         "build_beam_width": params.build_beam_width(), "dimension": all.dimension(),

@@ -29,8 +29,8 @@ use jasper_cuda::{
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, BuildShape, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, Work, WriteFn,
-    bulk_build_by, link_by_bytes, link_growing,
+    BuildReport, BuildShape, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, SearchCost,
+    WriteFn, bulk_build_by, link_by_bytes, link_growing,
 };
 use serde_json::{Value, json};
 
@@ -138,7 +138,7 @@ fn measure<T: Element>(
     if !once {
         build::<T>(&cpu, rows, metric, params, timed, &mut no_progress)?;
     }
-    let (vertices, Work { hops, distances, prune_distances }) = (rows.len() as f64, report.work);
+    let (vertices, SearchCost { hops, distances, prune_distances }) = (rows.len() as f64, report.cost);
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "rows": rows.len(),
         "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(), "alpha": params.alpha(),
@@ -185,14 +185,14 @@ fn link_timed<T: Element>(
     let uploading = begun.elapsed().as_secs_f64();
     let growth = Growth::new(order);
     let keep = |_: &GraphOf<T>, _: &mut WriteFn<'_, T>| Ok(());
-    let work = link_growing(&linker, &mut Exclusive(&mut copy), growth, graph.params(), keep, progress)?;
+    let cost = link_growing(&linker, &mut Exclusive(&mut copy), growth, graph.params(), keep, progress)?;
     let begun = Instant::now();
     copy.read_links(&stream, cpu.pool(), graph).map_err(InsertError::device)?;
     let reading = begun.elapsed().as_secs_f64();
     *steps = linker.spent();
     steps["upload"] = uploading.into();
     steps["read_links"] = reading.into();
-    Ok(LinkReport { work, repaired: 0 })
+    Ok(LinkReport { cost, repaired: 0 })
 }
 
 /// The graph that a linker works on.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_cuda::{DeviceLinker, Error};
 use jasper_vamana::connectivity::Reached;
-use jasper_vamana::{Executor, Linker, Peers, Work};
+use jasper_vamana::{Executor, Linker, Peers, SearchCost};
 use serde_json::Value;
 
 use crate::GraphOf;
@@ -72,7 +72,7 @@ impl<T: Element> Linker<T> for Timed<T> {
         self.time("merge", || self.linker.merge(graph, back_edges))
     }
 
-    fn publish(&self, graph: &mut GraphOf<T>, updates: Self::Updates) -> Result<Work, Error> {
+    fn publish(&self, graph: &mut GraphOf<T>, updates: Self::Updates) -> Result<SearchCost, Error> {
         self.time("publish", || self.linker.publish(graph, updates))
     }
 }

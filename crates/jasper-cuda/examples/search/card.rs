@@ -257,7 +257,7 @@ mod tests {
             let expected: Vec<u64> = hits.iter().chain(&hits[..2 * 5]).map(|hit| hit.key).collect();
             assert_eq!(found.keys, expected, "the first two queries come again");
             let alone = card.ask(&card.kernel(setting), setting, 4).unwrap();
-            assert_eq!((alone.hops, &alone.keys[..]), (report.work.hops as f64 / 4.0, &expected[..20]));
+            assert_eq!((alone.hops, &alone.keys[..]), (report.cost.hops as f64 / 4.0, &expected[..20]));
             assert_eq!(card.bytes(&alone), alone.distances * 32.0 + alone.hops * 64.0 * 4.0);
         }
     }

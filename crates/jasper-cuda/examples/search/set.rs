@@ -116,7 +116,7 @@ impl Set {
             "threads": executor.threads(), "by_bytes": by_bytes && !T::EXACT,
             "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(),
             "alpha": params.alpha(), "seconds": seconds, "rows_per_second": base.len() as f64 / seconds,
-            "distances": report.work.distances,
+            "distances": report.cost.distances,
         });
         println!("{line}");
         Ok(graph)

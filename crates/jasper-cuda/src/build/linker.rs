@@ -15,7 +15,7 @@ use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, In, Out, Stream};
 use jasper_core::{BuildParams, Element, VectorId, defaults};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Linker, Work};
+use jasper_vamana::{CpuExecutor, Linker, SearchCost};
 
 use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part};
 use crate::DeviceGraph;
@@ -80,8 +80,12 @@ impl<T: Element, S: Stream> DeviceLinker<T, S> {
     }
 }
 
-fn work_of(counters: &[u64]) -> Work {
-    Work { hops: counters[HOPS], distances: counters[DISTANCES], prune_distances: counters[PRUNE_DISTANCES] }
+fn cost_of(counters: &[u64]) -> SearchCost {
+    SearchCost {
+        hops: counters[HOPS],
+        distances: counters[DISTANCES],
+        prune_distances: counters[PRUNE_DISTANCES],
+    }
 }
 
 impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
@@ -180,7 +184,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         }
         let slot_bits = usize::BITS - graph.slots().leading_zeros();
         let part = Part { rows, distances, slot_bits, graph: graph.number() };
-        Ok(DeviceLinks { parts: vec![part], identical: same, work: work_of(&counters) })
+        Ok(DeviceLinks { parts: vec![part], identical: same, cost: cost_of(&counters) })
     }
 
     fn publish_links(&self, graph: &mut DeviceGraph<T, S>, links: &DeviceLinks<S>) -> Result<(), S::Error> {
@@ -251,9 +255,13 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         Ok(Some(DeviceUpdates { rows, counters, graph: parts_of }))
     }
 
-    fn publish(&self, graph: &mut DeviceGraph<T, S>, updates: DeviceUpdates<S>) -> Result<Work, S::Error> {
+    fn publish(
+        &self,
+        graph: &mut DeviceGraph<T, S>,
+        updates: DeviceUpdates<S>,
+    ) -> Result<SearchCost, S::Error> {
         self.check(graph, updates.graph);
         graph.publish_links(&self.stream, &updates.rows)?;
-        Ok(work_of(&self.stream.download(&updates.counters)?))
+        Ok(cost_of(&self.stream.download(&updates.counters)?))
     }
 }

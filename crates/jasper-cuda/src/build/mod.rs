@@ -84,7 +84,7 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
         copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
         Ok(write(graph)?)
     };
-    let work = link_growing(linker, &mut Exclusive(&mut copy), growth, &params, keep, progress)?;
+    let cost = link_growing(linker, &mut Exclusive(&mut copy), growth, &params, keep, progress)?;
     // The end is that of an update: the host has vectors and start points, the device has the links.
     linker.stream().synchronize().map_err(InsertError::device)?;
     let nothing = Graph::new(graph.metric(), graph.dimension(), params).map_err(VectorError::from)?;
@@ -94,5 +94,5 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
         .map_err(InsertError::from)
         .and_then(|repaired| linked.read_links(pool).map(|()| repaired).map_err(InsertError::device));
     *graph = linked.take_host();
-    Ok(LinkReport { repaired: finished?, work })
+    Ok(LinkReport { repaired: finished?, cost })
 }

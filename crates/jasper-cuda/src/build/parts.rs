@@ -4,7 +4,7 @@ use gpu_kernels::groups::Groups;
 use gpu_kernels::sort::Pairs;
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::VectorId;
-use jasper_vamana::{Links, Work};
+use jasper_vamana::{Links, SearchCost};
 
 use crate::graph::{GraphId, Rows};
 
@@ -38,7 +38,7 @@ impl<S: Stream> Candidates<S> {
 pub struct DeviceLinks<S: Stream> {
     pub(super) parts: Vec<Part<S>>,
     pub(super) identical: Vec<(VectorId, VectorId)>,
-    pub(super) work: Work,
+    pub(super) cost: SearchCost,
 }
 
 /// The links of the vertices that were searched for at once.
@@ -54,11 +54,11 @@ pub(super) struct Part<S: Stream> {
 
 impl<S: Stream> Links for DeviceLinks<S> {
     fn join(parts: Vec<Self>) -> Self {
-        let mut whole = Self { parts: Vec::new(), identical: Vec::new(), work: Work::default() };
+        let mut whole = Self { parts: Vec::new(), identical: Vec::new(), cost: SearchCost::default() };
         for part in parts {
             whole.parts.extend(part.parts);
             whole.identical.extend(part.identical);
-            whole.work += part.work;
+            whole.cost += part.cost;
         }
         whole
     }
@@ -67,8 +67,8 @@ impl<S: Stream> Links for DeviceLinks<S> {
         &self.identical
     }
 
-    fn work(&self) -> Work {
-        self.work
+    fn cost(&self) -> SearchCost {
+        self.cost
     }
 }
 

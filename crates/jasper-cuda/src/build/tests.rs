@@ -71,15 +71,15 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
         assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}: {name}", slot.get());
     }
     assert_eq!(found.start_points(), expected.start_points(), "{name}");
-    assert_eq!(device_report.work.hops, report.work.hops, "{name}");
+    assert_eq!(device_report.cost.hops, report.cost.hops, "{name}");
     assert_eq!(device_report.repaired, report.repaired, "{name}");
     // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
     // what waits for the second round is compared on a device as neighbours are kept, and on the CPU if the row has room for
     // it: under inner products it often has none.
-    let (on_device, on_cpu) = (device_report.work.prune_distances, report.work.prune_distances);
+    let (on_device, on_cpu) = (device_report.cost.prune_distances, report.cost.prune_distances);
     println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");
     assert!(on_device <= if metric == Metric::InnerProduct { on_cpu * 4 / 3 } else { on_cpu }, "{name}");
-    assert!(device_report.work.distances >= report.work.distances, "{name}");
+    assert!(device_report.cost.distances >= report.cost.distances, "{name}");
     report.repaired
 }
 
@@ -118,7 +118,7 @@ fn floats_that_round_make_a_sound_graph() {
     let rows = whole::<f32>(200, 7);
     let (graph, report) = built(&MatrixView::new(&rows, DIMENSION).unwrap(), Metric::Cosine, 7);
     assert!(graph.check_structure().is_sound());
-    assert!(report.work.hops > 195 * 14 / 2, "{report:?}");
+    assert!(report.cost.hops > 195 * 14 / 2, "{report:?}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
     for slot in expected.vertices() {
         assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}", slot.get());
     }
-    assert_eq!(report.work.hops, whole.work.hops);
+    assert_eq!(report.cost.hops, whole.cost.hops);
 }
 
 #[test]

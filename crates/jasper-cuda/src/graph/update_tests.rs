@@ -16,8 +16,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, MutableGraph, bulk_build, compact, consolidate,
-    insert, quantize, transaction,
+    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, MutableGraph, bulk_build, compact,
+    consolidate, insert, quantize, transaction,
 };
 use rand::RngExt;
 
@@ -184,8 +184,8 @@ impl<T: Element> Twins<T> {
         let expected = insert(&*self.cpu, cell, &view, keys, Existing::Replace, &mut no_progress).unwrap();
         let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
-            (found.identical, found.repaired, found.work.hops),
-            (expected.identical, expected.repaired, expected.work.hops)
+            (found.identical, found.repaired, found.cost.hops),
+            (expected.identical, expected.repaired, expected.cost.hops)
         );
         self.compare();
     }

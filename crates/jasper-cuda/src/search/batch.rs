@@ -9,7 +9,7 @@ use jasper_core::{BitSet, Element, NO_KEY, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
-use jasper_vamana::{Hit, Request, SearchError, SearchReport, Way};
+use jasper_vamana::{Hit, SearchError, SearchPlan, SearchReport, Strategy};
 use rayon::prelude::*;
 
 use super::context::{QueryBuffers, Results, SearchContext};
@@ -44,11 +44,11 @@ impl<'a, T: Element> Task<'a, T> {
     }
 
     /// Takes the answers in. Where no vertex has several keys, its first is all there is to know.
-    fn take(&mut self, request: &Request<'_, T>, first_keys_do: bool, answers: &[Answer]) {
+    fn take(&mut self, plan: &SearchPlan<'_, T>, first_keys_do: bool, answers: &[Answer]) {
         if !first_keys_do {
             let slots = answers.iter().take_while(|answer| answer[3] != u32::MAX);
             let found = slots.map(|&[.., distance, slot]| (VectorId::new(slot), f32::from_bits(distance)));
-            self.filled = request.fill(found, self.hits);
+            self.filled = plan.fill(found, self.hits);
             return;
         }
         self.hits.iter_mut().zip(answers).for_each(|(hit, answer)| *hit = hit_from_answer(*answer));
@@ -56,10 +56,10 @@ impl<'a, T: Element> Task<'a, T> {
     }
 }
 
-/// Where a request is answered.
+/// Where a plan is executed.
 pub(crate) struct Batch<'a, 'r, T: Element, C: SearchContext<T>> {
-    pub(crate) request: &'a Request<'r, T>,
-    /// The device's copy of the request's graph.
+    pub(crate) plan: &'a SearchPlan<'r, T>,
+    /// The device's copy of the plan's graph.
     pub(crate) graph: &'a DeviceGraph<T, C::Stream>,
     /// Host threads, for what is much.
     pub(crate) pool: &'a ThreadPool,
@@ -75,21 +75,21 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
     ) -> Result<SearchReport, SearchError> {
-        let (request, mut report) = (self.request, SearchReport::default());
+        let (plan, mut report) = (self.plan, SearchReport::default());
         let multiprocessors = contexts[0].stream().multiprocessors();
         let known = OnceCell::new();
-        let allowed = || known.get_or_init(|| allowed(request, self.pool));
-        let launch = SearchLaunch::first(request, self.graph, allowed, multiprocessors, tasks.len())?;
+        let allowed = || known.get_or_init(|| allowed(plan, self.pool));
+        let launch = SearchLaunch::first(plan, self.graph, allowed, multiprocessors, tasks.len())?;
         self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
-        if request.way() == Way::Scan {
+        if plan.strategy() == Strategy::Scan {
             // Where there is nothing to find it was a scan of nothing, to look at the queries.
-            report.scanned = if request.wants_scan(0) { tasks.len() } else { 0 };
+            report.scanned = if plan.wants_scan(0) { tasks.len() } else { 0 };
             return Ok(report);
         }
-        tasks.retain(|task| request.wants_scan(task.filled));
+        tasks.retain(|task| plan.wants_scan(task.filled));
         report.scanned = tasks.len();
         if !tasks.is_empty() {
-            let launch = SearchLaunch::scan(request, self.graph, allowed(), multiprocessors, tasks.len());
+            let launch = SearchLaunch::scan(plan, self.graph, allowed(), multiprocessors, tasks.len());
             self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         }
         Ok(report)
@@ -140,7 +140,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let prepared = context.query_buffers(&sizes).map_err(SearchError::device)?;
-        prepare(self.request.graph(), chunk, prepared.queries, row_len, self.pool)?;
+        prepare(self.plan.graph(), chunk, prepared.queries, row_len, self.pool)?;
         let coder = launch.coder(chunk.len());
         if let Some(Coder::Host(quantizer)) = coder {
             code(quantizer, prepared, row_len);
@@ -168,15 +168,15 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     ) -> Result<(), SearchError> {
         let Results { answers, work } = context.wait_results().map_err(SearchError::device)?;
         for (i, work) in work.chunks_exact(2).enumerate() {
-            report.work.hops += u64::from(work[0]);
-            report.work.distances += u64::from(work[1]);
+            report.cost.hops += u64::from(work[0]);
+            report.cost.distances += u64::from(work[1]);
             report.reranked += if i < chunk.len() { 0 } else { u64::from(work[1]) };
         }
-        let (request, k) = (self.request, launch.k());
-        let first_keys_do = request.graph().shared_keys() == 0;
+        let (plan, k) = (self.plan, launch.k());
+        let first_keys_do = plan.graph().shared_keys() == 0;
         let take = |(chunk, answers): (&mut [Task<'_, T>], &[Answer])| {
             for (task, answers) in chunk.iter_mut().zip(answers.chunks_exact(k)) {
-                task.take(request, first_keys_do, answers);
+                task.take(plan, first_keys_do, answers);
             }
         };
         let together = (PART_BYTES / (k * size_of::<Answer>())).max(1);
@@ -240,12 +240,11 @@ fn code<T: Element>(quantizer: &dyn Quantizer, prepared: QueryBuffers<'_, T>, ro
 }
 
 /// The slots that may be answers. Cost: the filter is asked of every live key.
-pub(crate) fn allowed<T: Element>(request: &Request<'_, T>, pool: &ThreadPool) -> BitSet {
-    let slots = request.graph().slots();
+pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -> BitSet {
+    let slots = plan.graph().slots();
     let word = |word: usize| {
         let slots = word * 32..slots.min(word * 32 + 32);
-        slots
-            .fold(0, |bits, slot| bits | u32::from(request.allows(VectorId::from_index(slot))) << (slot % 32))
+        slots.fold(0, |bits, slot| bits | u32::from(plan.allows(VectorId::from_index(slot))) << (slot % 32))
     };
     let words = pool.install(|| (0..slots.div_ceil(32)).into_par_iter().with_min_len(64).map(word).collect());
     BitSet::from_words(words)

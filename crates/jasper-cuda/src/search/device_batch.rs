@@ -10,7 +10,7 @@ use gpu_kernels::{Buffer as _, In, Out, Stream};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
 use jasper_graph::VectorError;
-use jasper_vamana::{Hit, Request, SearchError};
+use jasper_vamana::{Hit, SearchError, SearchPlan};
 
 use super::batch::allowed;
 use super::launch::{LaunchPointers, SearchLaunch};
@@ -59,20 +59,20 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
 ///
 /// # Safety
 /// - `stream` made the arrays.
-/// - `graph` is the request's, whole on the device of `stream`; who changes or drops it waits for the launches.
+/// - `graph` is the plan's, whole on the device of `stream`; who changes or drops it waits for the launches.
 pub(super) unsafe fn launch<T: Element, S: Stream>(
-    request: &Request<'_, T>,
+    plan: &SearchPlan<'_, T>,
     graph: &DeviceGraph<T, S>,
     pool: &ThreadPool,
     stream: &S,
     arrays: DeviceBatch<'_, T, S>,
     scratch_bytes: usize,
 ) -> Result<(), SearchError> {
-    let (row_len, k) = (graph.row_len(), request.k());
+    let (row_len, k) = (graph.row_len(), plan.k());
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
-    let allowed = || known.get_or_init(|| allowed(request, pool));
-    let launch = SearchLaunch::first(request, graph, allowed, stream.multiprocessors(), count)?;
+    let allowed = || known.get_or_init(|| allowed(plan, pool));
+    let launch = SearchLaunch::first(plan, graph, allowed, stream.multiprocessors(), count)?;
     let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
     let DeviceBatch { queries, answers, work } = arrays;

@@ -11,7 +11,7 @@ use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 use jasper_quant::Quantizer;
-use jasper_vamana::{Request, SearchError, SearchParams, Way};
+use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy};
 
 use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error, Place};
@@ -164,26 +164,25 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// The first launch over `queries` queries: by the graph, or the scan that is all there is. `allowed` gives the slots
     /// that may be answers, and is asked where those are not just the live ones.
     pub(crate) fn first(
-        request: &Request<'_, T>,
+        plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
         allowed: impl Fn() -> &'a BitSet,
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
         let row_bytes = graph.args().row_bytes;
-        let mut launch =
-            request.launch().unwrap_or_else(|| default_launch(queries, multiprocessors, row_bytes));
+        let mut launch = plan.launch().unwrap_or_else(|| default_launch(queries, multiprocessors, row_bytes));
         check(launch)?;
-        let Way::Beam(width) = request.way() else {
-            return Ok(Self::scan(request, graph, allowed(), multiprocessors, queries));
+        let Strategy::Beam(width) = plan.strategy() else {
+            return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
-        let rerank = request.rerank().map(|rerank| rerank.min(width) as u32);
-        if rerank.is_some() && request.launch().is_none() && launch.warps == 1 {
+        let rerank = plan.rerank().map(|rerank| rerank.min(width) as u32);
+        if rerank.is_some() && plan.launch().is_none() && launch.warps == 1 {
             launch.filter_slots =
                 if width <= CODE_FILTER_WIDTH { CODE_FILTER_SLOTS } else { WIDE_CODE_FILTER_SLOTS };
         }
-        let scope = if request.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
-        let k = request.k();
+        let scope = if plan.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
+        let k = plan.k();
         // In a small graph the frontier is narrower than the answers are many.
         Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, launch, scope, rerank })
     }
@@ -191,13 +190,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// The nearest of the slots in `matching` to `queries` queries, by looking at all: at their codes where there is
     /// nothing else.
     pub(crate) fn scan(
-        request: &Request<'_, T>,
+        plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
         matching: &'a BitSet,
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
-        let k = request.k() as u32;
+        let k = plan.k() as u32;
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot comes twice.
         let launch = TunedLaunch {

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
-use jasper_vamana::{Hit, Request, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{Hit, SearchError, SearchParams, SearchPlan, SearchReport};
 
 use crate::profile::LaunchProfile;
 use crate::{Context, DeviceGraph, MemoryPlan, Place, Result, Stream};
@@ -70,8 +70,8 @@ impl<'a, T: Element> GraphView<'a, T> {
         self.host
     }
 
-    pub(crate) fn request(self, params: SearchParams<'a>) -> Result<Request<'a, T>, SearchError> {
-        Request::new(self.host, params, MAX_FRONTIER)
+    pub(crate) fn plan(self, params: SearchParams<'a>) -> Result<SearchPlan<'a, T>, SearchError> {
+        SearchPlan::new(self.host, params, MAX_FRONTIER)
     }
 }
 
@@ -101,11 +101,11 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        let request = graph.request(params)?;
-        request.check_places(queries.len(), hits)?;
+        let plan = graph.plan(params)?;
+        plan.check_places(queries.len(), hits)?;
         let pointers = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
         let tasks = pointers.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
-        self.run(&request, graph.copy, pool, tasks)
+        self.run(&plan, graph.copy, pool, tasks)
     }
 
     /// The answers to one query: `k`, or as many as there are.
@@ -119,9 +119,9 @@ impl<T: Element> SearchContexts<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let request = graph.request(params)?;
+        let plan = graph.plan(params)?;
         let mut hits = vec![Hit::NONE; params.k.min(graph.host.keys())];
-        self.run(&request, graph.copy, pool, vec![Task::new(0, query, &mut hits)])?;
+        self.run(&plan, graph.copy, pool, vec![Task::new(0, query, &mut hits)])?;
         hits.retain(|hit| *hit != Hit::NONE);
         Ok(hits)
     }
@@ -155,15 +155,15 @@ impl<T: Element> SearchContexts<T> {
         stream.check_owner(arrays.queries);
         stream.check_owner(arrays.answers);
         stream.check_owner(arrays.work);
-        let request = graph.request(params)?;
+        let plan = graph.plan(params)?;
         // SAFETY: the stream made the arrays, as was just checked; the copy is the host's, whole on the device, and who changes
         // or drops it waits for the device.
-        unsafe { device_batch::launch(&request, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
+        unsafe { device_batch::launch(&plan, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
     }
 
     fn run(
         &self,
-        request: &Request<'_, T>,
+        plan: &SearchPlan<'_, T>,
         graph: &DeviceGraph<T>,
         pool: &ThreadPool,
         tasks: Vec<Task<'_, T>>,
@@ -174,7 +174,7 @@ impl<T: Element> SearchContexts<T> {
         if contexts.is_empty() {
             contexts.push(add()?);
         }
-        let report = Batch { request, graph, pool }.answer(tasks, &mut contexts, add);
+        let report = Batch { plan, graph, pool }.answer(tasks, &mut contexts, add);
         // An error leaves chunks in flight, whose contexts are of use again when those have landed.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
             idle().push(contexts);

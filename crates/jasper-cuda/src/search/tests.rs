@@ -12,7 +12,7 @@ use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, no_prog
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, Request, SearchError, SearchParams, SearchReport, bulk_build,
+    CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, SearchPlan, SearchReport, bulk_build,
     consolidate, quantize,
 };
 use rand::RngExt;
@@ -129,7 +129,7 @@ impl Both {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
-        let request = Request::new(graph, params, MAX_FRONTIER)?;
+        let plan = SearchPlan::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let context = || {
             Ok(EmulatedContext {
@@ -142,7 +142,7 @@ impl Both {
         let (mut hits, mut contexts) = (params.places(queries.len())?, vec![context()?]);
         let tasks = queries.rows().zip(hits.chunks_mut(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
-        let batch = Batch { request: &request, graph: &copy, pool: self.cpu.pool() };
+        let batch = Batch { plan: &plan, graph: &copy, pool: self.cpu.pool() };
         let report = batch.answer(tasks, &mut contexts, context)?;
         assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((hits, report))
@@ -156,7 +156,7 @@ impl Both {
         params: SearchParams<'_>,
         scratch_bytes: usize,
     ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
-        let request = Request::new(graph, params, MAX_FRONTIER)?;
+        let plan = SearchPlan::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let count = prepared.len() / copy.row_len();
         let queries = self.stream.upload(prepared).unwrap();
@@ -165,7 +165,7 @@ impl Both {
         let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
         // SAFETY: the arrays are of this stream, and the copy lives until its launches have run: each has when it returns.
         unsafe {
-            device_batch::launch(&request, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
+            device_batch::launch(&plan, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
         }
         let hits = answers.read().unwrap().into_iter().map(hit_from_answer);
         Ok((hits.collect(), work.read().unwrap()))
@@ -192,8 +192,8 @@ impl Both {
         }
         assert_eq!((report.scanned, report.reranked), (cpu.scanned, cpu.reranked), "{name}");
         if !rounds {
-            assert_eq!(report.work.hops, cpu.work.hops, "{name}");
-            assert!(report.work.distances >= cpu.work.distances, "{name}");
+            assert_eq!(report.cost.hops, cpu.cost.hops, "{name}");
+            assert!(report.cost.distances >= cpu.cost.distances, "{name}");
         }
         hits
     }
@@ -454,7 +454,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         let (found, work) = both.launched(graph, &there[..n * width], params, scratch_bytes).unwrap();
         assert_eq!(found, expected, "{} {metric}, {params:?}, {n} queries", T::KIND);
         let hops: u64 = work.chunks(2).map(|work| u64::from(work[0])).sum();
-        assert_eq!(hops, report.work.hops, "{params:?}, {n} queries");
+        assert_eq!(hops, report.cost.hops, "{params:?}, {n} queries");
         assert!(work.chunks(2).all(|work| work[1] > 0));
     };
     let few: BitSet = (0..40).collect();
@@ -525,9 +525,9 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
         let (mut answers, mut work) =
             (both.stream.allocate(answers).unwrap(), both.stream.allocate(work).unwrap());
         let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
-        let request = Request::new(&graph, params, MAX_FRONTIER)?;
+        let plan = SearchPlan::new(&graph, params, MAX_FRONTIER)?;
         // SAFETY: as in `Both::launched`.
-        unsafe { device_batch::launch(&request, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
+        unsafe { device_batch::launch(&plan, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
     };
     let params = SearchParams::new(3);
     ask(8, 6, 4, params).unwrap();

@@ -30,7 +30,7 @@ pub struct Checkpoint {
     /// Vertices linked, in the order of the build.
     pub linked: u64,
     /// What linking them cost, as the build counts.
-    pub work: [u64; 3],
+    pub cost: [u64; 3],
 }
 
 /// Bytes of links that are read at once.

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::beam::Score;
 use super::{Beam, Scratch, TOGETHER, order_by_nearness};
-use crate::{CpuExecutor, Hit, Request, SearchError, SearchParams, SearchReport, Way, Work};
+use crate::{CpuExecutor, Hit, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport, Strategy};
 
 /// Queries that a thread takes at a time where there are many: what codes them reads a matrix once for all of a block.
 const BLOCK: usize = 32;
@@ -28,8 +28,8 @@ impl CpuExecutor {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        let request = Request::new(graph, params, usize::MAX)?;
-        request.check_places(queries.len(), hits)?;
+        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        plan.check_places(queries.len(), hits)?;
         let rows: Vec<_> = queries.rows().collect();
         let order = order_by_nearness(self.pool(), &rows);
         let mut places: Vec<Option<&mut [Hit]>> = hits.chunks_mut(params.k).map(Some).collect();
@@ -39,14 +39,14 @@ impl CpuExecutor {
             .filter_map(|row| Some(Task { row, vector: rows[row], hits: places[row].take()? }))
             .collect();
         if let [task] = &mut tasks[..] {
-            return self.with_scratch(|scratch| scratch.answer(&request, std::slice::from_mut(task)));
+            return self.with_scratch(|scratch| scratch.answer(&plan, std::slice::from_mut(task)));
         }
         let shares = tasks.len().div_ceil(SHARES * self.threads());
         let block = shares.next_multiple_of(TOGETHER).clamp(TOGETHER, BLOCK);
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
             tasks
                 .par_chunks_mut(block)
-                .map(|tasks| self.with_scratch(|scratch| scratch.answer(&request, tasks)))
+                .map(|tasks| self.with_scratch(|scratch| scratch.answer(&plan, tasks)))
                 .collect()
         });
         Ok(reports?.into_iter().fold(SearchReport::default(), |mut sum, report| {
@@ -65,10 +65,10 @@ impl CpuExecutor {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let request = Request::new(graph, params, usize::MAX)?;
+        let plan = SearchPlan::new(graph, params, usize::MAX)?;
         let mut hits = vec![Hit::NONE; params.k.min(graph.keys())];
         let mut task = [Task { row: 0, vector: query, hits: &mut hits }];
-        self.with_scratch(|scratch| scratch.answer(&request, &mut task))?;
+        self.with_scratch(|scratch| scratch.answer(&plan, &mut task))?;
         hits.retain(|hit| *hit != Hit::NONE);
         Ok(hits)
     }
@@ -85,16 +85,16 @@ impl Scratch {
     /// Answers the queries of a block.
     fn answer<T: Element>(
         &mut self,
-        request: &Request<'_, T>,
+        plan: &SearchPlan<'_, T>,
         tasks: &mut [Task<'_, T>],
     ) -> Result<SearchReport, SearchError> {
-        let graph = request.graph();
+        let graph = plan.graph();
         let mut prepared = vec![Vec::new(); tasks.len()];
         for (prepared, task) in prepared.iter_mut().zip(&*tasks) {
             graph.prepare(task.row, task.vector, prepared)?;
         }
-        let is_estimated = request.way() != Way::Scan || !graph.has_vectors();
-        let codes = request.rerank().filter(|_| is_estimated).and_then(|_| graph.codes());
+        let is_estimated = plan.strategy() != Strategy::Scan || !graph.has_vectors();
+        let codes = plan.rerank().filter(|_| is_estimated).and_then(|_| graph.codes());
         let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|query| &**query)));
         let mut report = SearchReport::default();
         for (first, tasks) in (0..).step_by(TOGETHER).zip(tasks.chunks_mut(TOGETHER)) {
@@ -104,21 +104,21 @@ impl Scratch {
                 Some(_) => scorers.collect(),
                 None => scorers.map(Scorer::sketched).collect(),
             };
-            match (request.way(), &estimators) {
-                (Way::Beam(width), Some(estimators)) => {
+            match (plan.strategy(), &estimators) {
+                (Strategy::Beam(width), Some(estimators)) => {
                     Beam::search(&mut self.beams, &estimators[range], graph, width, usize::MAX);
                 }
-                (Way::Beam(width), None) => {
+                (Strategy::Beam(width), None) => {
                     Beam::search(&mut self.beams, &scorers, graph, width, usize::MAX);
                 }
-                (Way::Scan, _) => {}
+                (Strategy::Scan, _) => {}
             }
             for (place, (task, scorer)) in tasks.iter_mut().zip(&scorers).enumerate() {
                 report += match &estimators {
                     Some(estimators) if !graph.has_vectors() => {
-                        self.finish(request, place, &estimators[first + place], task.hits)
+                        self.finish(plan, place, &estimators[first + place], task.hits)
                     }
-                    _ => self.finish(request, place, scorer, task.hits),
+                    _ => self.finish(plan, place, scorer, task.hits),
                 };
             }
         }
@@ -128,25 +128,25 @@ impl Scratch {
     /// Writes the answers to the query whose search beam `place` did; `scorer` gives the best distances that there are.
     fn finish<T: Element>(
         &mut self,
-        request: &Request<'_, T>,
+        plan: &SearchPlan<'_, T>,
         place: usize,
         scorer: &impl Score,
         hits: &mut [Hit],
     ) -> SearchReport {
         let mut report = SearchReport::default();
         self.candidates.clear();
-        if request.way() != Way::Scan {
-            report.work += self.beams[place].work();
+        if plan.strategy() != Strategy::Scan {
+            report.cost += self.beams[place].cost();
             self.candidates.extend_from_slice(self.beams[place].found());
         }
-        if let Some(rerank) = request.rerank() {
+        if let Some(rerank) = plan.rerank() {
             report.reranked = self.rerank(scorer, rerank) as u64;
-            report.work.distances += report.reranked;
+            report.cost.distances += report.reranked;
         }
-        let filled = request.fill(pairs(&self.candidates), hits);
-        if request.wants_scan(filled) {
-            let found = scan(request, scorer, &mut report.work);
-            request.fill(pairs(&found), hits);
+        let filled = plan.fill(pairs(&self.candidates), hits);
+        if plan.wants_scan(filled) {
+            let found = scan(plan, scorer, &mut report.cost);
+            plan.fill(pairs(&found), hits);
             report.scanned = 1;
         }
         report
@@ -175,15 +175,15 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (VectorId, f32)> {
 }
 
 /// The nearest `k` vertices with a key that may be returned, by looking at all.
-fn scan<T: Element>(request: &Request<'_, T>, scorer: &impl Score, work: &mut Work) -> Vec<Neighbor> {
-    let matching: Vec<VectorId> = request.matching().collect();
+fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
+    let matching: Vec<VectorId> = plan.matching().collect();
     let mut distances = vec![0.0; matching.len()];
     scorer.score(&matching, &mut distances);
-    work.distances += matching.len() as u64;
+    cost.distances += matching.len() as u64;
     let mut found: Vec<_> = distances.iter().zip(matching).map(|(&d, slot)| Neighbor::new(d, slot)).collect();
-    if found.len() > request.k() {
-        found.select_nth_unstable(request.k() - 1);
-        found.truncate(request.k());
+    if found.len() > plan.k() {
+        found.select_nth_unstable(plan.k() - 1);
+        found.truncate(plan.k());
     }
     found.sort_unstable();
     found

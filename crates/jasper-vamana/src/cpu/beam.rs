@@ -5,7 +5,7 @@ use jasper_graph::{CodeScorer, Graph, Scorer};
 
 use super::frontier::Frontier;
 use super::seen::SeenSet;
-use crate::Work;
+use crate::SearchCost;
 
 /// What a search asks of distances, in the order of the steps of a hop.
 pub(crate) trait Score {
@@ -66,7 +66,7 @@ pub(crate) struct Beam {
     /// Vertices met in this hop.
     met: Vec<VectorId>,
     distances: Vec<f32>,
-    work: Work,
+    cost: SearchCost,
 }
 
 impl Beam {
@@ -77,7 +77,7 @@ impl Beam {
             visited: Vec::new(),
             met: Vec::new(),
             distances: Vec::new(),
-            work: Work { hops: 0, distances: 0, prune_distances: 0 },
+            cost: SearchCost { hops: 0, distances: 0, prune_distances: 0 },
         }
     }
 
@@ -122,15 +122,15 @@ impl Beam {
     }
 
     /// What the search cost.
-    pub(crate) fn work(&self) -> Work {
-        self.work
+    pub(crate) fn cost(&self) -> SearchCost {
+        self.cost
     }
 
     fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score, beam_width: usize) {
         self.frontier.reset(beam_width);
         self.seen.reset(beam_width);
         self.visited.clear();
-        self.work = Work::default();
+        self.cost = SearchCost::default();
         self.meet(graph.start_points(), scorer);
     }
 
@@ -138,7 +138,7 @@ impl Beam {
     fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) -> bool {
         let Some(nearest) = self.frontier.visit_next() else { return false };
         self.visited.push(nearest);
-        self.work.hops += 1;
+        self.cost.hops += 1;
         self.meet(graph.neighbors(nearest.id()), scorer);
         true
     }
@@ -146,7 +146,7 @@ impl Beam {
     /// Collects the vertices that this search has not seen.
     fn meet(&mut self, vertices: &[VectorId], scorer: &impl Score) {
         self.seen.keep_new(vertices, &mut self.met);
-        self.work.distances += self.met.len() as u64;
+        self.cost.distances += self.met.len() as u64;
         scorer.prefetch_sift(&self.met);
     }
 

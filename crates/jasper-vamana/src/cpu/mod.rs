@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
-use crate::{Executor, Linker, Links, Peers, Work};
+use crate::{Executor, Linker, Links, Peers, SearchCost};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
 pub use exact::ExactError;
@@ -122,7 +122,7 @@ impl CpuExecutor {
             }
             some
         }));
-        all.work += lists.work;
+        all.cost += lists.cost;
         all.identical = lists.identical;
         all
     }
@@ -156,7 +156,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
         Ok(self.for_lists(candidates, |scratch, (vertex, found), links| {
             let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
             links.push(vertex, scratch.prune.keep(graph, found, &[], params.max_degree(), params.alpha()));
-            links.work.prune_distances += scratch.prune.take_distances();
+            links.cost.prune_distances += scratch.prune.take_distances();
         }))
     }
 
@@ -187,13 +187,13 @@ impl<T: Element> Linker<T> for CpuExecutor {
         Ok((merged > 0).then_some(updates))
     }
 
-    fn publish(&self, graph: &mut Graph<T>, updates: Vec<Updates>) -> Result<Work, Infallible> {
-        let mut work = Work::default();
+    fn publish(&self, graph: &mut Graph<T>, updates: Vec<Updates>) -> Result<SearchCost, Infallible> {
+        let mut cost = SearchCost::default();
         for part in updates {
             part.write(graph);
-            work += part.work;
+            cost += part.cost;
         }
-        Ok(work)
+        Ok(cost)
     }
 }
 
@@ -219,7 +219,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
             let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
             let group = &batch[first..batch.len().min(first + peers.group)];
-            joined.work.distances += scratch.join(graph, vertex, group, peers, found);
+            joined.cost.distances += scratch.join(graph, vertex, group, peers, found);
             joined.push(vertex, &scratch.candidates);
         }))
     }
@@ -298,7 +298,7 @@ impl Scratch {
         let params = graph.params();
         Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.most_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
-            candidates.work += beam.work();
+            candidates.cost += beam.cost();
             self.candidates.clear();
             self.candidates.extend(beam.visited().iter().filter(|found| found.id() != vertex));
             self.candidates.sort_unstable();
@@ -365,7 +365,7 @@ impl Scratch {
         candidates.retain(|neighbor| !waiting.contains(neighbor));
         let kept = self.prune.keep(graph, candidates, waiting, params.max_degree(), params.alpha());
         updates.replace(target, kept);
-        updates.work.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
+        updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
 
     /// The row of a live vertex without its hidden neighbours: the others stay, and those that the hidden ones led to
@@ -394,7 +394,7 @@ impl Scratch {
         let [first, settled] = settled_ends(stay, params.alpha());
         stay.iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
         heirs.sort_unstable();
-        updates.work.prune_distances += self.candidates.len() as u64;
+        updates.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
         let most = old.len().max(params.max_degree() / 2);
         let kept = self.prune.keep(graph, &self.candidates, &[], most, params.alpha()).to_vec();
@@ -412,7 +412,7 @@ impl Scratch {
         ]
         .concat();
         updates.replace(vertex, &row);
-        updates.work.prune_distances += self.prune.take_distances();
+        updates.cost.prune_distances += self.prune.take_distances();
     }
 
     /// Adds `ids`, with their distances from `vertex`, to the candidates.

@@ -3,14 +3,14 @@
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
 
-use crate::{Work, executor};
+use crate::{SearchCost, executor};
 
 /// A list of neighbours for each vertex of a batch: its candidates, or its links.
 #[derive(Debug, Default)]
 pub struct NeighborLists {
     rows: Vec<(VectorId, Box<[Neighbor]>)>,
     pub(crate) identical: Vec<(VectorId, VectorId)>,
-    pub(crate) work: Work,
+    pub(crate) cost: SearchCost,
 }
 
 impl NeighborLists {
@@ -63,7 +63,7 @@ impl executor::Links for NeighborLists {
         for part in parts {
             whole.rows.extend(part.rows);
             whole.identical.extend(part.identical);
-            whole.work += part.work;
+            whole.cost += part.cost;
         }
         whole
     }
@@ -72,8 +72,8 @@ impl executor::Links for NeighborLists {
         &self.identical
     }
 
-    fn work(&self) -> Work {
-        self.work
+    fn cost(&self) -> SearchCost {
+        self.cost
     }
 }
 
@@ -82,7 +82,7 @@ impl executor::Links for NeighborLists {
 pub struct Updates {
     rows: Vec<Update>,
     ids: Vec<VectorId>,
-    pub(crate) work: Work,
+    pub(crate) cost: SearchCost,
 }
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Graphs, answers and work on fixed sets, as they were when the file was written.
+//! Graphs, answers and cost on fixed sets, as they were when the file was written.
 //!
 //! A change of this file is a change of what Jasper does: of recall, of cost, or of both. Renewed, after looking at the
 //! difference, by `JASPER_RENEW_GOLDEN=1 cargo test -p jasper-vamana --test executor golden`.
@@ -10,13 +10,14 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, CpuExecutor, Exclusive, Existing, Hit, SearchParams, Work, bulk_build, consolidate, insert,
+    BuildReport, CpuExecutor, Exclusive, Existing, Hit, SearchCost, SearchParams, bulk_build, consolidate,
+    insert,
 };
 
 const FILE: &str = "tests/executor/golden.txt";
 
 /// One line about a graph: enough to see which way it went, and a sum that no other graph has.
-fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, work: Work) {
+fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: SearchCost) {
     let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
     // FNV-1a over degrees and edges.
     let words = graph.vertices().flat_map(|slot| {
@@ -24,7 +25,7 @@ fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, work: Wo
         std::iter::once(row.len() as u64).chain(row.iter().map(|id| id.get().into()))
     });
     let sum = words.fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| (sum ^ word).wrapping_mul(0x100_0000_01b3));
-    let Work { hops, distances, prune_distances } = work;
+    let SearchCost { hops, distances, prune_distances } = cost;
     writeln!(
         out,
         "{what}: {} vertices, {edges} edges, sum {sum:016x}; {hops} hops, {distances} distances, {prune_distances} in prunes",
@@ -38,7 +39,8 @@ fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph<T
     for beam_width in [8, 32] {
         let mut hits = vec![Hit::NONE; queries.len() * 8];
         let params = SearchParams::new(8).beam_width(beam_width);
-        let Work { hops, distances, .. } = executor.answer(graph, queries, params, &mut hits).unwrap().work;
+        let SearchCost { hops, distances, .. } =
+            executor.answer(graph, queries, params, &mut hits).unwrap().cost;
         writeln!(out, "  beam {beam_width}: {hops} hops, {distances} distances").unwrap();
         for hits in hits.chunks_exact(8) {
             let keys: Vec<String> = hits.iter().map(|hit| hit.key.to_string()).collect();
@@ -61,20 +63,20 @@ fn life<T: Element>(
     let params = BuildParams::builder().max_degree(12).build_beam_width(24).seed(7).build().unwrap();
     let (first, rest) = rows.split_at(rows.len() / d / 4 * 3 * d);
     let (first, rest) = (MatrixView::new(first, d).unwrap(), MatrixView::new(rest, d).unwrap());
-    let (mut graph, BuildReport { work, .. }) =
+    let (mut graph, BuildReport { cost, .. }) =
         bulk_build(&executor, &first, None, metric, params, &mut no_progress).unwrap();
     writeln!(out, "{name}, {} {metric}", T::KIND).unwrap();
-    describe(out, "built", &graph, work);
+    describe(out, "built", &graph, cost);
     answers(out, &executor, &graph, queries);
     let keys: Vec<u64> = (0..rest.len() as u64).map(|key| 10_000 + key).collect();
     let cell = &mut Exclusive(&mut graph);
-    let work = insert(&executor, cell, &rest, &keys, Existing::Refuse, &mut no_progress).unwrap().work;
-    describe(out, "inserted", &graph, work);
+    let cost = insert(&executor, cell, &rest, &keys, Existing::Refuse, &mut no_progress).unwrap().cost;
+    describe(out, "inserted", &graph, cost);
     for key in (0..first.len() as u64).step_by(5) {
         graph.delete_key(key).unwrap();
     }
-    let work = consolidate(&executor, &mut Exclusive(&mut graph), &mut no_progress).unwrap().work;
-    describe(out, "consolidated", &graph, work);
+    let cost = consolidate(&executor, &mut Exclusive(&mut graph), &mut no_progress).unwrap().cost;
+    describe(out, "consolidated", &graph, cost);
     answers(out, &executor, &graph, queries);
 }
 

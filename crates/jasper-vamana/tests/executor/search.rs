@@ -17,7 +17,7 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     let params = SearchParams::new(k).beam_width(beam_width);
     let mut all = vec![Hit::NONE; queries.len() * k];
-    let work = executor.answer(graph, queries, params, &mut all).unwrap().work;
+    let cost = executor.answer(graph, queries, params, &mut all).unwrap().cost;
     let (mut hops, mut distances) = (0, 0);
     let mut prepared = Vec::new();
     for (query, hits) in queries.rows().zip(all.chunks_exact(k)) {
@@ -36,11 +36,11 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
         assert_eq!(hits, nearest, "{name}");
         let mut alone = vec![Hit::NONE; k];
         let query = MatrixView::new(query, graph.dimension()).unwrap();
-        let one = executor.answer(graph, query, params, &mut alone).unwrap().work;
+        let one = executor.answer(graph, query, params, &mut alone).unwrap().cost;
         assert_eq!(alone, nearest, "{name}, alone");
         assert_eq!((one.hops, one.distances), (expected.visited.len() as u64, expected.met as u64), "{name}");
     }
-    assert_eq!((work.hops, work.distances), (hops, distances), "{} {}", T::KIND, graph.metric());
+    assert_eq!((cost.hops, cost.distances), (hops, distances), "{} {}", T::KIND, graph.metric());
 }
 
 fn built<T: Element>(threads: usize) {

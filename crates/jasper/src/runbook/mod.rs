@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
-use jasper_vamana::{ConsolidateError, SearchParams, Work};
+use jasper_vamana::{ConsolidateError, SearchCost, SearchParams};
 
 use crate::recall::mean_recall;
 use crate::{IndexBuilder, IndexStats, SharedIndex};
@@ -59,7 +59,7 @@ pub enum Event {
         /// Mean recall@k, against what was live then.
         recall: f64,
         /// What the searches cost, all together.
-        work: Work,
+        cost: SearchCost,
         /// What it took to find or read the truth, which is no part of the moment's time.
         truth_time: Duration,
     },
@@ -270,10 +270,10 @@ impl<'a, T: Element> Player<'a, T> {
         let truth_time = begun.elapsed();
         let mut hits = self.search.places(self.queries.len())?;
         let begun = Instant::now();
-        let work = index.search_into(self.queries, self.search, &mut hits)?.work;
+        let cost = index.search_into(self.queries, self.search, &mut hits)?.cost;
         let time = begun.elapsed();
         let recall = mean_recall(&hits, self.search.k, |query| truth.truth(query));
-        Ok((Event::Search { recall, work, truth_time }, self.queries.len(), time))
+        Ok((Event::Search { recall, cost, truth_time }, self.queries.len(), time))
     }
 
     /// Consolidates where tombstones are many.

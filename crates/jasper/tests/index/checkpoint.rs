@@ -63,7 +63,7 @@ fn goes_on<T: Element>() {
                 .unwrap();
             assert!(first.unwrap() >= ROWS - 100, "it begins where the last was stopped");
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
-            assert_eq!(report.work, whole.work);
+            assert_eq!(report.cost, whole.cost);
             fs::remove_file(&path).unwrap();
         }
     }

@@ -91,7 +91,7 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
             let name = format!("keys that leave {residue} divided by {modulus}");
             assert_eq!(report.scanned, 0, "{name}: so many pass that the graph is cheaper");
             let expected = hits.len() as u64 * beam_width as u64 * modulus;
-            assert!(report.work.hops * 10 > expected * 8, "{name}: {} hops of {expected}", report.work.hops);
+            assert!(report.cost.hops * 10 > expected * 8, "{name}: {} hops of {expected}", report.cost.hops);
             let is_right = |(query, hit): (&[i8], &Hit)| {
                 let passing = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| matches(*key));
                 matches(hit.key) && f64::from(hit.distance) == exact(Metric::L2, query, passing)[0].1

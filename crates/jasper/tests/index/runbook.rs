@@ -95,11 +95,11 @@ fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
     let index = empty::<i8>(Metric::L2);
     let moments = played(&player, &index);
     let told = |moment: &Moment| {
-        let (recall, work) = match moment.event {
-            Event::Search { recall, work, .. } => (Some(recall), Some(work)),
+        let (recall, cost) = match moment.event {
+            Event::Search { recall, cost, .. } => (Some(recall), Some(cost)),
             _ => (None, None),
         };
-        (moment.step, moment.count, moment.stats, recall, work)
+        (moment.step, moment.count, moment.stats, recall, cost)
     };
     let again = played(&player, &empty(Metric::L2));
     assert_eq!(moments.iter().map(told).collect::<Vec<_>>(), again.iter().map(told).collect::<Vec<_>>());

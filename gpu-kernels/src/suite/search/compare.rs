@@ -139,6 +139,6 @@ fn is_of_the_cpu<T: Element>(
         let nearest = nearest.map(|near| Hit { key: graphs::key(near.id()), distance: near.distance() });
         assert_eq!(hits, nearest.collect::<Vec<_>>(), "{}", context());
     }
-    let work = (report.work.hops, report.work.distances);
+    let work = (report.cost.hops, report.cost.distances);
     assert_eq!(work, (expected.expanded.len() as u64, expected.distinct.into()), "{}", context());
 }

@@ -86,10 +86,10 @@ impl Line {
     pub fn new(moment: &Moment) -> Self {
         let Moment { step, event, count, time, stats } = moment;
         let search = match event {
-            Event::Search { recall, work, truth_time } => Some(Search {
+            Event::Search { recall, cost, truth_time } => Some(Search {
                 recall: *recall,
-                mean_hops: work.hops as f64 / *count as f64,
-                mean_distances: work.distances as f64 / *count as f64,
+                mean_hops: cost.hops as f64 / *count as f64,
+                mean_distances: cost.distances as f64 / *count as f64,
                 truth_seconds: truth_time.as_secs_f64(),
             }),
             _ => None,

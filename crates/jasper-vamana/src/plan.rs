@@ -1,16 +1,16 @@
-//! One call of a search, as every executor answers it: by graph or by scan, and which vertices count.
+//! How a search call is executed, on any executor: by graph or by scan, and which vertices may be answers.
 
 use jasper_core::{Element, Key, VectorId};
 use jasper_graph::{Graph, TunedLaunch};
 
 use crate::{Distances, Filter, Hit, SearchError, SearchParams};
 
-/// What is asked of which graph, and the way it is answered: worked out once for all queries of a call.
+/// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a, T: Element> {
+pub struct SearchPlan<'a, T: Element> {
     graph: &'a Graph<T>,
     params: SearchParams<'a>,
-    way: Way,
+    strategy: Strategy,
     /// How many of what estimates find get exact distances; none where there are no estimates.
     rerank: Option<usize>,
     /// Answers there are to a query, at most.
@@ -19,7 +19,7 @@ pub struct Request<'a, T: Element> {
 
 /// How the queries of a call are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Strategy {
     /// Beam search with a frontier of this width, wide enough that what it may return is as much as was asked for.
     Beam(usize),
     /// Distances to every point that may be returned.
@@ -33,7 +33,7 @@ const DISTANCES_PER_HOP: usize = 24;
 /// Calls of a filter that cost about as much as one distance.
 const FILTER_CALLS_PER_DISTANCE: usize = 8;
 
-impl<'a, T: Element> Request<'a, T> {
+impl<'a, T: Element> SearchPlan<'a, T> {
     /// Asks `graph`. No frontier of the executor is wider than `widest`: where tombstones, a filter or a large `k` want a
     /// wider one, it is that wide, and answers are those of a search that was asked for less; what is still missing is
     /// found by a scan.
@@ -63,7 +63,7 @@ impl<'a, T: Element> Request<'a, T> {
             (Distances::Estimated { rerank }, Some(_)) => Some(rerank),
             (Distances::Estimated { .. }, None) => return Err(SearchError::NoCodes),
         };
-        Ok(Self { graph, params, way: choose(graph, params, widest), rerank, most: graph.keys().min(k) })
+        Ok(Self { graph, params, strategy: choose(graph, params, widest), rerank, most: graph.keys().min(k) })
     }
 
     /// The graph that is asked.
@@ -77,8 +77,8 @@ impl<'a, T: Element> Request<'a, T> {
     }
 
     /// How queries are answered.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
     }
 
     /// Whether vertices are found by estimates, and how many of the nearest then get exact distances.
@@ -140,7 +140,7 @@ impl<'a, T: Element> Request<'a, T> {
 
     /// Whether a scan may find more than these `filled` answers of one query.
     pub fn wants_scan(&self, filled: usize) -> bool {
-        filled < self.most && (self.way == Way::Scan || !self.allows_all())
+        filled < self.most && (self.strategy == Strategy::Scan || !self.allows_all())
     }
 
     fn accepts(&self, key: Key) -> bool {
@@ -149,21 +149,21 @@ impl<'a, T: Element> Request<'a, T> {
 }
 
 /// Graph or scan, by what each costs in distances. Without a filter and tombstones always the graph, as asked.
-fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize) -> Way {
+fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize) -> Strategy {
     let passing = params.filter.map_or(1.0, |filter| share_passing(graph, filter));
     // A frontier never holds more than there is.
     let vertices = (graph.live() + graph.tombstones()).max(1);
     let live = graph.live() as f64 / vertices as f64;
     let share = passing * live;
     if share == 1.0 {
-        return Way::Beam(params.beam_width.min(vertices));
+        return Strategy::Beam(params.beam_width.min(vertices));
     }
     let scan = graph.live() as f64 * passing + (graph.live() / FILTER_CALLS_PER_DISTANCE) as f64;
     let wide = (params.beam_width as f64 / share).ceil();
     if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
-        return Way::Scan;
+        return Strategy::Scan;
     }
-    Way::Beam((wide as usize).min(vertices).min(widest))
+    Strategy::Beam((wide as usize).min(vertices).min(widest))
 }
 
 /// The share of keys that a filter lets through: of all live slots, or of a sample.
@@ -201,32 +201,32 @@ mod tests {
         graph
     }
 
-    fn way(graph: &Graph<u8>, params: SearchParams<'_>, widest: usize) -> Way {
-        Request::new(graph, params, widest).unwrap().way()
+    fn strategy(graph: &Graph<u8>, params: SearchParams<'_>, widest: usize) -> Strategy {
+        SearchPlan::new(graph, params, widest).unwrap().strategy()
     }
 
     #[test]
     fn a_frontier_is_as_wide_as_what_it_may_not_return_asks_and_no_wider_than_the_executor_has() {
         let mut graph = graph(4000);
         let params = SearchParams::new(10);
-        assert_eq!(way(&graph, params, 64), Way::Beam(64));
-        assert_eq!(way(&graph, params.beam_width(5000), usize::MAX), Way::Beam(4000));
+        assert_eq!(strategy(&graph, params, 64), Strategy::Beam(64));
+        assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), Strategy::Beam(4000));
         (0..3000).for_each(|key| graph.delete_key(key).unwrap());
-        assert_eq!(way(&graph, params, usize::MAX), Way::Beam(256));
-        assert_eq!(way(&graph, params, 200), Way::Beam(200));
+        assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Beam(256));
+        assert_eq!(strategy(&graph, params, 200), Strategy::Beam(200));
         (3000..4000).for_each(|key| graph.delete_key(key).unwrap());
-        assert_eq!(way(&graph, params, usize::MAX), Way::Scan);
+        assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Scan);
     }
 
     #[test]
     fn a_frontier_that_nobody_asked_for_is_as_wide_as_there_is() {
         let graph = graph(2000);
-        assert_eq!(way(&graph, SearchParams::new(1000), usize::MAX), Way::Beam(2000));
+        assert_eq!(strategy(&graph, SearchParams::new(1000), usize::MAX), Strategy::Beam(2000));
         for k in [513, 1000, 1024] {
-            assert_eq!(way(&graph, SearchParams::new(k), 1024), Way::Beam(1024), "{k}");
+            assert_eq!(strategy(&graph, SearchParams::new(k), 1024), Strategy::Beam(1024), "{k}");
         }
         for params in [SearchParams::new(1025), SearchParams::new(1000).beam_width(1025)] {
-            assert!(matches!(Request::new(&graph, params, 1024), Err(SearchError::Widest { .. })));
+            assert!(matches!(SearchPlan::new(&graph, params, 1024), Err(SearchError::Widest { .. })));
         }
     }
 
@@ -236,20 +236,20 @@ mod tests {
         graph.delete_key(501).unwrap();
         let keys: BitSet = [7, 500, 501].into_iter().collect();
         let params = SearchParams::new(2).filter(Filter::Keys(&keys));
-        let request = Request::new(&graph, params, usize::MAX).unwrap();
-        assert_eq!(request.way(), Way::Scan);
-        assert_eq!(request.matching().map(VectorId::index).collect::<Vec<_>>(), [7, 500]);
-        assert!(request.wants_scan(1) && !request.wants_scan(2));
+        let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();
+        assert_eq!(plan.strategy(), Strategy::Scan);
+        assert_eq!(plan.matching().map(VectorId::index).collect::<Vec<_>>(), [7, 500]);
+        assert!(plan.wants_scan(1) && !plan.wants_scan(2));
         let mut hits = [Hit::NONE; 2];
         let found = [(VectorId::new(501), 1.0), (VectorId::new(3), 2.0), (VectorId::new(500), 3.0)];
-        assert_eq!(request.fill(found.into_iter(), &mut hits), 1);
+        assert_eq!(plan.fill(found.into_iter(), &mut hits), 1);
         assert_eq!(hits, [Hit { key: 500, distance: 3.0 }, Hit::NONE]);
     }
 
     #[test]
     fn what_cannot_be_asked_is_refused() {
         let graph = graph(1);
-        let told = |params, widest| Request::new(&graph, params, widest).unwrap_err().to_string();
+        let told = |params, widest| SearchPlan::new(&graph, params, widest).unwrap_err().to_string();
         assert!(told(SearchParams::new(0), 10).starts_with("k (0)"));
         assert!(
             told(SearchParams::new(10).beam_width(9), 10)
