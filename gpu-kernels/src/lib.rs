@@ -69,6 +69,7 @@ pub use pointer::{In, Out};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use stream::{Buffer, Stream};
 
-/// The kernels as PTX: compiled by `cargo xtask ptx build`, turned into machine code by the driver of the GPU at hand.
+/// The kernels as an archive of PTX (crate `jasper-ptx`): written by `cargo xtask ptx build`, compiled for a GPU by its
+/// driver.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const PTX: &str = include_str!("../ptx/kernels.ptx");
+pub const PTX: &[u8] = include_bytes!("../ptx/kernels.archive");

@@ -24,6 +24,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use anyhow::{Result, bail};
 use workspace::Workspace;
 
 const USAGE: &str = "\
@@ -36,37 +37,41 @@ usage: cargo xtask CHORE
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
   ptx check
             compare the committed PTX with its sources, and with a new build if its compiler is installed
+  ptx show ENTRY
+            print the committed PTX of one kernel
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
   bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust
   figures   draw the measurements of docs/measurements, and put them into the pages of the book";
 
 fn main() -> ExitCode {
-    let chores: Vec<String> = std::env::args().skip(1).collect();
-    let chore = match chores.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => tidy::run,
-        ["validate"] => validate::run,
-        ["docs"] => site::run,
-        ["ptx", "build"] => ptx::build::run,
-        ["ptx", "build", "--lines"] => ptx::build::run_with_lines,
-        ["ptx", "check"] => ptx::check::run,
-        ["ptx", "report"] => ptx::report::run,
-        ["bundle"] => bundle::run,
-        ["figures"] => figures::run,
-        ["help" | "--help" | "-h"] => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match Workspace::load().and_then(|workspace| chore(&workspace)) {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(words: &[&str]) -> Result<()> {
+    let workspace = Workspace::load()?;
+    match words {
+        ["tidy"] => tidy::run(&workspace),
+        ["validate"] => validate::run(&workspace),
+        ["docs"] => site::run(&workspace),
+        ["ptx", "build"] => ptx::build::run(&workspace),
+        ["ptx", "build", "--lines"] => ptx::build::run_with_lines(&workspace),
+        ["ptx", "check"] => ptx::check::run(&workspace),
+        ["ptx", "show", entry] => ptx::show(&workspace, entry),
+        ["ptx", "report"] => ptx::report::run(&workspace),
+        ["bundle"] => bundle::run(&workspace),
+        ["figures"] => figures::run(&workspace),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("no such command: `{}`\n\n{USAGE}", words.join(" ")),
     }
 }

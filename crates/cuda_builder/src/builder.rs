@@ -24,7 +24,6 @@ pub struct CudaBuilder {
     canary: Option<String>,
     only: Option<String>,
     target_dir: Option<PathBuf>,
-    copy_to: Option<PathBuf>,
 }
 
 /// What a build leaves.
@@ -48,7 +47,6 @@ impl CudaBuilder {
             canary: None,
             only: None,
             target_dir: None,
-            copy_to: None,
         }
     }
 
@@ -104,19 +102,12 @@ impl CudaBuilder {
         self
     }
 
-    /// A file to write the PTX to.
-    #[must_use]
-    pub fn copy_to(mut self, file: impl Into<PathBuf>) -> Self {
-        self.copy_to = Some(file.into());
-        self
-    }
-
     /// Compiles, sets launch bounds, refuses what is slow or wrong, and writes the header. What cargo prints passes
     /// through to standard error.
     ///
     /// # Errors
     /// When there is no compiler, the crate does not compile, the PTX is refused ([`Refusal`](crate::Refusal)), or
-    /// files cannot be written. Nothing is copied then.
+    /// files cannot be read.
     pub fn build(&self) -> Result<Built, BuildError> {
         let compiler = match &self.compiler {
             Some(chosen) => chosen.clone(),
@@ -132,7 +123,8 @@ impl CudaBuilder {
             fs::remove_file(&old).map_err(at(&old))?;
         }
         self.compile(&compiler, &folder)?;
-        let ptx = without_comments(&bounds::insert(&read(&assembly(&release.join("deps"))?)?)?);
+        let ptx = bounds::insert(&read(&assembly(&release.join("deps"))?)?)?;
+        let ptx = without_function_numbers(&without_comments(&ptx));
         let ptx = match &self.only {
             Some(beginning) => keep(&ptx, |name| name.starts_with(beginning)),
             None => ptx,
@@ -147,11 +139,6 @@ impl CudaBuilder {
             sources: sources(&release, &root)?,
         };
         let ptx = format!("{header}{ptx}");
-        if let Some(file) = &self.copy_to {
-            let parent = file.parent().unwrap_or(Path::new(""));
-            fs::create_dir_all(parent).map_err(at(parent))?;
-            fs::write(file, &ptx).map_err(at(file))?;
-        }
         let lines: Vec<&str> = ptx.lines().collect();
         let kernels = entries(&lines).into_iter().map(|entry| entry.name.to_owned()).collect();
         Ok(Built { kernels, header, ptx })
@@ -223,6 +210,16 @@ impl CudaBuilder {
 /// a quarter of all.
 fn without_comments(ptx: &str) -> String {
     ptx.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The text with labels `$L__BB_3` in place of `$L__BB155_3`: labels are local to a kernel, and its text must not depend
+/// on how many kernels come before it.
+fn without_function_numbers(ptx: &str) -> String {
+    const LABEL: &str = "$L__BB";
+    let mut parts = ptx.split(LABEL);
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.flat_map(|part| [LABEL, part.trim_start_matches(|c: char| c.is_ascii_digit())]);
+    std::iter::once(first).chain(rest).collect()
 }
 
 /// The one PTX in `folder`.

@@ -6,7 +6,6 @@
 //! let built = CudaBuilder::new("gpu-kernels")
 //!     .feature("kernels")
 //!     .arch(Arch::Sm80)
-//!     .copy_to("gpu-kernels/ptx/kernels.ptx")
 //!     .build()?;
 //! println!("{} kernels by {}", built.kernels.len(), built.header.compiler);
 //! # Ok::<(), cuda_builder::BuildError>(())

@@ -115,10 +115,10 @@ impl Context {
         self.inner.kernels.prepare(self, &kernel.entry(), launch).map(drop)
     }
 
-    /// Looks kernels up in `ptx` too, which is in the form of [`gpu_kernels::PTX`]: for kernels that the library does not
+    /// Searches a second archive for kernels, in the form of [`gpu_kernels::PTX`]: for kernels that the library does not
     /// use itself.
-    pub fn add_kernels(&self, ptx: &'static str) {
-        self.inner.kernels.add(ptx);
+    pub fn add_kernels(&self, archive: &'static [u8]) {
+        self.inner.kernels.add(archive);
     }
 
     /// The embedded kernels.

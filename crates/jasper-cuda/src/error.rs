@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn the_log_of_the_compiler_is_told() {
         let told = |log: &str| {
-            let requirement = Requirement::of(".version 7.4\n.target sm_80\n", (13, 0), (9, 0));
+            let requirement = Requirement::new(".version 7.4\n.target sm_80\n", (13, 0), (9, 0));
             Error::Ptx { name: "X".into(), code: 218, requirement, log: log.into() }.to_string()
         };
         assert!(told("line 3: what?").ends_with("; its compiler says: line 3: what?"));

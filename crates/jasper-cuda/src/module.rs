@@ -72,7 +72,7 @@ impl Loaded {
             Error::Ptx {
                 name: jasper_driver::error_name(failure.code).unwrap_or("an error without a name").to_owned(),
                 code: failure.code,
-                requirement: Requirement::of(ptx, context.driver(), context.device().compute_capability),
+                requirement: Requirement::new(ptx, context.driver(), context.device().compute_capability),
                 log: log_of(ptx),
             }
         })?;

@@ -17,7 +17,7 @@ pub struct Requirement {
 
 impl Requirement {
     /// Reads the head of `ptx`.
-    pub(crate) fn of(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> Self {
+    pub(crate) fn new(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> Self {
         let after = |directive: &str| {
             let line = ptx.lines().find_map(|line| line.trim().strip_prefix(directive))?;
             Some(line.trim().trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned())
@@ -88,16 +88,16 @@ mod tests {
     use super::*;
 
     fn told(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> String {
-        Requirement::of(ptx, driver, device).to_string()
+        Requirement::new(ptx, driver, device).to_string()
     }
 
     #[test]
     fn the_head_is_read() {
-        let read = Requirement::of("// a comment\n.version 8.0\n.target sm_80\n", (12, 0), (9, 0));
+        let read = Requirement::new("// a comment\n.version 8.0\n.target sm_80\n", (12, 0), (9, 0));
         assert_eq!((read.ptx, read.target), (Some((8, 0)), Some((8, 0))));
-        let read = Requirement::of(".version 8.7 \r\n.target sm_100a, debug\n", (12, 0), (9, 0));
+        let read = Requirement::new(".version 8.7 \r\n.target sm_100a, debug\n", (12, 0), (9, 0));
         assert_eq!(read.ptx, Some((8, 7)));
-        assert_eq!(Requirement::of("what", (12, 0), (9, 0)).ptx, None);
+        assert_eq!(Requirement::new("what", (12, 0), (9, 0)).ptx, None);
     }
 
     #[test]
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_kernels_say_what_they_need() {
-        let kernels = Requirement::of(gpu_kernels::PTX, (13, 0), (9, 0));
+        let archive = jasper_ptx::Archive::read(gpu_kernels::PTX).unwrap();
+        let kernels = Requirement::new(archive.head(), (13, 0), (9, 0));
         assert!(kernels.ptx.and_then(first_cuda).is_some(), "{kernels:?}");
         assert!(kernels.target.is_some_and(|target| target >= (8, 0)), "{kernels:?}");
     }

@@ -29,11 +29,11 @@ pub fn check(workspace: &Workspace) -> Result<Option<String>> {
 }
 
 fn compare(workspace: &Workspace, kernels: &KernelCrate) -> Result<Option<String>> {
-    let (ptx, committed) = (kernels.ptx(), kernels.committed(workspace)?);
+    let (path, committed) = (kernels.path(), kernels.text(workspace)?);
     let builder = kernels.builder(workspace);
-    let differences = builder.differences(&committed).with_context(|| format!("{ptx} cannot be checked"))?;
-    ensure!(differences.is_empty(), "{ptx} was built from other sources:{}\n{REBUILD}", list(&differences));
-    println!("{ptx}: matches its sources, by their hashes");
+    let differences = builder.differences(&committed).with_context(|| format!("{path} cannot be checked"))?;
+    ensure!(differences.is_empty(), "{path} was built from other sources:{}\n{REBUILD}", list(&differences));
+    println!("{path}: matches its sources, by their hashes");
     let header = Header::read(&committed)?;
     let compiler = match Compilers::find().version(&header.compiler) {
         Ok(compiler) => compiler.clone(),
@@ -46,9 +46,13 @@ fn compare(workspace: &Workspace, kernels: &KernelCrate) -> Result<Option<String
     };
     let built = builder.compiler(compiler).build()?;
     if let Some((line, was, is)) = first_difference(&committed, &built.ptx) {
-        bail!("line {line} of {ptx} is `{was}`, and of a new build `{is}`; {REBUILD}");
+        bail!("line {line} of the PTX in {path} is `{was}`, and of a new build `{is}`; {REBUILD}");
     }
-    println!("{ptx}: built again by {}, the same bytes", header.compiler);
+    ensure!(
+        kernels.encode(&built.ptx) == kernels.committed(workspace)?,
+        "{path} holds the same PTX in other bytes than a new build; {REBUILD}"
+    );
+    println!("{path}: built again by {}, the same bytes", header.compiler);
     Ok(None)
 }
 

@@ -1,12 +1,12 @@
-//! The PTX of the kernels: built from Rust, held against its sources, measured by NVIDIA's assembler.
+//! The PTX of the kernels: built from Rust, compared with its sources, measured by NVIDIA's assembler.
 //!
-//! | module | chore |
+//! | module | command |
 //! | --- | --- |
 //! | [`build`] | `ptx build`: compiles the crates of kernels |
 //! | [`check`] | `ptx check`: whether the committed PTX is that of the sources |
 //! | [`report`] | `ptx report`: registers, shared memory, spills and stack of every kernel |
 //!
-//! [`ptxas`] fetches the assembler and reads what it prints.
+//! [`show`] prints a kernel, [`ptxas`] fetches the assembler and reads what it prints.
 
 pub mod build;
 pub mod check;
@@ -16,8 +16,9 @@ pub mod report;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cuda_builder::{Arch, CudaBuilder};
+use jasper_ptx::Archive;
 
 use crate::workspace::Workspace;
 
@@ -28,18 +29,17 @@ const REBUILD: &str = "run `cargo xtask ptx build` and commit the PTX with its s
 struct KernelCrate {
     /// Its folder, relative to the root.
     folder: &'static str,
-    /// The file of the PTX, in `ptx` below that.
+    /// The file of the PTX, in `ptx` below that: text (`.ptx`) or an [`Archive`] (`.archive`).
     file: &'static str,
-    /// What turns the kernels on.
+    /// Features that enable the kernels.
     features: &'static [&'static str],
-    /// The kernel by which barriers are counted.
+    /// The kernel whose barriers are counted.
     canary: Option<&'static str>,
     /// What the names of its kernels begin with, if others of the crate are in another file.
     only: Option<&'static str>,
 }
 
-/// The kernels of the library of devices come first: where the compiler gets a barrier wrong, theirs is the canary. What
-/// the library's kernels are compared with comes last, in a file that no user of the library has.
+/// The test kernels of `cuda_std` come first: their canary fails where a compiler copies barriers.
 const CRATES: [KernelCrate; 3] = [
     KernelCrate {
         folder: "crates/cuda_std/tests/device",
@@ -50,14 +50,14 @@ const CRATES: [KernelCrate; 3] = [
     },
     KernelCrate {
         folder: "gpu-kernels",
-        file: "kernels.ptx",
+        file: "kernels.archive",
         features: &["kernels"],
         canary: None,
         only: None,
     },
     KernelCrate {
         folder: "gpu-kernels",
-        file: "variants.ptx",
+        file: "variants.archive",
         features: &["kernels", "variants"],
         canary: None,
         only: Some("variant_"),
@@ -65,16 +65,31 @@ const CRATES: [KernelCrate; 3] = [
 ];
 
 impl KernelCrate {
-    /// Its PTX, relative to the root.
-    fn ptx(&self) -> String {
+    /// The file of its PTX, relative to the root.
+    fn path(&self) -> String {
         format!("{}/ptx/{}", self.folder, self.file)
     }
 
-    /// The text of its PTX.
-    fn committed(&self, workspace: &Workspace) -> Result<String> {
-        let ptx = self.ptx();
-        fs::read_to_string(workspace.root.join(&ptx))
-            .with_context(|| format!("{ptx} cannot be read; {REBUILD}"))
+    /// The bytes of its file for this PTX.
+    fn encode(&self, ptx: &str) -> Vec<u8> {
+        if self.file.ends_with(".archive") { Archive::write(ptx) } else { ptx.as_bytes().to_vec() }
+    }
+
+    /// The bytes of its file.
+    fn committed(&self, workspace: &Workspace) -> Result<Vec<u8>> {
+        let path = self.path();
+        fs::read(workspace.root.join(&path)).with_context(|| format!("{path} cannot be read; {REBUILD}"))
+    }
+
+    /// The PTX in its file, as text.
+    fn text(&self, workspace: &Workspace) -> Result<String> {
+        let bytes = self.committed(workspace)?;
+        if self.file.ends_with(".archive") {
+            let archive = Archive::read(&bytes).and_then(|archive| archive.ptx());
+            archive.with_context(|| format!("{} cannot be read; {REBUILD}", self.path()))
+        } else {
+            Ok(String::from_utf8(bytes)?)
+        }
     }
 
     /// How it is compiled.
@@ -94,8 +109,26 @@ impl KernelCrate {
         builder
     }
 
-    /// Where its PTX with lines goes: never beside the one that is committed.
-    fn with_lines(&self, workspace: &Workspace) -> PathBuf {
-        workspace.target.join("ptx/with-lines").join(self.ptx())
+    /// Where its PTX goes that is not committed: as text, for the assembler and other tools.
+    fn scratch(&self, workspace: &Workspace, kind: &str) -> PathBuf {
+        workspace.target.join("ptx").join(kind).join(self.path()).with_extension("ptx")
     }
+}
+
+/// Prints the committed PTX of the kernel `entry`.
+///
+/// # Errors
+/// When no file has a kernel of this name.
+pub fn show(workspace: &Workspace, entry: &str) -> Result<()> {
+    for kernels in &CRATES {
+        let bytes = match kernels.committed(workspace)? {
+            text if kernels.file.ends_with(".ptx") => Archive::write(str::from_utf8(&text)?),
+            archive => archive,
+        };
+        if let Ok(ptx) = Archive::read(&bytes)?.kernel(entry) {
+            print!("{ptx}");
+            return Ok(());
+        }
+    }
+    bail!("no kernel is called {entry}; `cargo xtask ptx report` lists them")
 }

@@ -1,11 +1,12 @@
 //! `ptx report`: registers, shared memory, spills and stack of every kernel.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
 use super::CRATES;
+use super::build::write;
 use super::ptxas::{self, Usage};
 use crate::workspace::Workspace;
 
@@ -38,12 +39,13 @@ pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
 fn report(workspace: &Workspace, ptxas: &Path) -> Result<()> {
     let mut slow = Vec::new();
     for kernels in &CRATES {
-        let ptx = workspace.root.join(kernels.ptx());
+        let ptx = kernels.scratch(workspace, "report");
+        write(&ptx, kernels.text(workspace)?.as_bytes())?;
         let columns = ARCHITECTURES
             .into_iter()
             .map(|arch| ptxas::assemble(ptxas, &ptx, arch))
             .collect::<Result<Vec<Vec<Usage>>>>()?;
-        println!("{}\n{}", kernels.ptx(), table(&columns));
+        println!("{}\n{}", kernels.path(), table(&columns));
         slow.extend(in_memory(&columns));
     }
     if !slow.is_empty() {

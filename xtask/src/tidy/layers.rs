@@ -7,10 +7,11 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-plot", &[]),
+    ("jasper-ptx", &[]),
     ("jasper-quant", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data", "jasper-quant"]),
     ("jasper-vamana", &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph"]),
@@ -28,6 +29,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "jasper-graph",
             "jasper-vamana",
             "gpu-kernels",
+            "jasper-ptx",
             "jasper-driver",
         ],
     ),
@@ -49,7 +51,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("jasper-cuda-builder", &[]),
-    ("xtask", &["jasper-plot", "jasper-cuda-builder"]),
+    ("xtask", &["jasper-plot", "jasper-ptx", "jasper-cuda-builder"]),
 ];
 
 /// Packages from outside that stand for a duty, with the packages whose code may use them.

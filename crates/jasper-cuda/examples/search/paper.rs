@@ -16,9 +16,9 @@ use super::set::Set;
 
 /// The PTX of the variants: with the feature of that name.
 #[cfg(feature = "variants")]
-const VARIANTS: Option<&str> = Some(include_str!("../../../../gpu-kernels/ptx/variants.ptx"));
+const VARIANTS: Option<&[u8]> = Some(include_bytes!("../../../../gpu-kernels/ptx/variants.archive"));
 #[cfg(not(feature = "variants"))]
-const VARIANTS: Option<&str> = None;
+const VARIANTS: Option<&[u8]> = None;
 
 /// Bytes of rows near the start that are kept in the second cache: a third of an H200's, so that others have their share.
 const KEPT_BYTES: usize = 16 << 20;
