@@ -103,7 +103,8 @@ impl<'a> Archive<'a> {
         let zero = bytes.iter().position(|&byte| byte == 0).ok_or(ArchiveError::Format)?;
         let text = str::from_utf8(&bytes[..zero]).map_err(|_| ArchiveError::Format)?;
         let body = text.strip_prefix(MAGIC).ok_or(ArchiveError::Format)?;
-        let split = if body.starts_with('\n') { 0 } else { body.find("\n\n").ok_or(ArchiveError::Format)? + 1 };
+        let split =
+            if body.starts_with('\n') { 0 } else { body.find("\n\n").ok_or(ArchiveError::Format)? + 1 };
         let archive = Self { index: &body[..split], head: &body[split + 1..], streams: &bytes[zero + 1..] };
         if archive.index.lines().any(|line| Row::parse(line).is_none()) {
             return Err(ArchiveError::Format);
