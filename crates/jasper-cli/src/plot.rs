@@ -25,10 +25,10 @@ impl Plot {
     /// Draws, and writes the file all at once.
     pub fn save(&self, path: &Path) -> Result<()> {
         let svg = svg(&self.title, &self.subtitle, std::slice::from_ref(&self.chart))?;
-        let write = || {
+        let write = || -> std::io::Result<()> {
             let mut file = AtomicFile::create(path)?;
             file.write_all(svg.as_bytes())?;
-            file.commit()
+            Ok(file.commit()?)
         };
         write().with_context(|| path.display().to_string())
     }

@@ -1,15 +1,20 @@
-//! Files that appear whole or not at all.
+//! Files that are replaced as a whole or not at all.
 
-use std::fs::{File, Permissions};
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// A file being written under another name, beside the one it will have.
+/// A buffered writer that replaces a file atomically.
 ///
-/// [`Self::commit`] syncs it and gives it its name; dropped before that, it goes, and what had the name stays.
-/// A reader of the name, or a crash at any moment, meets the old content or the new, never a part.
+/// Bytes go to a temporary file in the same folder. [`Self::commit`] syncs it and renames it over the target; dropping
+/// it before that removes it and leaves the target untouched. A reader, or a crash at any moment, sees the old content
+/// or the new, never a part.
+///
+/// A symbolic link is followed: the file it points to is replaced, the link stays. The new file has the permissions of
+/// the one it replaces, or those of any new file of the process.
 ///
 /// ```
 /// use std::io::Write;
@@ -21,47 +26,134 @@ use tempfile::NamedTempFile;
 /// assert_eq!(std::fs::read(&path)?, b"old");
 /// file.commit()?;
 /// assert_eq!(std::fs::read(&path)?, b"new");
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct AtomicFile {
     writer: BufWriter<NamedTempFile>,
-    path: PathBuf,
+    target: PathBuf,
+}
+
+/// An [`AtomicFile`] was not committed, or may not survive a power cut.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The file could not be written or renamed. The old file is still there.
+    #[error("cannot write the file; the old one is untouched")]
+    Write(#[source] io::Error),
+    /// The new file is in place, but the rename could not be synced to disk.
+    #[error("the file is written, but a power cut could undo it: its folder cannot be synced")]
+    SyncFolder(#[source] io::Error),
+}
+
+impl From<CommitError> for io::Error {
+    /// The operating system's error.
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Write(source) | CommitError::SyncFolder(source) => source,
+        }
+    }
 }
 
 impl AtomicFile {
-    /// Begins the file that will be `path`.
+    /// Starts writing a replacement for `path`, under a temporary name of its own.
     ///
     /// # Errors
-    /// What the operating system says: the folder must exist and be writable.
+    /// The operating system's error: the folder must exist and be writable.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
-        let path = path.as_ref();
         let mut builder = tempfile::Builder::new();
         builder.prefix(".jasper-").suffix(".tmp");
-        // As any new file, within the user's mask; a temporary file would be private.
-        #[cfg(unix)]
-        builder.permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
-        let writer = BufWriter::with_capacity(1 << 18, builder.tempfile_in(folder(path))?);
-        Ok(Self { writer, path: path.to_owned() })
+        Self::new(follow_link(path.as_ref()), builder)
     }
 
-    /// Writes what is buffered to the disk, and gives the file its name.
+    /// As [`create`](Self::create), under the temporary name `.NAME.tmp`. What a killed process left there is
+    /// overwritten, so that a file written again and again leaves at most one temporary file. Only one process may write
+    /// `path` at a time.
     ///
     /// # Errors
-    /// What the operating system says; the name then means what it meant before.
-    pub fn commit(self) -> io::Result<()> {
-        let file = self.writer.into_inner()?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path)?;
-        // The name is an entry of the folder, which is synced on its own. Windows cannot open a folder, and needs not.
+    /// As [`create`](Self::create).
+    pub fn create_with_fixed_name(path: impl AsRef<Path>) -> io::Result<Self> {
+        let target = follow_link(path.as_ref());
+        let temporary = fixed_name(&target);
+        // If it cannot be removed, creating it below fails and says why.
+        let _ = fs::remove_file(&temporary);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(temporary.file_name().unwrap_or_default()).rand_bytes(0);
+        Self::new(target, builder)
+    }
+
+    fn new(target: PathBuf, mut builder: tempfile::Builder<'_, '_>) -> io::Result<Self> {
+        // By default a temporary file is readable by its owner alone.
         #[cfg(unix)]
-        File::open(folder(&self.path))?.sync_all()?;
+        builder.permissions(permissions(&target));
+        let writer = BufWriter::with_capacity(1 << 18, builder.tempfile_in(folder(&target))?);
+        Ok(Self { writer, target })
+    }
+
+    /// Flushes and syncs the file, renames it over the target, and syncs the folder.
+    ///
+    /// # Errors
+    /// [`CommitError`], which says whether the target was replaced.
+    pub fn commit(self) -> Result<(), CommitError> {
+        let rename = || {
+            let file = self.writer.into_inner()?;
+            file.as_file().sync_all()?;
+            file.persist(&self.target)?;
+            Ok(())
+        };
+        rename().map_err(CommitError::Write)?;
+        sync_folder(folder(&self.target)).map_err(CommitError::SyncFolder)
+    }
+
+    /// Removes `path`, and the temporary file that a killed process left from
+    /// [`create_with_fixed_name`](Self::create_with_fixed_name). Files that do not exist are no error.
+    ///
+    /// # Errors
+    /// The operating system's error.
+    pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
+        for file in [path.as_ref().to_owned(), fixed_name(path.as_ref())] {
+            match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
         Ok(())
     }
 }
 
+/// The file that `path` means: renaming over a link would replace the link.
+fn follow_link(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// `.NAME.tmp` beside `path`.
+fn fixed_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".tmp");
+    path.with_file_name(name)
+}
+
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The permissions of the file that is replaced, or what the process's mask leaves a new one.
+#[cfg(unix)]
+fn permissions(target: &Path) -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(target).map_or_else(|_| fs::Permissions::from_mode(0o666), |old| old.permissions())
+}
+
+/// Makes a rename durable: the name is an entry of the folder, which is synced on its own.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Other systems cannot open a folder.
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 impl Write for AtomicFile {
@@ -85,37 +177,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_committed_leaves_no_trace() {
+    fn dropping_it_leaves_no_trace() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        std::fs::write(&path, "old").unwrap();
+        fs::write(&path, "old").unwrap();
         let mut file = AtomicFile::create(&path).unwrap();
         file.write_all(&[0; 1 << 20]).unwrap();
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
         drop(file);
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
-        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error() {
+    fn a_missing_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let error = AtomicFile::create(folder.path().join("none/file")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn a_name_that_is_taken_by_a_folder_leaves_no_trace() {
+    fn a_folder_at_the_target_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("taken");
-        std::fs::create_dir(&path).unwrap();
+        fs::create_dir(&path).unwrap();
         AtomicFile::create(&path).unwrap().commit().unwrap_err();
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 
     #[cfg(unix)]
     #[test]
-    fn others_may_read_what_the_mask_allows() {
+    fn new_files_have_the_permissions_of_the_mask() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let mode = |name: &str| folder.path().join(name).metadata().unwrap().permissions().mode();

@@ -58,7 +58,7 @@ pub fn write_keys(path: impl AsRef<Path>, keys: &[Key]) -> Result<(), WriteError
         } else {
             keys.iter().try_for_each(|key| writeln!(file, "{key}"))?;
         }
-        file.commit()
+        Ok(file.commit()?)
     };
     write().map_err(|error: io::Error| WriteError::new(path, error))
 }

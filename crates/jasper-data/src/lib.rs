@@ -56,7 +56,7 @@ mod truth;
 mod vectors;
 mod write;
 
-pub use atomic::AtomicFile;
+pub use atomic::{AtomicFile, CommitError};
 pub use error::{NpyError, ReadCause, ReadError};
 pub use exact::{KnnError, Side, check_knn, check_knn_base, exact_knn};
 pub use format::{ParseFormatError, VectorFormat};

@@ -174,7 +174,7 @@ impl GroundTruth {
             let k = u32::try_from(self.k).map_err(|_| WriteCause::TooManyRows(self.k as u64))?;
             let mut file = AtomicFile::create(path)?;
             self.write_to(&mut file, ending, queries, k)?;
-            Ok(file.commit()?)
+            Ok(file.commit().map_err(io::Error::from)?)
         };
         write().map_err(|cause| WriteError::new(path, cause))
     }

@@ -161,10 +161,10 @@ impl<T: Element> VectorWriter<T> {
         let header = self.header()?;
         let path = self.path;
         let mut file = self.file;
-        let complete = move || {
+        let complete = move || -> io::Result<()> {
             file.rewind()?;
             file.write_all(&header)?;
-            file.commit()
+            Ok(file.commit()?)
         };
         complete().map_err(|error| WriteError::new(&path, error))
     }

@@ -188,10 +188,10 @@ impl Runbook {
     /// [`WriteError`], with what the operating system says.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
         let path = path.as_ref();
-        let write = || {
+        let write = || -> std::io::Result<()> {
             let mut file = AtomicFile::create(path)?;
             write!(file, "{self}")?;
-            file.commit()
+            Ok(file.commit()?)
         };
         write().map_err(|error| WriteError::new(path, error))
     }

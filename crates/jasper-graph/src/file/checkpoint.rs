@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, Stage, VectorId, no_progress};
-use jasper_data::ReadAt;
+use jasper_data::{AtomicFile, ReadAt};
 
 use super::info::params_bytes;
 use super::parts::Meter;
-use super::replace::{Temporary, remove, replace_by};
 use super::rule::{Rule, item};
-use super::save::FileWriter;
+use super::save::{FileWriter, write_file};
 use super::small;
 use super::table::{Section, Table};
 use super::{FileFault, IndexInfo, OpenError, SaveError};
@@ -46,7 +45,8 @@ impl<T: Element> Graph<T> {
     /// [`SaveError`]; what was at the path is still there.
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), SaveError> {
         let slots = || (0..self.slots()).map(VectorId::from_index);
-        replace_by(path.as_ref(), Temporary::Same, |out| {
+        let path = path.as_ref();
+        write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
             let meter = Meter::new(Stage::Saving, self.slots(), self.graph_bytes() as u64);
             let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, meter, progress)?;
@@ -171,6 +171,6 @@ impl CheckpointFile {
     /// # Errors
     /// What the operating system says.
     pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
-        remove(path.as_ref())
+        AtomicFile::remove(path)
     }
 }

@@ -26,7 +26,7 @@
 //! | --- | --- |
 //! | `table` | the first page: magic, version, and where each section lies |
 //! | `info` | the section `params`, and what the others must look like for it |
-//! | `save`, `replace` | the writer, and how a file takes the place of another all at once |
+//! | `save` | the writer |
 //! | `checkpoint` | the links of a graph that is still being built |
 //! | `open`, `small`, `tuned`, `codes` | the two ways to open a file, and the sections that both read |
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
@@ -42,7 +42,6 @@ mod forge;
 mod info;
 mod open;
 mod parts;
-mod replace;
 mod rule;
 mod save;
 mod small;
@@ -57,9 +56,8 @@ pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use error::{FileFault, OpenError, SaveError};
 pub(crate) use forge::seal;
 pub use info::IndexInfo;
-pub(crate) use replace::replace;
 pub use save::SaveStats;
-pub(crate) use save::{save_to_memory, state};
+pub(crate) use save::{save_to_memory, state, write_file};
 pub use table::{FORMAT_VERSION, Section};
 
 /// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals

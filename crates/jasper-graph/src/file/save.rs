@@ -1,10 +1,11 @@
 //! The writer of an index file.
 
-use std::io::{Cursor, Seek, SeekFrom, Write};
+use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use bytemuck::NoUninit;
 use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, no_progress};
+use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{SaveError, WriteFault};
 use super::info::params_bytes;
@@ -12,7 +13,7 @@ use super::parts::Meter;
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Entry, Section, Table};
-use super::{SECTION_ALIGN, padding, replace, tuned};
+use super::{SECTION_ALIGN, padding, tuned};
 use crate::Graph;
 
 /// What was saved.
@@ -38,12 +39,28 @@ impl<T: Element> Graph<T> {
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<SaveStats, SaveError> {
-        replace(path.as_ref(), |file| write(self, file, progress))
+        let path = path.as_ref();
+        write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
 
     /// Edges of all vertices. Cost: a pass over the degrees.
     pub fn edges(&self) -> u64 {
         self.degrees.chunks().flatten().map(|&degree| u64::from(degree)).sum()
+    }
+}
+
+/// Runs `write` on `file`, the replacement of `path`, and commits it. On an error the old file stays.
+pub(crate) fn write_file<R>(
+    path: &Path,
+    file: io::Result<AtomicFile>,
+    write: impl FnOnce(&mut AtomicFile) -> Result<R, WriteFault>,
+) -> Result<R, SaveError> {
+    let written = file.map_err(WriteFault::from).and_then(|mut file| Ok((write(&mut file)?, file)));
+    let (result, file) = written.map_err(|fault| fault.at(path))?;
+    match file.commit() {
+        Ok(()) => Ok(result),
+        Err(CommitError::Write(source)) => Err(WriteFault::Io(source).at(path)),
+        Err(CommitError::SyncFolder(source)) => Err(SaveError::NotSynced { path: path.to_owned(), source }),
     }
 }
 

@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 
 use jasper_core::{BuildParams, Metric, VectorId, no_progress};
+use jasper_data::AtomicFile;
 
 use super::forge::seal;
-use super::save::{save_to_memory, write};
-use super::{FileFault, SaveError, Section, check, replace};
+use super::save::{save_to_memory, write, write_file};
+use super::{FileFault, SaveError, Section, check};
 use crate::{Graph, TunedSearch, VectorError};
 
 fn graph() -> Result<Graph<f32>, VectorError> {
@@ -70,7 +71,9 @@ fn a_full_disk_leaves_the_old_file() {
     let path = folder.path().join("index.jasper");
     fs::write(&path, "old").unwrap();
     let save_with_room = |room: u64| {
-        replace(&path, |file| write(&graph, &mut SmallDisk { inner: file, room }, &mut no_progress))
+        write_file(&path, AtomicFile::create(&path), |file| {
+            write(&graph, &mut SmallDisk { inner: file, room }, &mut no_progress)
+        })
     };
     // The first page is written twice: once to keep its place.
     for room in (0..whole + 4096).step_by(97).chain([whole, whole + 4095]) {

@@ -12,19 +12,19 @@
 //! read. The number of vertices is not in the file: it is that of the vectors.
 
 use std::ffi::OsString;
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, VectorSource};
+use jasper_data::AtomicFile;
 
 use super::import::{Import, long, read_file, word};
 use super::rows::Rows;
 use super::{ExportError, ImportError, ImportFault};
 use crate::Graph;
-use crate::file::replace;
+use crate::file::write_file;
 
 const HEADER_BYTES: u64 = 24;
-const BUFFER: usize = 1 << 20;
 
 /// Reads the graph that DiskANN (or cuVS Vamana) wrote to `path` over `vectors`, which are the rows it was built from,
 /// frozen points included, as its `.data` file holds them. `params` are those of later inserts.
@@ -102,10 +102,9 @@ pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec
     let rows = Rows::new(graph)?;
     let mut data_path = OsString::from(path);
     data_path.push(".data");
-    replace(data_path.as_ref(), |file| {
-        Ok(write_data(graph, &rows, &mut BufWriter::with_capacity(BUFFER, file))?)
-    })?;
-    replace(path, |file| Ok(write_graph(graph, &rows, &mut BufWriter::with_capacity(BUFFER, file))?))?;
+    let data_path = Path::new(&data_path);
+    write_file(data_path, AtomicFile::create(data_path), |file| Ok(write_data(graph, &rows, file)?))?;
+    write_file(path, AtomicFile::create(path), |file| Ok(write_graph(graph, &rows, file)?))?;
     Ok(rows.into_slots())
 }
 

@@ -4,15 +4,16 @@
 //! vectors are f32: other elements are written as that, and rows of bytes under cosine at unit length.
 //! `benches/peers/check_graph_files.py` has hnswlib load such a file and search it.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use jasper_core::{Element, VectorId};
+use jasper_data::AtomicFile;
 
 use super::ExportError;
 use super::rows::Rows;
 use crate::Graph;
-use crate::file::replace;
+use crate::file::write_file;
 
 /// Writes the graph to `path`, for hnswlib's `load_index` with the space `l2`, `ip` or `cosine` of the metric and the
 /// same dimension. The label of a vertex is its first key; the slots written are returned in file order, and
@@ -24,7 +25,8 @@ use crate::file::replace;
 /// [`ExportError`]; what was at `path` is then untouched.
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
     let rows = Rows::new(graph)?;
-    replace(path.as_ref(), |file| Ok(write_to(graph, &rows, &mut BufWriter::with_capacity(1 << 20, file))?))?;
+    let path = path.as_ref();
+    write_file(path, AtomicFile::create(path), |file| Ok(write_to(graph, &rows, file)?))?;
     Ok(rows.into_slots())
 }
 
