@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 use cust::sys::{self, CUfunction, CUstream};
-use gpu_kernels::{Buffer as _, In, Kernel, Launch};
+use gpu_kernels::{Buffer as _, Kernel, Launch};
 
 use crate::error::{Error, Result};
 use crate::staging::Staging;
@@ -91,35 +91,6 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
-    }
-
-    /// Has kernels of this stream leave the `bytes` from an address on in the second cache, as far as that can be set aside:
-    /// what others read pushes them out last. What was kept before is kept no more. A hint, for who measures.
-    ///
-    /// # Errors
-    /// What the driver says: devices differ in how many bytes they take, some tens of megabytes.
-    pub fn keep_in_cache(&self, first: In<u8>, bytes: usize) -> Result<()> {
-        /// What the driver copies, which has more kinds of it than the bindings know.
-        #[repr(C)]
-        struct Value(sys::CUstreamAttrValue, [u64; 4]);
-        let window = sys::CUaccessPolicyWindow {
-            base_ptr: first.at(0).cast_mut().cast(),
-            num_bytes: bytes,
-            hitRatio: 1.0,
-            hitProp: sys::CUaccessProperty::CU_ACCESS_PROPERTY_PERSISTING,
-            missProp: sys::CUaccessProperty::CU_ACCESS_PROPERTY_NORMAL,
-        };
-        let value = Value(sys::CUstreamAttrValue { accessPolicyWindow: window }, [0; 4]);
-        let attribute = sys::CUstreamAttrID::CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW;
-        let limit = sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
-        // SAFETY: it changes where bytes are cached, and nothing else.
-        self.context().call(|| unsafe { sys::cuCtxResetPersistingL2Cache() })?;
-        // SAFETY: a limit of this context, which the driver cuts to what there may be.
-        self.context().call(|| unsafe { sys::cuCtxSetLimit(limit, bytes) })?;
-        // SAFETY: the handle lives as long as `self`, and `value` is what this attribute is of. Nothing is read or written
-        // by the address.
-        self.context()
-            .call(|| unsafe { sys::cuStreamSetAttribute(self.raw(), attribute, &raw const value.0) })
     }
 
     /// Bytes that a [write](gpu_kernels::Stream::write) copies at once, and a [read](gpu_kernels::Stream::read_range); twice

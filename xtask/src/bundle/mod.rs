@@ -12,8 +12,10 @@ use cargo_metadata::{Artifact, Message};
 use crate::process::{cargo, command, line, run as run_command};
 use crate::workspace::Workspace;
 
-/// Packages whose tests and examples come along: their examples measure.
+/// Packages whose tests come along.
 const TESTED: [&str; 2] = ["jasper-cuda", "jasper-driver"];
+/// Examples of the package `jasper-benches` that measure.
+const MEASURING: [&str; 3] = ["gpu_build", "gpu_kernels", "gpu_search"];
 /// The package of the command.
 const COMMAND: &str = "jasper-cli";
 /// What runs everything there, and what it compares answers with.
@@ -33,8 +35,14 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     if bundle.exists() {
         fs::remove_dir_all(&bundle)?;
     }
-    let tests = ["test", "--no-run", "--features", "jasper-cuda/variants"];
-    for (arguments, packages) in [(&tests[..], &TESTED[..]), (&["build", "--bins"], &[COMMAND])] {
+    let measuring: Vec<&str> =
+        std::iter::once("build").chain(MEASURING.into_iter().flat_map(|name| ["--example", name])).collect();
+    let programs: [(&[&str], &[&str]); 3] = [
+        (&["test", "--no-run", "--tests"], &TESTED),
+        (&measuring, &["jasper-benches"]),
+        (&["build", "--bins"], &[COMMAND]),
+    ];
+    for (arguments, packages) in programs {
         for artifact in build(workspace, arguments, packages)? {
             copy(workspace, &artifact, &bundle)?;
         }
@@ -85,13 +93,13 @@ fn copy(workspace: &Workspace, artifact: &Artifact, bundle: &Path) -> Result<()>
     run_command(command("strip", &workspace.root).arg(&to))
 }
 
-/// Where a program goes: `tests/PACKAGE.TEST`, `measure/PACKAGE.EXAMPLE`, `bin/COMMAND`.
+/// Where a program goes: `tests/PACKAGE.TEST`, `measure/EXAMPLE`, `bin/COMMAND`.
 fn place(artifact: &Artifact) -> PathBuf {
-    let (package, name) = (package(artifact), &artifact.target.name);
+    let name = &artifact.target.name;
     if artifact.target.is_example() {
-        Path::new("measure").join(format!("{package}.{name}"))
+        Path::new("measure").join(name)
     } else if artifact.profile.test {
-        Path::new("tests").join(format!("{package}.{name}"))
+        Path::new("tests").join(format!("{}.{name}", package(artifact)))
     } else {
         Path::new("bin").join(name)
     }

@@ -12,7 +12,7 @@
 #
 # SETS        where `truth` finds base.*, query.* and gt.ibin, separated by spaces: `folder/`, or `folder/sift-1m.` if the
 #             names of the files begin so; without it `truth` does nothing
-# SEARCH      arguments of `search`: parts, options and sets, such as `curves --data folder sift-1m`; without it `search`
+# SEARCH      arguments of `gpu_search`: parts, options and sets, such as `curves --data folder sift-1m`; without it `search`
 #             does nothing
 # METRIC, K   of `truth`; l2 and 10 without them
 # SANITIZE    which tests run under compute-sanitizer: a part of their names; without it, all of the kernels'
@@ -70,17 +70,14 @@ sanitize() {
 }
 
 measure() {
-    for program in measure/*; do
-        [ -x "$program" ] && [ "$program" != measure/jasper-cuda.search ] || continue
-        step "$program" "./$program"
-        cat "$results/$program.log"
-    done
+    step measure/kernels ./measure/gpu_kernels
+    cat "$results/measure/kernels.log"
 }
 
 search() {
     [ -n "${SEARCH:-}" ] || return 0
     # Words on purpose: parts, options, sets.
-    step measure/search ./measure/jasper-cuda.search $SEARCH
+    step measure/search ./measure/gpu_search $SEARCH
     cat "$results/measure/search.log"
 }
 

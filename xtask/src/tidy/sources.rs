@@ -11,8 +11,9 @@ const MOST_LINES: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, and calls
 /// to the CUDA driver.
-const UNSAFE_PACKAGES: [&str; 9] = [
+const UNSAFE_PACKAGES: [&str; 10] = [
     "gpu-kernels",
+    "jasper-benches",
     "jasper-core",
     "jasper-cuda",
     "jasper-cuda-std",

@@ -20,6 +20,7 @@
 
 mod atomic;
 mod checkpoint;
+mod churn;
 mod codes;
 mod common;
 mod degenerate;

@@ -4,10 +4,7 @@ use jasper::{Element, Hit, Index, Key, Metric, SearchParams, f16, synthetic::Clu
 
 use crate::common::view;
 
-#[path = "../../examples/churn/rounds.rs"]
-mod rounds;
-
-use rounds::{Churn, Round};
+use crate::churn::{self, Churn, Round};
 
 const DIMENSION: usize = 24;
 const K: usize = 10;
@@ -15,7 +12,7 @@ const K: usize = 10;
 /// Mean recall of an index that holds the rows `inside` under their numbers.
 fn recall<T: Element>(index: &Index<T>, rows: &[T], inside: &[Key], queries: &[T], beam_width: usize) -> f64 {
     let params = SearchParams::new(K).beam_width(beam_width);
-    rounds::recall(index, view(rows, DIMENSION), inside, view(queries, DIMENSION), params).unwrap()
+    churn::recall(index, view(rows, DIMENSION), inside, view(queries, DIMENSION), params).unwrap()
 }
 
 fn numbers<T>(rows: &[T]) -> Vec<Key> {
@@ -111,7 +108,7 @@ fn a_consolidated_index_has_lost_nothing() {
     assert!(index.check().is_sound());
 }
 
-/// `examples/churn` does the same with a hundred rounds over a file.
+/// The example `churn` of `benches` does the same with a hundred rounds over a file.
 #[test]
 fn recall_stays_when_vectors_come_and_go() {
     let set = Clusters::new(DIMENSION, 53);

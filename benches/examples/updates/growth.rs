@@ -5,7 +5,7 @@ use std::error::Error;
 use jasper::{Element, Key};
 
 use crate::bench::Bench;
-use crate::step::step;
+use jasper_benches::step;
 
 /// Parts of the vectors: one of so many is built, and one of so many inserted at a time.
 const BUILT: usize = 20;

@@ -1,15 +1,13 @@
-//! More vectors than a card holds: made by shards, built by rows of bytes, served by codes. One line of JSON a step.
+//! Builds and searches more vectors than a GPU holds: generated in shards, linked from bytes, searched with codes only.
+//! Prints one line of JSON per step.
 //!
-//! `cargo run --release -p jasper --features cuda --example larger_than_a_card -- DEVICE ROWS DIMENSION CODE`
+//! `cargo run --release -p jasper-benches --example larger_than_gpu -- DEVICE ROWS DIMENSION CODE`
 //!
-//! No file is read: vectors come from a seed, wherever they are asked for. The host holds them, as f32, until they are coded;
-//! the device holds a byte a coordinate while they are linked, and then codes and edges. `cuda:0 200000000 96 mixed:1` takes
-//! 150 GB of the host.
+//! No file is read: vectors are generated from a seed whenever they are read. The host holds them as f32 until they are
+//! quantized. The device holds one byte per coordinate during linking, then codes and edges. `cuda:0 200000000 96 mixed:1`
+//! takes 150 GB of host memory.
 
 #![forbid(unsafe_code)]
-
-#[path = "../updates/step.rs"]
-mod step;
 
 use std::error::Error;
 use std::ops::Range;
@@ -21,7 +19,7 @@ use jasper::synthetic::Clusters;
 use jasper::{Device, Index, Key, MatrixView, Metric, Place, SearchParams, VectorSource, no_progress};
 use rayon::prelude::*;
 
-use step::step;
+use jasper_benches::step;
 
 /// Rows that are made together.
 const SHARD: usize = 4096;

@@ -1,16 +1,13 @@
 //! What search reaches on the GPU at hand, on the sets of `make_sets.py`: one line of JSON a measurement.
 //!
 //! ```sh
-//! cargo run --release -p jasper-cuda --example search -- curves --data FOLDER sift-1m deep-1m
+//! cargo run --release -p jasper-benches --example gpu_search -- curves --data FOLDER sift-1m deep-1m
 //! ```
 //!
 //! | part | measures |
 //! | --- | --- |
 //! | `curves` | recall against queries a second of large batches on the device, beside the best peer |
 //! | `latency` | calls of few queries, from host memory and back |
-//! | `paper` | each choice of the kernel against its alternatives: the tables of the paper |
-//!
-//! Some of those take kernels of their own, which are there with `--features variants`.
 //!
 //! Sets are measured in the order given, until the budget of time is spent. Times are medians of events around
 //! launches, after one that is not counted; bytes are those asked for, whatever memory gives them, beside the rate of a
@@ -19,14 +16,13 @@
 mod bench;
 mod card;
 mod codes;
+mod converted;
 mod curve;
 mod curves;
 mod front;
 mod latency;
-mod paper;
 mod peers;
 mod point;
-mod renamed;
 mod report;
 mod set;
 
@@ -42,9 +38,9 @@ use bench::{Bench, Builder, Options};
 use set::Set;
 
 const USAGE: &str = "\
-usage: search PART.. [OPTION..] SET..
+usage: gpu_search PART.. [OPTION..] SET..
 
-  PART               curves, latency, paper
+  PART               curves, latency
   SET                a set of make_sets.py: sift-1m, deep-1m, gist-1m, openai-1m, t2i-1m, ..
   --data FOLDER      where the files of the sets are; here, if not given
   --cache FOLDER     keep index files here, and take those that are here already
@@ -65,12 +61,11 @@ usage: search PART.. [OPTION..] SET..
 enum Part {
     Curves,
     Latency,
-    Paper,
 }
 
 impl Part {
     fn of(name: &str) -> Option<Self> {
-        [("curves", Self::Curves), ("latency", Self::Latency), ("paper", Self::Paper)]
+        [("curves", Self::Curves), ("latency", Self::Latency)]
             .into_iter()
             .find_map(|(known, part)| (known == name).then_some(part))
     }
@@ -80,7 +75,6 @@ impl Part {
         match self {
             Self::Curves => curves::run(bench, set, graph),
             Self::Latency => latency::run(bench, set, graph),
-            Self::Paper => paper::run(bench, set, graph),
         }
     }
 
@@ -89,7 +83,6 @@ impl Part {
         match self {
             Self::Curves => report::Report::header(),
             Self::Latency => latency::header(),
-            Self::Paper => paper::header(),
         }
     }
 }
@@ -130,7 +123,7 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
         ElementKind::F32 => {
             let graph = graph_of::<f32>(bench, &set)?;
             if bench.wants(ElementKind::F16) {
-                run_all(bench, &set, renamed::converted::<f16>(&graph)?, tables)?;
+                run_all(bench, &set, converted::converted::<f16>(&graph)?, tables)?;
             }
             if bench.wants(ElementKind::F32) {
                 run_all(bench, &set, graph, tables)?;
@@ -242,11 +235,11 @@ mod tests {
     #[test]
     fn parts_options_and_sets_come_in_any_order() {
         let asked =
-            asked("curves sift-1m --elements f16,u8 paper --vectors host --data sets --build cuda --budget 90.5 t2i-1m")
+            asked("curves sift-1m --elements f16,u8 latency --vectors host --data sets --build cuda --budget 90.5 t2i-1m")
                 .unwrap();
         assert_eq!(
             (asked.parts, asked.sets),
-            (vec![Part::Curves, Part::Paper], vec!["sift-1m".into(), "t2i-1m".into()])
+            (vec![Part::Curves, Part::Latency], vec!["sift-1m".into(), "t2i-1m".into()])
         );
         assert_eq!(asked.options.elements, [ElementKind::F16, ElementKind::U8]);
         assert_eq!((asked.options.data, asked.options.budget), ("sets".into(), 90.5));

@@ -1,6 +1,6 @@
 //! What changes of an index cost, and what they do to recall: one line of JSON a step.
 //!
-//! `cargo run --release -p jasper --features cuda --example updates -- PART DEVICE VECTORS METRIC QUERIES [OPTION..]`
+//! `cargo run --release -p jasper-benches --example updates -- PART DEVICE VECTORS METRIC QUERIES [OPTION..]`
 //!
 //! | PART | what is done |
 //! | --- | --- |
@@ -16,7 +16,6 @@
 
 mod bench;
 mod growth;
-mod step;
 
 use std::error::Error;
 
@@ -24,7 +23,7 @@ use bench::{Bench, Settings};
 use jasper::data::{GroundTruth, VectorFile};
 use jasper::synthetic::permutation;
 use jasper::{Device, Element, ElementKind, Key, f16};
-use step::step;
+use jasper_benches::step;
 
 /// Rounds of replacing.
 const ROUNDS: usize = 20;

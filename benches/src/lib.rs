@@ -1,9 +1,14 @@
-//! How steps of a program are timed and told.
+//! What the measuring programs under `examples/` share.
+
+#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::time::Instant;
 
-/// Does something to `count` vectors, and prints how long it took.
+/// Runs a step over `count` vectors and prints its name, duration and rate as a line of JSON.
+///
+/// # Errors
+/// Those of the step.
 pub fn step<R>(
     what: &str,
     count: usize,

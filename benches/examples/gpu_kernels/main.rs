@@ -1,15 +1,14 @@
 //! What the kernels reach on the GPU at hand: one line of JSON a measurement.
 //!
 //! ```sh
-//! cargo run --release -p jasper-cuda --example kernels                # everything
-//! cargo run --release -p jasper-cuda --example kernels -- distances   # one part
+//! cargo run --release -p jasper-benches --example gpu_kernels                # everything
+//! cargo run --release -p jasper-benches --example gpu_kernels -- codes       # one part
 //! ```
 //!
 //! Times are medians of events around one launch or sequence, after one that is not counted. Rates count the bytes that
 //! the work needs, and stand beside the rate of a copy within the device, measured in the same run.
 
 mod codes;
-mod distances;
 mod knn;
 mod pairs;
 
@@ -20,14 +19,11 @@ use serde_json::{Value, json};
 
 /// Repetitions of a measurement.
 const TIMES: usize = 7;
-/// Bytes of the arrays whose rows are read at random: far more than caches hold.
-const LARGE: usize = 8 << 30;
 
 /// A part of the program: its name, and what it prints.
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [Part; 4] =
-    [("codes", codes::run), ("distances", distances::run), ("knn", knn::run), ("pairs", pairs::run)];
+const PARTS: [Part; 3] = [("codes", codes::run), ("knn", knn::run), ("pairs", pairs::run)];
 
 fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();

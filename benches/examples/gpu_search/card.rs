@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gpu_kernels::search::{Answer, Search, SearchArgs, Variant};
-use gpu_kernels::{Buffer as _, In, Kernel, Out, Stream};
+use gpu_kernels::search::{Answer, Search, SearchArgs};
+use gpu_kernels::{Buffer as _, In, Out, Stream};
 use jasper_core::{Element, MatrixView};
 use jasper_cuda::{DeviceGraph, median_time};
 use jasper_graph::Graph;
@@ -18,10 +18,6 @@ pub struct Card<'a, T: Element, S: Stream = jasper_cuda::Stream> {
     pub(super) graph: DeviceGraph<T, S>,
     pub(super) queries: S::Buffer<T>,
 }
-
-/// A kernel that searches: the library's, or a variant.
-pub trait SearchKernel: Kernel<Args = SearchArgs> {}
-impl<K: Kernel<Args = SearchArgs>> SearchKernel for K {}
 
 /// Room for what a batch gives.
 pub(super) struct Batch<S: Stream> {
@@ -77,12 +73,6 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         Search::for_rows(T::KIND, self.graph.measure(), row_bytes, setting.beam_width, setting.launch.warps)
     }
 
-    /// The kernels that do one thing differently, where there are any for these rows.
-    pub fn variants(&self) -> impl Iterator<Item = Variant> + use<T, S> {
-        let (graph, multiprocessors) = (&self.graph, self.stream.multiprocessors());
-        Variant::of(T::KIND, graph.measure(), graph.args().row_bytes, multiprocessors)
-    }
-
     pub(super) fn batch(&self, setting: Setting, queries: usize) -> Result<Batch<S>> {
         let Setting { k, beam_width, launch } = setting;
         let mut answers = self.stream.allocate::<Answer>(queries * k as usize)?;
@@ -111,7 +101,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         Ok(Batch { args, answers, work })
     }
 
-    fn launch(&self, kernel: &impl SearchKernel, batch: &Batch<S>) -> Result<(), S::Error> {
+    fn launch(&self, kernel: &Search, batch: &Batch<S>) -> Result<(), S::Error> {
         // SAFETY: the graph is that of `upload`, the queries are rows of its length and as many as `batch` has checked,
         // and answers and work have room for them; nobody else uses the two.
         unsafe { self.stream.launch(kernel, batch.args) }
@@ -129,7 +119,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
     }
 
     /// Asks the first `queries` queries, untimed.
-    pub fn ask(&self, kernel: &impl SearchKernel, setting: Setting, queries: usize) -> Result<Found> {
+    pub fn ask(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<Found> {
         let batch = self.batch(setting, queries)?;
         self.launch(kernel, &batch)?;
         self.read(&batch)
@@ -147,12 +137,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
 impl<T: Element> Card<'_, T> {
     /// What `kernel` takes on `queries` queries, without the way to the device and back: launches after each other, each
     /// of the next ones.
-    pub fn time_alone(
-        &self,
-        kernel: &impl SearchKernel,
-        setting: Setting,
-        queries: usize,
-    ) -> Result<Duration> {
+    pub fn time_alone(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<Duration> {
         let mut batch = self.batch(setting, queries)?;
         let (first, len) = (batch.args.queries, queries * batch.args.graph.row_bytes as usize);
         let all = self.queries.len() / (queries * self.graph.row_len());
@@ -167,13 +152,7 @@ impl<T: Element> Card<'_, T> {
     }
 
     /// Times `kernel` on the first `queries` queries of `set`.
-    pub fn measure(
-        &self,
-        kernel: &impl SearchKernel,
-        set: &Set,
-        setting: Setting,
-        queries: usize,
-    ) -> Result<Point> {
+    pub fn measure(&self, kernel: &Search, set: &Set, setting: Setting, queries: usize) -> Result<Point> {
         let batch = self.batch(setting, queries)?;
         let taken = self.time(&mut || self.launch(kernel, &batch))?;
         let found = self.read(&batch)?;
@@ -218,31 +197,25 @@ impl<T: Element> Card<'_, T> {
 mod tests {
     use cuda_std::emulator::Emulator;
     use gpu_kernels::emulated::EmulatedStream;
-    use gpu_kernels::search::Choice;
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, ElementKind, Metric, f16, no_progress};
+    use jasper_core::{BuildParams, Metric, no_progress};
     use jasper_cuda::Place;
     use jasper_vamana::{CpuExecutor, Hit, SearchParams, bulk_build};
 
     use super::*;
 
-    /// A small graph of some dimension, and its first rows as queries. Halves are small whole numbers, whose sums of a few
-    /// squares halves hold exactly.
-    fn graph<T: Element>(dimension: usize) -> (Graph<T>, Vec<T>) {
-        let mut rows: Vec<T> = Clusters::new(dimension, 3).rows(300, 0);
-        if T::KIND == ElementKind::F16 {
-            rows.iter_mut().for_each(|x| *x = T::from_f32((x.to_f32() / 10.0).round().clamp(-8.0, 8.0)));
-        }
-        let view = MatrixView::new(&rows, dimension).unwrap();
-        let cpu = CpuExecutor::new(1).unwrap();
+    /// A small graph, and its first rows as queries.
+    fn graph() -> (Graph<i8>, Vec<i8>) {
+        let rows: Vec<i8> = Clusters::new(20, 3).rows(300, 0);
+        let (view, cpu) = (MatrixView::new(&rows, 20).unwrap(), CpuExecutor::new(1).unwrap());
         let (graph, _) =
             bulk_build(&cpu, &view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
-        (graph, rows[..4 * dimension].to_vec())
+        (graph, rows[..4 * 20].to_vec())
     }
 
     #[test]
-    fn the_card_answers_as_the_processor_does() {
-        let (graph, queries) = graph::<i8>(20);
+    fn the_device_answers_as_the_cpu_does() {
+        let (graph, queries) = graph();
         let queries = MatrixView::new(&queries, 20).unwrap();
         let stream = EmulatedStream::new(Emulator::new(5));
         let copy = DeviceGraph::upload(&stream, &graph, Place::Host).unwrap();
@@ -260,43 +233,5 @@ mod tests {
             assert_eq!((alone.hops, &alone.keys[..]), (report.cost.hops as f64 / 4.0, &expected[..20]));
             assert_eq!(card.bytes(&alone), alone.distances * 32.0 + alone.hops * 64.0 * 4.0);
         }
-    }
-
-    /// Queries that do not fill a block of two, four or eight, and are more than the smallest grid that stays has blocks.
-    const ASKED: usize = 27;
-
-    fn variants_agree<T: Element>(dimension: usize) -> usize {
-        let (graph, queries) = graph::<T>(dimension);
-        let stream = EmulatedStream::new(Emulator::new(5));
-        let copy = DeviceGraph::upload(&stream, &graph, Place::Device).unwrap();
-        let queries = MatrixView::new(&queries, dimension).unwrap();
-        let card = Card::new(&stream, &graph, copy, queries, ASKED).unwrap();
-        let setting = Setting::new(5, 20);
-        let expected = card.ask(&card.kernel(setting), setting, ASKED).unwrap();
-        let disagree = |variant: &Variant| card.ask(variant, setting, ASKED).unwrap().keys != expected.keys;
-        let different: Vec<Variant> = card.variants().filter(disagree).collect();
-        assert!(different.is_empty(), "{different:?}");
-        // Without the mark some vertices are expanded again; a filter keeps their neighbours from being
-        // scored again as well.
-        for variant in card.variants().filter(|variant| variant.choice() == Choice::Unmarked) {
-            let found = card.ask(&variant, setting, ASKED).unwrap();
-            assert!(found.hops > expected.hops, "{} hops, {} with it", found.hops, expected.hops);
-            let mut neither = setting;
-            neither.launch.filter_slots = 0;
-            let marked = card.ask(&card.kernel(neither), neither, ASKED).unwrap();
-            let neither = card.ask(&variant, neither, ASKED).unwrap();
-            assert_eq!((neither.hops, &neither.keys), (found.hops, &expected.keys));
-            assert!(neither.distances > marked.distances && marked.distances >= expected.distances);
-        }
-        card.variants().count()
-    }
-
-    #[test]
-    fn variants_answer_as_the_library_does() {
-        let of_floats = [variants_agree::<f32>(96), variants_agree::<f32>(960)];
-        let of_halves = [variants_agree::<f16>(96), variants_agree::<f16>(960)];
-        let counts = [&[variants_agree::<u8>(128)], &of_floats[..], &of_halves].concat();
-        assert_eq!(counts.iter().sum::<usize>(), Variant::all(2).count(), "{counts:?}");
-        assert_eq!(variants_agree::<u8>(64), 0);
     }
 }

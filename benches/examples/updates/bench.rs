@@ -8,7 +8,7 @@ use jasper::recall::{Truth, recall_at};
 use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, no_progress};
 use rayon::prelude::*;
 
-use crate::step::step;
+use jasper_benches::step;
 
 /// Answers a query.
 const K: usize = 10;
