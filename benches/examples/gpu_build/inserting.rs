@@ -56,7 +56,7 @@ pub fn measure<T: Element>(
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "built": built, "inserted": inserted,
         "build_beam_width": params.build_beam_width(), "dimension": all.dimension(),
         "seconds": seconds, "vectors_per_second": inserted as f64 / seconds,
-        "seconds_of_parts": parts, "seconds_of_first_call": first, "repaired": report.repaired,
+        "seconds_of_parts": parts, "seconds_of_first_call": first, "reconnected": report.reconnected,
         "hops": hops, "distances": distances, "prune_distances": prune_distances,
         "seconds_of_parts_with_waits": parts_with_waits, "steps_with_waits": timed.spent(),
     }))

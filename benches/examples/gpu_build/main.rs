@@ -29,8 +29,8 @@ use jasper_cuda::{
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, BuildShape, CpuExecutor, Exclusive, Growth, InsertError, LinkReport, Linker, SearchCost,
-    WriteFn, bulk_build_by, link_by_bytes, link_growing,
+    BuildReport, BuildShape, CpuExecutor, Exclusive, InsertError, LinkProgress, LinkReport, Linker,
+    SearchCost, WriteFn, bulk_build_by, link_by_bytes, link_growing,
 };
 use serde_json::{Value, json};
 
@@ -145,7 +145,7 @@ fn measure<T: Element>(
         "by_bytes": by_bytes,
         "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
         "seconds_of_parts": stages.parts(linking, all), "seconds_of_first_rows": first_seconds,
-        "mean_degree": degrees as f64 / vertices, "repaired": report.repaired,
+        "mean_degree": degrees as f64 / vertices, "reconnected": report.reconnected,
         "peak_device_bytes": peak, "planned_device_bytes": plan.total(Place::Device),
         "hops": hops, "distances": distances, "prune_distances": prune_distances,
         "steps_with_waits": steps,
@@ -183,7 +183,7 @@ fn link_timed<T: Element>(
         .map_err(InsertError::device)?;
     stream.synchronize().map_err(InsertError::device)?;
     let uploading = begun.elapsed().as_secs_f64();
-    let growth = Growth::new(order);
+    let growth = LinkProgress::new(order);
     let keep = |_: &GraphOf<T>, _: &mut WriteFn<'_, T>| Ok(());
     let cost = link_growing(&linker, &mut Exclusive(&mut copy), growth, graph.params(), keep, progress)?;
     let begun = Instant::now();
@@ -192,7 +192,7 @@ fn link_timed<T: Element>(
     *steps = linker.spent();
     steps["upload"] = uploading.into();
     steps["read_links"] = reading.into();
-    Ok(LinkReport { cost, repaired: 0 })
+    Ok(LinkReport { cost, reconnected: 0 })
 }
 
 /// The graph that a linker works on.

@@ -35,14 +35,14 @@ impl Stages {
 
     /// Seconds of the parts of a build that linked from `began` to `ended`, and took `all`.
     ///
-    /// Where nothing is repaired, the walk that looks for it counts as reading links.
+    /// Where nothing is reconnected, the walk that looks for it counts as reading links.
     pub fn parts(&self, (began, ended): (f64, f64), all: f64) -> Value {
         let read = self.of(Stage::Reading).map_or(0.0, |stage| stage.1);
         let (first, last) = self.of(Stage::Linking).unwrap_or((began, began));
-        let repaired = self.of(Stage::Repairing).map_or(last, |stage| stage.1);
+        let reconnected = self.of(Stage::Reconnecting).map_or(last, |stage| stage.1);
         json!({
             "read_rows": read, "start_and_order": began - read, "upload": first - began, "link": last - first,
-            "repair": repaired - last, "read_links": ended - repaired, "end": all - ended,
+            "repair": reconnected - last, "read_links": ended - reconnected, "end": all - ended,
         })
     }
 }

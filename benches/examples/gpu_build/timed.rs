@@ -7,7 +7,7 @@ use std::time::Instant;
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_cuda::{DeviceLinker, Error};
 use jasper_vamana::connectivity::Reached;
-use jasper_vamana::{Executor, Linker, Peers, SearchCost};
+use jasper_vamana::{Executor, Linker, PeerSampling, SearchCost};
 use serde_json::Value;
 
 use crate::GraphOf;
@@ -60,8 +60,8 @@ impl<T: Element> Linker<T> for Timed<T> {
         self.time("publish_links", || self.linker.publish_links(graph, links))
     }
 
-    fn turn_around(&self, links: Self::Links) -> Result<Self::BackEdges, Error> {
-        self.time("turn_around", || self.linker.turn_around(links))
+    fn reverse_edges(&self, links: Self::Links) -> Result<Self::BackEdges, Error> {
+        self.time("reverse_edges", || self.linker.reverse_edges(links))
     }
 
     fn merge(
@@ -84,25 +84,29 @@ impl<T: Element> Executor<T> for Timed<T> {
         self.linker.install(work)
     }
 
-    fn identify(&self, graph: &GraphOf<T>, candidates: Self::Candidates) -> Result<Self::Candidates, Error> {
-        self.time("identify", || self.linker.identify(graph, candidates))
-    }
-
-    fn join_batch(
+    fn find_duplicates(
         &self,
         graph: &GraphOf<T>,
         candidates: Self::Candidates,
-        peers: Peers,
     ) -> Result<Self::Candidates, Error> {
-        self.time("join_batch", || self.linker.join_batch(graph, candidates, peers))
+        self.time("find_duplicates", || self.linker.find_duplicates(graph, candidates))
     }
 
-    fn touched(&self, graph: &GraphOf<T>) -> Result<Vec<VectorId>, Error> {
-        self.time("touched", || self.linker.touched(graph))
+    fn batch_candidates(
+        &self,
+        graph: &GraphOf<T>,
+        candidates: Self::Candidates,
+        peers: PeerSampling,
+    ) -> Result<Self::Candidates, Error> {
+        self.time("batch_candidates", || self.linker.batch_candidates(graph, candidates, peers))
     }
 
-    fn bypass_hidden(&self, graph: &GraphOf<T>, vertices: &[VectorId]) -> Result<Self::Updates, Error> {
-        self.time("bypass_hidden", || self.linker.bypass_hidden(graph, vertices))
+    fn rows_to_repair(&self, graph: &GraphOf<T>) -> Result<Vec<VectorId>, Error> {
+        self.time("rows_to_repair", || self.linker.rows_to_repair(graph))
+    }
+
+    fn repair_rows(&self, graph: &GraphOf<T>, vertices: &[VectorId]) -> Result<Self::Updates, Error> {
+        self.time("repair_rows", || self.linker.repair_rows(graph, vertices))
     }
 
     fn reachable(&self, graph: &GraphOf<T>, start: VectorId) -> Result<Reached, Error> {

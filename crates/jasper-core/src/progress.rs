@@ -13,7 +13,7 @@ pub enum Stage {
     /// The graph is repaired around deleted vertices.
     Consolidating,
     /// Unreached vertices are sought and linked again.
-    Repairing,
+    Reconnecting,
     /// Rows move into the holes that deletes left.
     Compacting,
     /// The index file is written.
@@ -32,7 +32,7 @@ impl std::fmt::Display for Stage {
             Self::Reading => "reading",
             Self::Linking => "linking",
             Self::Consolidating => "consolidating",
-            Self::Repairing => "repairing",
+            Self::Reconnecting => "reconnecting",
             Self::Compacting => "compacting",
             Self::Saving => "saving",
             Self::Checking => "checking",

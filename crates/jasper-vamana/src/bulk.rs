@@ -6,10 +6,10 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, GraphLock, LinkError, link_all};
-use crate::repair::repair;
+use crate::reconnect::reconnect;
 use crate::{
-    BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, Growth, InsertError, Linker,
-    MemoryPlan, MutableGraph, SearchCost, free_host_memory, start,
+    BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, InsertError, LinkProgress,
+    Linker, MemoryPlan, MutableGraph, SearchCost, free_host_memory, start,
 };
 
 /// What a bulk build was.
@@ -20,7 +20,7 @@ pub struct BuildReport {
     /// Rows that were identical to an earlier one, and share its vertex.
     pub identical: usize,
     /// Vertices that no path led to, and that were given an edge.
-    pub repaired: usize,
+    pub reconnected: usize,
     /// What it cost.
     pub cost: SearchCost,
 }
@@ -29,7 +29,7 @@ pub struct BuildReport {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkReport {
     /// Vertices that no path led to, and that were given an edge.
-    pub repaired: usize,
+    pub reconnected: usize,
     /// What it cost.
     pub cost: SearchCost,
 }
@@ -84,7 +84,7 @@ pub fn link_on_host<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<LinkReport, InsertError> {
     let params = *graph.params();
-    let growth = executor.pool().install(|| Growth::resume(graph, order, checkpoints))?;
+    let growth = executor.pool().install(|| LinkProgress::resume(graph, order, checkpoints))?;
     let shape = BuildShape::of(graph);
     // Sketches change no link, so that fewer of them do where memory is short: what is free has room for the links too.
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.graph_bytes() as u64);
@@ -94,13 +94,13 @@ pub fn link_on_host<T: Element>(
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
     let cell = &mut Exclusive(graph);
     let cost = link_growing(executor, cell, growth, &params, keep, progress)?;
-    let repaired = finish(executor, cell, order, progress)?;
+    let reconnected = finish(executor, cell, order, progress)?;
     graph.clear_sketches();
-    Ok(LinkReport { repaired, cost })
+    Ok(LinkReport { reconnected, cost })
 }
 
 /// The end of a bulk build, once all of `order` is linked into the graph: it gets its other start points, and what no path
-/// leads to is repaired. Gives how many vertices that were.
+/// leads to is reconnected. Gives how many vertices that were.
 ///
 /// # Errors
 /// [`LinkError`]. The graph is of no use then.
@@ -111,7 +111,7 @@ pub fn finish<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
     cell.write(|graph| graph.change(|host| start::spread(host, order))).map_err(LinkError::Linker)?;
-    repair(executor, cell, Graph::is_live, progress)
+    reconnect(executor, cell, Graph::is_live, progress)
 }
 
 /// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all
@@ -145,7 +145,7 @@ pub fn bulk_build_by<T: Element>(
     let Some(medoid) = medoid else { return Ok((graph, report)) };
     graph.set_start_points(vec![medoid]);
     order.retain(|&slot| slot != medoid);
-    LinkReport { repaired: report.repaired, cost: report.cost } = link(&mut graph, &order, progress)?;
+    LinkReport { reconnected: report.reconnected, cost: report.cost } = link(&mut graph, &order, progress)?;
     Ok((graph, report))
 }
 
@@ -161,7 +161,7 @@ pub type WriteFn<'a, T> = dyn FnMut(&Graph<T>) -> Result<(), CheckpointError> + 
 pub fn link_growing<T: Element, L: Linker<T>, C: GraphLock<L::Graph>>(
     linker: &L,
     cell: &mut C,
-    mut growth: Growth<'_>,
+    mut growth: LinkProgress<'_>,
     params: &BuildParams,
     mut keep: impl FnMut(&L::Graph, &mut WriteFn<'_, T>) -> Result<(), InsertError>,
     progress: &mut ProgressFn<'_>,

@@ -124,10 +124,10 @@ impl<'a> Checkpoints<'a> {
 /// The vertices of a bulk build in the order they are linked in, how far that had come when it was taken up, and where
 /// it is written down.
 #[derive(Debug)]
-pub struct Growth<'a> {
+pub struct LinkProgress<'a> {
     order: &'a [VectorId],
     resumed: Linked,
-    keeper: Option<Keeper<'a>>,
+    writer: Option<CheckpointWriter<'a>>,
 }
 
 /// How many vertices are linked, and what that cost.
@@ -139,17 +139,17 @@ pub(crate) struct Linked {
 
 /// What writes checkpoints.
 #[derive(Debug)]
-struct Keeper<'a> {
+struct CheckpointWriter<'a> {
     checkpoints: Checkpoints<'a>,
     rows_checksum: u32,
     /// Vertices that were linked when the last was written, and when that was.
     written: (usize, Instant),
 }
 
-impl<'a> Growth<'a> {
+impl<'a> LinkProgress<'a> {
     /// All of `order` is to be linked, and nothing is written down.
     pub fn new(order: &'a [VectorId]) -> Self {
-        Self { order, resumed: Linked::default(), keeper: None }
+        Self { order, resumed: Linked::default(), writer: None }
     }
 
     /// All of `order` is to be linked into `graph`; with checkpoints, all behind the last: its links are then those of
@@ -181,7 +181,7 @@ impl<'a> Growth<'a> {
             None => Linked::default(),
         };
         let written = (resumed.vertices, Instant::now());
-        Ok(Self { order, resumed, keeper: Some(Keeper { checkpoints, rows_checksum, written }) })
+        Ok(Self { order, resumed, writer: Some(CheckpointWriter { checkpoints, rows_checksum, written }) })
     }
 
     /// Vertices to link, those included that are.
@@ -203,9 +203,9 @@ impl<'a> Growth<'a> {
     /// Whether a checkpoint is to be written: there is something new to write, and the last is as long ago as asked for
     /// or the build ends here.
     pub(crate) fn is_due(&self, linked: Linked, ends: bool) -> bool {
-        self.keeper.as_ref().is_some_and(|keeper| {
-            let (vertices, then) = keeper.written;
-            linked.vertices > vertices && (ends || then.elapsed() >= keeper.checkpoints.every)
+        self.writer.as_ref().is_some_and(|writer| {
+            let (vertices, then) = writer.written;
+            linked.vertices > vertices && (ends || then.elapsed() >= writer.checkpoints.every)
         })
     }
 
@@ -215,15 +215,15 @@ impl<'a> Growth<'a> {
         graph: &Graph<T>,
         linked: Linked,
     ) -> Result<(), CheckpointError> {
-        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        let Some(writer) = &mut self.writer else { return Ok(()) };
         let checkpoint = Checkpoint {
-            rows_checksum: keeper.rows_checksum,
+            rows_checksum: writer.rows_checksum,
             release: release(),
             linked: linked.vertices as u64,
             cost: linked.cost.into(),
         };
-        graph.save_checkpoint(keeper.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
-        keeper.written = (linked.vertices, Instant::now());
+        graph.save_checkpoint(writer.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
+        writer.written = (linked.vertices, Instant::now());
         Ok(())
     }
 }

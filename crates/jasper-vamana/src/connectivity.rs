@@ -1,4 +1,4 @@
-//! Whether every live vertex can be reached from the first start point. Where one cannot, the module `repair` sees to it.
+//! Whether every live vertex can be reached from the first start point. Where one cannot, the module `reconnect` sees to it.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;

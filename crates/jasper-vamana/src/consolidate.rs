@@ -7,7 +7,7 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::mutable::{LinksLock, transaction};
 use crate::pipeline::{GraphLock, LinkError};
-use crate::repair::repair;
+use crate::reconnect::reconnect;
 use crate::start::live_start_points;
 use crate::{Executor, MutableGraph, SearchCost};
 
@@ -17,7 +17,7 @@ pub struct ConsolidateReport {
     /// Slots freed.
     pub freed: usize,
     /// Vertices that no path led to, and that were given an edge.
-    pub repaired: usize,
+    pub reconnected: usize,
     /// What it cost.
     pub cost: SearchCost,
 }
@@ -63,37 +63,37 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         return Ok(ConsolidateReport::default());
     }
     cell.read(|graph| graph.host().require_vectors())?;
-    let (cost, repaired) =
-        transaction(cell, LinkError::Linker, |cell| repair_rows(executor, cell, progress))?;
-    Ok(ConsolidateReport { freed, repaired, cost })
+    let (cost, reconnected) =
+        transaction(cell, LinkError::Linker, |cell| consolidate_rows(executor, cell, progress))?;
+    Ok(ConsolidateReport { freed, reconnected, cost })
 }
 
-fn repair_rows<T: Element, E: Executor<T>>(
+fn consolidate_rows<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(SearchCost, usize), LinkError<E::Error>> {
     let start_points = cell.read(|graph| live_start_points(executor, graph)).map_err(LinkError::Linker)?;
-    let vertices = cell.read(|graph| executor.touched(graph.links())).map_err(LinkError::Linker)?;
+    let vertices = cell.read(|graph| executor.rows_to_repair(graph.links())).map_err(LinkError::Linker)?;
     let mut cost = SearchCost::default();
     for (i, rows) in vertices.chunks(E::SEARCHED_AT_ONCE).enumerate() {
         Progress { stage: Stage::Consolidating, done: i * E::SEARCHED_AT_ONCE, total: vertices.len() }
             .report(progress)?;
-        cost += bypass(executor, &mut LinksLock::new(cell), rows).map_err(LinkError::Linker)?;
+        cost += repair(executor, &mut LinksLock::new(cell), rows).map_err(LinkError::Linker)?;
     }
     cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
         .map_err(LinkError::Linker)?;
-    let repaired = repair(executor, cell, Graph::is_live, progress)?;
+    let reconnected = reconnect(executor, cell, Graph::is_live, progress)?;
     cell.write(|graph| graph.change(Graph::release_tombstones)).map_err(LinkError::Linker)?;
-    Ok((cost, repaired))
+    Ok((cost, reconnected))
 }
 
 /// Takes the hidden neighbours out of some rows.
-fn bypass<T: Element, E: Executor<T>>(
+fn repair<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Graph>,
     vertices: &[VectorId],
 ) -> Result<SearchCost, E::Error> {
-    let updates = cell.read(|graph| executor.bypass_hidden(graph, vertices))?;
+    let updates = cell.read(|graph| executor.repair_rows(graph, vertices))?;
     cell.write(|graph| executor.publish(graph, updates))
 }

@@ -35,7 +35,7 @@ pub trait Linker<T: Element> {
     /// Of the processor.
     fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
-    /// The links of every vertex that has candidates: those, pruned. A vertex that was [identified](Executor::identify)
+    /// The links of every vertex that has candidates: those, pruned. A vertex that was [identified](Executor::find_duplicates)
     /// gets none.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ pub trait Linker<T: Element> {
     ///
     /// # Errors
     /// Of the processor.
-    fn turn_around(&self, links: Self::Links) -> Result<Self::BackEdges, Self::Error>;
+    fn reverse_edges(&self, links: Self::Links) -> Result<Self::BackEdges, Self::Error>;
 
     /// What the rows of the next targets become: the new edges beside the old while there is room, else a prune of both.
     /// Takes as many targets off the back edges as are worked out at once; none when none are left. The links are
@@ -82,7 +82,7 @@ pub trait Linker<T: Element> {
 /// come from several sources in turn; if one of these joins its candidates, with `more` of each; and if two have joined by then,
 /// with the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peers {
+pub struct PeerSampling {
     /// The first so many of what is searched for at once, in the order of their ids, and so on. At least 1; batches that are
     /// larger than an executor searches for at once want a divisor of that.
     pub group: usize,
@@ -92,7 +92,7 @@ pub struct Peers {
     pub more: usize,
 }
 
-impl Peers {
+impl PeerSampling {
     /// Rounds of a comparison.
     pub const ROUNDS: usize = 3;
 
@@ -133,38 +133,37 @@ pub trait Executor<T: Element>: Linker<T> {
     ///
     /// # Errors
     /// Of the processor.
-    fn identify(
+    fn find_duplicates(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Adds to the candidates of each vertex the nearest of its [`Peers`], which the graph does not lead to yet: needed when
+    /// Adds to the candidates of each vertex the nearest of its [`PeerSampling`], which the graph does not lead to yet: needed when
     /// rows arrive in an order of their own, pointless after a shuffle. As many as a row holds, and only those that are nearer
     /// than what would fill a row already.
     ///
     /// # Errors
     /// Of the processor.
-    fn join_batch(
+    fn batch_candidates(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
-        peers: Peers,
+        peers: PeerSampling,
     ) -> Result<Self::Candidates, Self::Error>;
 
     /// The live vertices with hidden neighbours, rising. Cost: every row is read once.
     ///
     /// # Errors
     /// Of the processor.
-    fn touched(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
+    fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
 
-    /// For every one of `vertices`, out of [`Self::touched`], its row without hidden neighbours: the deleted are bypassed
+    /// For every one of `vertices`, out of [`Self::rows_to_repair`], its row without hidden neighbours: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
     ///
     /// # Errors
     /// Of the processor.
-    fn bypass_hidden(&self, graph: &Self::Graph, vertices: &[VectorId])
-    -> Result<Self::Updates, Self::Error>;
+    fn repair_rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Self::Updates, Self::Error>;
 
     /// All slots that paths from `start` lead to, itself included. Cost: each of their rows is read once.
     ///

@@ -8,8 +8,8 @@ use jasper_graph::{Graph, VectorError};
 use crate::ingest::{add_rows, check_keys};
 use crate::mutable::{LinksLock, transaction};
 use crate::pipeline::{GraphLock, link_all};
-use crate::repair::{adopt, repair};
-use crate::{Executor, InsertError, MutableGraph, Peers, SearchCost, start};
+use crate::reconnect::{reconnect, reconnect_orphans};
+use crate::{Executor, InsertError, MutableGraph, PeerSampling, SearchCost, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct InsertReport {
     /// already may get a vertex of its own: the search for it leads to longer ones.
     pub identical: usize,
     /// Vertices that were given an edge, because no path, or under inner products no neighbour, led to them.
-    pub repaired: usize,
+    pub reconnected: usize,
     /// What it cost.
     pub cost: SearchCost,
 }
@@ -39,7 +39,7 @@ const BATCH: usize = 16_384;
 /// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). To whom one in
 /// 32 of the batch brings nothing, or one in 8 no more than that, the rest would bring little: most rows come in no order of
 /// their own.
-const PEERS: Peers = Peers { group: BATCH, every: 32, more: 3 };
+const PEERS: PeerSampling = PeerSampling { group: BATCH, every: 32, more: 3 };
 /// Or executors that search for different numbers of vertices at once would leave different graphs.
 const _: () = assert!(BATCH <= crate::cpu::SEARCHED_AT_ONCE);
 /// Rows of a batch whatever there is. Larger ones are at most an eighth of what is linked: of sorted rows in one call into
@@ -122,7 +122,9 @@ fn link_rows<T: Element, E: Executor<T>>(
     };
     let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().tombstones();
     let before = cell.read(vertices_of) - order.len();
-    let widen = |graph: &E::Graph, found| executor.join_batch(graph, executor.identify(graph, found)?, PEERS);
+    let widen = |graph: &E::Graph, found| {
+        executor.batch_candidates(graph, executor.find_duplicates(graph, found)?, PEERS)
+    };
     // All as large as the last: a small one would leave a device idle.
     let size = |linked: usize| {
         let (there, left) = (before + linked, order.len() - linked);
@@ -147,10 +149,10 @@ fn link_rows<T: Element, E: Executor<T>>(
     if unchecked * check_share(metric) >= cell.read(vertices_of) {
         // The new vertices are hidden yet, and a deleted one may be restored: all of them count.
         let wanted = |graph: &Graph<T>, slot| !graph.is_free(slot);
-        report.repaired = repair(executor, cell, wanted, progress)?;
+        report.reconnected = reconnect(executor, cell, wanted, progress)?;
     } else {
         if metric == Metric::InnerProduct {
-            report.repaired = adopt(executor, cell, &linked, progress)?;
+            report.reconnected = reconnect_orphans(executor, cell, &linked, progress)?;
         }
         change(cell, |host| host.set_unchecked(unchecked))?;
     }

@@ -1,4 +1,4 @@
-//! Vamana: how a graph is built, searched, updated and repaired.
+//! Vamana: how a graph is built, searched and updated.
 //!
 //! ```
 //! use jasper_vamana::{CpuExecutor, bulk_build};
@@ -30,7 +30,7 @@
 //! | [`codes`](quantize()) | codes for the rows of a graph |
 //! | [`memory`](MemoryPlan) | what a job takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
-//! | [`connectivity`], `repair` | whether every live vertex can be reached; edges for those that cannot |
+//! | [`connectivity`], `reconnect` | whether every live vertex can be reached; edges for those that cannot |
 //! | [`query`](SearchParams) | what users ask of a search, and what they get |
 //! | [`plan`](SearchPlan) | how a search is answered by any executor: filters, tombstones, the exact scan |
 
@@ -54,7 +54,7 @@ mod mutable;
 pub mod pipeline;
 mod plan;
 mod query;
-mod repair;
+mod reconnect;
 mod start;
 
 pub use bulk::{
@@ -62,13 +62,13 @@ pub use bulk::{
     link_on_host,
 };
 pub use byte_rows::{byte_metric, link_by_bytes};
-pub use checkpoint::{CheckpointError, Checkpoints, Growth};
+pub use checkpoint::{CheckpointError, Checkpoints, LinkProgress};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cost::SearchCost;
 pub use cpu::{CpuExecutor, ExactError, PoolError};
-pub use executor::{Executor, Linker, Links, Peers};
+pub use executor::{Executor, Linker, Links, PeerSampling};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use memory::{

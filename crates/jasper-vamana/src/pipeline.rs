@@ -74,7 +74,7 @@ pub fn link_batch<T: Element, L: Linker<T>>(
     })?;
     cell.write(|graph| linker.publish_links(graph, &links))?;
     let (identical, mut cost) = (links.identical().to_vec(), links.cost());
-    let mut back_edges = linker.turn_around(links)?;
+    let mut back_edges = linker.reverse_edges(links)?;
     while let Some(updates) = cell.read(|graph| linker.merge(graph, &mut back_edges))? {
         cost += cell.write(|graph| linker.publish(graph, updates))?;
     }

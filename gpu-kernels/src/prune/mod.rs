@@ -65,7 +65,7 @@ mod space;
 mod update;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Bypass, Identify, Join, Link, Merge, Publish, TurnAround};
+pub use plan::{Bypass, Identify, Join, Link, Merge, Publish, ReverseEdges};
 pub use update::{BypassArgs, IdentifyArgs, JoinArgs};
 
 use crate::graph::{Form, GraphArgs};
@@ -189,7 +189,7 @@ pub struct MergeArgs {
 /// Arguments of the kernel that turns links around.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct TurnAroundArgs {
+pub struct ReverseEdgesArgs {
     /// `[lists]`, as [`LinkArgs::vertices`].
     pub vertices: In<u32>,
     /// `[lists][links_stride]`, as [`LinkArgs::ids`].

@@ -7,7 +7,7 @@ use jasper_core::ElementKind;
 use super::layout::{Layout, WAITS, bypass_capacity, join_capacity, link_capacity, merge_capacity};
 use super::{
     BypassArgs, IdentifyArgs, JoinArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
-    TurnAroundArgs,
+    ReverseEdgesArgs,
 };
 use crate::distances::Measure;
 use crate::graph::Form;
@@ -155,23 +155,23 @@ impl Kernel for Identify {
     }
 }
 
-/// The kernel that turns links around. Arguments: [`TurnAroundArgs`].
+/// The kernel that turns links around. Arguments: [`ReverseEdgesArgs`].
 #[derive(Clone, Copy, Debug)]
-pub struct TurnAround;
+pub struct ReverseEdges;
 
-impl Kernel for TurnAround {
-    type Args = TurnAroundArgs;
+impl Kernel for ReverseEdges {
+    type Args = ReverseEdgesArgs;
 
     fn entry(&self) -> Cow<'static, str> {
         "turn_around".into()
     }
 
-    fn launch(&self, args: &TurnAroundArgs) -> Launch {
+    fn launch(&self, args: &ReverseEdgesArgs) -> Launch {
         Launch::linear((args.lists * args.links_stride).div_ceil(ROW_THREADS), ROW_THREADS)
     }
 
     #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(TurnAroundArgs) {
+    fn body(&self) -> unsafe fn(ReverseEdgesArgs) {
         super::rows::turn_around
     }
 }

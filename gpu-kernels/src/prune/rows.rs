@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{PublishArgs, TurnAroundArgs};
+use super::{PublishArgs, ReverseEdgesArgs};
 use crate::graph::NO_ROW;
 
 /// Turns links around: one thread a link.
@@ -10,7 +10,7 @@ use crate::graph::NO_ROW;
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256)]
-pub unsafe fn turn_around(args: TurnAroundArgs) {
+pub unsafe fn turn_around(args: ReverseEdgesArgs) {
     let link = thread::index_1d() as usize;
     if link >= args.lists as usize * args.links_stride as usize {
         return;

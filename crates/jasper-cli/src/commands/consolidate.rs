@@ -27,7 +27,7 @@ struct Report {
     /// Slots freed.
     freed: usize,
     /// Vertices that no path led to, and that were given an edge.
-    repaired: usize,
+    reconnected: usize,
     #[serde(flatten)]
     changed: Changed,
 }
@@ -43,13 +43,13 @@ impl Args {
         let (report, changed) = self
             .target
             .change::<T, _>(screen, |index| Ok(index.consolidate_with(&mut screen.progress())?))?;
-        Ok(Report { freed: report.freed, repaired: report.repaired, changed })
+        Ok(Report { freed: report.freed, reconnected: report.reconnected, changed })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [freed, repaired] = [self.freed, self.repaired].map(human::count);
-        write!(f, "freed    {freed} slots, and linked {repaired} vertices again\n{}", self.changed)
+        let [freed, reconnected] = [self.freed, self.reconnected].map(human::count);
+        write!(f, "freed    {freed} slots, and linked {reconnected} vertices again\n{}", self.changed)
     }
 }

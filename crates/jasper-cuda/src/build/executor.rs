@@ -6,7 +6,7 @@ use gpu_kernels::prune::{Bypass, BypassArgs, Identify, IdentifyArgs, Join, JoinA
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_vamana::connectivity;
-use jasper_vamana::{Executor, Peers};
+use jasper_vamana::{Executor, PeerSampling};
 
 use super::DeviceLinker;
 use super::parts::{Candidates, DeviceUpdates};
@@ -29,7 +29,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         }
     }
 
-    fn identify(
+    fn find_duplicates(
         &self,
         graph: &DeviceGraph<T, S>,
         mut candidates: Candidates<S>,
@@ -50,11 +50,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         Ok(candidates)
     }
 
-    fn join_batch(
+    fn batch_candidates(
         &self,
         graph: &DeviceGraph<T, S>,
         mut candidates: Candidates<S>,
-        peers: Peers,
+        peers: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
         self.check(graph, candidates.graph);
         let lists = candidates.lists();
@@ -82,7 +82,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         Ok(candidates)
     }
 
-    fn touched(&self, graph: &DeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
+    fn rows_to_repair(&self, graph: &DeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut touched = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
         let args = TouchedArgs {
@@ -105,7 +105,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         Ok(vertices)
     }
 
-    fn bypass_hidden(
+    fn repair_rows(
         &self,
         graph: &DeviceGraph<T, S>,
         vertices: &[VectorId],

@@ -8,7 +8,7 @@ use gpu_kernels::graph::NO_ROW;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
     COUNTERS, DISTANCES, HOPS, IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs,
-    TurnAround, TurnAroundArgs,
+    ReverseEdges, ReverseEdgesArgs,
 };
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -194,7 +194,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         })
     }
 
-    fn turn_around(&self, links: DeviceLinks<S>) -> Result<DeviceBackEdges<S>, S::Error> {
+    fn reverse_edges(&self, links: DeviceLinks<S>) -> Result<DeviceBackEdges<S>, S::Error> {
         let stream = &self.stream;
         let len: usize = links.parts.iter().map(|part| part.rows.ids.len()).sum();
         let mut edges = Pairs::allocate(stream, len as u32)?;
@@ -203,7 +203,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         let graph = links.parts.first().map(|part| part.graph);
         assert!(links.parts.iter().all(|part| Some(part.graph) == graph), "links are of one graph");
         for Part { rows, distances, .. } in links.parts {
-            let args = TurnAroundArgs {
+            let args = ReverseEdgesArgs {
                 vertices: rows.vertices.input(),
                 ids: rows.ids.input(),
                 distances: distances.input(),
@@ -213,7 +213,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
                 links_stride: (rows.ids.len() / rows.vertices.len()) as u32,
             };
             // SAFETY: there is room for the links of all parts, and each writes behind those before it.
-            unsafe { stream.launch(&TurnAround, args)? };
+            unsafe { stream.launch(&ReverseEdges, args)? };
             first += rows.ids.len();
         }
         let mut scratch = SortScratch::allocate(stream, len as u32)?;

@@ -20,7 +20,7 @@ use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::{
-    BuildShape, Checkpoints, Exclusive, Growth, InsertError, LinkReport, WriteFn, finish, link_growing,
+    BuildShape, Checkpoints, Exclusive, InsertError, LinkProgress, LinkReport, WriteFn, finish, link_growing,
 };
 
 use crate::memory_pool::PoolRetention;
@@ -57,7 +57,7 @@ pub fn link_on_device<T: Element>(
         Ok::<_, Error>(plan_build::<T>(&BuildShape::of(graph))?.check(free)?)
     };
     fits().map_err(InsertError::device)?;
-    let growth = pool.install(|| Growth::resume(graph, order, checkpoints))?;
+    let growth = pool.install(|| LinkProgress::resume(graph, order, checkpoints))?;
     let copied = || {
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph, Place::Device)?;
@@ -76,7 +76,7 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     pool: &ThreadPool,
     graph: &mut Graph<T>,
     order: &[VectorId],
-    growth: Growth<'_>,
+    growth: LinkProgress<'_>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<LinkReport, InsertError> {
     let params = *graph.params();
@@ -92,7 +92,7 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     let mut linked = MutableDeviceGraph::with_links(linker.stream().clone(), host, copy);
     let finished = finish(linker, &mut Exclusive(&mut linked), order, progress)
         .map_err(InsertError::from)
-        .and_then(|repaired| linked.read_links(pool).map(|()| repaired).map_err(InsertError::device));
+        .and_then(|reconnected| linked.read_links(pool).map(|()| reconnected).map_err(InsertError::device));
     *graph = linked.take_host();
-    Ok(LinkReport { repaired: finished?, cost })
+    Ok(LinkReport { reconnected: finished?, cost })
 }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use gpu_kernels::Kernel as _;
 use gpu_kernels::distances::Measure;
 use gpu_kernels::links::{FindRoom, Reach};
-use gpu_kernels::prune::{Link, Merge, Publish, TurnAround};
+use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::SaveRows;
 use gpu_kernels::search::Search;
 use jasper_core::{Element, padded_len};
@@ -59,7 +59,7 @@ fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'sta
         Link::for_rows(T::KIND, form, row_bytes).entry(),
         Merge::for_rows(T::KIND, form, row_bytes).entry(),
         Publish.entry(),
-        TurnAround.entry(),
+        ReverseEdges.entry(),
         Reach.entry(),
         FindRoom.entry(),
         SaveRows.entry(),

@@ -11,7 +11,7 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, Growth, InsertError, bulk_build, bulk_build_by,
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, LinkProgress, bulk_build, bulk_build_by,
 };
 use rand::RngExt;
 
@@ -49,7 +49,7 @@ fn built_with<T: Element>(
     let cpu = CpuExecutor::new(2).unwrap();
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
-        let growth = Growth::resume(graph, order, checkpoints)?;
+        let growth = LinkProgress::resume(graph, order, checkpoints)?;
         let copy = DeviceGraph::upload(&stream, graph, Place::Device).unwrap();
         link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, order, growth, progress)
     };
@@ -61,7 +61,7 @@ fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
     agrees_on(&MatrixView::new(&rows[..n * DIMENSION], DIMENSION).unwrap(), metric, seed);
 }
 
-/// Whether both build the same graph of these rows; how many vertices were repaired.
+/// Whether both build the same graph of these rows; how many vertices were reconnected.
 fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> usize {
     let cpu = CpuExecutor::new(2).unwrap();
     let (expected, report) = bulk_build(&cpu, rows, None, metric, params(), &mut no_progress).unwrap();
@@ -72,7 +72,7 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     }
     assert_eq!(found.start_points(), expected.start_points(), "{name}");
     assert_eq!(device_report.cost.hops, report.cost.hops, "{name}");
-    assert_eq!(device_report.repaired, report.repaired, "{name}");
+    assert_eq!(device_report.reconnected, report.reconnected, "{name}");
     // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
     // what waits for the second round is compared on a device as neighbours are kept, and on the CPU if the row has room for
     // it: under inner products it often has none.
@@ -80,7 +80,7 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");
     assert!(on_device <= if metric == Metric::InnerProduct { on_cpu * 4 / 3 } else { on_cpu }, "{name}");
     assert!(device_report.cost.distances >= report.cost.distances, "{name}");
-    report.repaired
+    report.reconnected
 }
 
 /// A few vertices in the middle of many: to each of the many they are nearest, and their rows hold seven.
@@ -90,8 +90,8 @@ fn what_full_rows_drop_is_repaired_as_on_the_cpu() {
     let rows: Vec<u8> = (0..400 * DIMENSION)
         .map(|i| if i < 20 * DIMENSION { random.random_range(120..136) } else { random.random() })
         .collect();
-    let repaired = agrees_on(&MatrixView::new(&rows, DIMENSION).unwrap(), Metric::L2, 12);
-    assert!(repaired > 10, "{repaired} vertices are none to speak of");
+    let reconnected = agrees_on(&MatrixView::new(&rows, DIMENSION).unwrap(), Metric::L2, 12);
+    assert!(reconnected > 10, "{reconnected} vertices are none to speak of");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let growth = Growth::new(&order);
+    let growth = LinkProgress::new(&order);
     let error = link(&linker, copy, cpu.pool(), &mut graph, &order, growth, &mut cancel).unwrap_err();
     assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
@@ -216,7 +216,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
         let stream = EmulatedStream::new(Emulator::new(11).threads(2));
         let copy = DeviceGraph::upload(&stream, graph, Place::Device).unwrap();
         let linker = DeviceLinker::new(stream, graph);
-        let report = link(&linker, copy, cpu.pool(), graph, order, Growth::new(order), progress);
+        let report = link(&linker, copy, cpu.pool(), graph, order, LinkProgress::new(order), progress);
         peak = linker.stream().emulator().peak_bytes() as u64;
         report
     };

@@ -184,8 +184,8 @@ impl<T: Element> Twins<T> {
         let expected = insert(&*self.cpu, cell, &view, keys, Existing::Replace, &mut no_progress).unwrap();
         let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
-            (found.identical, found.repaired, found.cost.hops),
-            (expected.identical, expected.repaired, expected.cost.hops)
+            (found.identical, found.reconnected, found.cost.hops),
+            (expected.identical, expected.reconnected, expected.cost.hops)
         );
         self.compare();
     }
@@ -208,7 +208,7 @@ impl<T: Element> Twins<T> {
     fn consolidate(&mut self) {
         let expected = consolidate(&*self.cpu, &mut Exclusive(&mut self.host), &mut no_progress).unwrap();
         let found = consolidate(&self.linker, &mut Exclusive(&mut self.resident), &mut no_progress).unwrap();
-        assert_eq!((found.freed, found.repaired), (expected.freed, expected.repaired));
+        assert_eq!((found.freed, found.reconnected), (expected.freed, expected.reconnected));
         self.compare();
     }
 

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
-use crate::{Executor, Linker, Links, Peers, SearchCost};
+use crate::{Executor, Linker, Links, PeerSampling, SearchCost};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
 pub use exact::ExactError;
@@ -165,7 +165,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
         Ok(())
     }
 
-    fn turn_around(&self, links: NeighborLists) -> Result<BackEdges, Infallible> {
+    fn reverse_edges(&self, links: NeighborLists) -> Result<BackEdges, Infallible> {
         Ok(self.pool.install(|| BackEdges::of(&links)))
     }
 
@@ -204,16 +204,20 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
-    fn identify(&self, graph: &Graph<T>, mut candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
-        candidates.identify(|vertex, found| identical(graph, vertex, found));
+    fn find_duplicates(
+        &self,
+        graph: &Graph<T>,
+        mut candidates: NeighborLists,
+    ) -> Result<NeighborLists, Infallible> {
+        candidates.find_duplicates(|vertex, found| identical(graph, vertex, found));
         Ok(candidates)
     }
 
-    fn join_batch(
+    fn batch_candidates(
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
-        peers: Peers,
+        peers: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
         Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
@@ -224,7 +228,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         }))
     }
 
-    fn touched(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
+    fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
         let leads_to_hidden = |&vertex: &VectorId| {
             graph.is_live(vertex) && graph.neighbors(vertex).iter().any(|&slot| graph.is_tombstone(slot))
         };
@@ -232,11 +236,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(self.pool.install(|| slots.filter(leads_to_hidden).collect()))
     }
 
-    fn bypass_hidden(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
+    fn repair_rows(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
         Ok(self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
             for &vertex in vertices {
-                scratch.bypass_hidden(graph, vertex, &mut updates);
+                scratch.repair_rows(graph, vertex, &mut updates);
             }
             updates
         }))
@@ -313,14 +317,14 @@ impl Scratch {
         graph: &Graph<T>,
         vertex: VectorId,
         group: &[(VectorId, bool)],
-        peers: Peers,
+        peers: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
         let max_degree = graph.params().max_degree();
         let bound = found.get(max_degree - 1);
         let (mut near, mut distances) = (Vec::new(), 0);
-        for round in 0..Peers::ROUNDS {
-            if near.len() < Peers::wanted(round, max_degree) {
+        for round in 0..PeerSampling::ROUNDS {
+            if near.len() < PeerSampling::wanted(round, max_degree) {
                 break;
             }
             let part = peers.places(round, group.len()).map(|place| group[place]);
@@ -378,7 +382,7 @@ impl Scratch {
     ///
     /// They join until the row is as long as it was, or half full: else rows grow from one consolidation to the next, and
     /// searches get slower for recall that nobody asked for (docs: experiments).
-    fn bypass_hidden<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
+    fn repair_rows<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
         let (params, old) = (graph.params(), graph.neighbors(vertex));
         self.candidates.clear();
         self.score(graph, vertex, old.iter().copied().filter(|&neighbor| !graph.is_tombstone(neighbor)));

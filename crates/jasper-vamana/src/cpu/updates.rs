@@ -19,7 +19,7 @@ impl NeighborLists {
     }
 
     /// Sets the vertices aside that are `identical` to one of their list.
-    pub(crate) fn identify(&mut self, identical: impl Fn(VectorId, &[Neighbor]) -> Option<VectorId>) {
+    pub(crate) fn find_duplicates(&mut self, identical: impl Fn(VectorId, &[Neighbor]) -> Option<VectorId>) {
         let Self { rows, identical: named, .. } = self;
         rows.retain(|(vertex, found)| {
             let other = identical(*vertex, found);

@@ -6,7 +6,7 @@ use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::link_batch;
-use jasper_vamana::{CpuExecutor, Exclusive, Executor, Linker, Links, Peers};
+use jasper_vamana::{CpuExecutor, Exclusive, Executor, Linker, Links, PeerSampling};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -31,16 +31,16 @@ fn compare<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
     batch: &[VectorId],
-    peers: Option<Peers>,
+    peers: Option<PeerSampling>,
 ) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
     let expected = link(graph, &ids, peers);
     let mut all = rows(graph);
     all.extend(expected.rows);
     let widen = |graph: &Graph<T>, found| {
-        let found = executor.identify(graph, found)?;
+        let found = executor.find_duplicates(graph, found)?;
         match peers {
-            Some(peers) => executor.join_batch(graph, found, peers),
+            Some(peers) => executor.batch_candidates(graph, found, peers),
             None => Ok(found),
         }
     };
@@ -54,7 +54,7 @@ fn compare<T: Element>(
 }
 
 /// A graph from nothing, batch by batch.
-fn grow<T: Element>(metric: Metric, peers: Option<Peers>, threads: usize) {
+fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize) {
     let executor = CpuExecutor::new(threads).unwrap();
     let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
     rows.copy_within(0..35, 35 * 7);
@@ -74,8 +74,8 @@ fn grow<T: Element>(metric: Metric, peers: Option<Peers>, threads: usize) {
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
         grow::<T>(metric, None, 1);
-        grow::<T>(metric, Some(Peers { group: 40, every: 1, more: 0 }), 2);
-        grow::<T>(metric, Some(Peers { group: 15, every: 4, more: 1 }), 2);
+        grow::<T>(metric, Some(PeerSampling { group: 40, every: 1, more: 0 }), 2);
+        grow::<T>(metric, Some(PeerSampling { group: 15, every: 4, more: 1 }), 2);
     }
 }
 
@@ -100,7 +100,7 @@ fn on_any_graph<T: Element>(
     seed: u64,
     max_degree: usize,
     alpha: f32,
-    peers: Option<Peers>,
+    peers: Option<PeerSampling>,
 ) {
     let mut random = rng(seed);
     let rows: Vec<T> = (0..n * 3).map(|_| T::from_f32(random.random_range(1..9) as f32)).collect();
@@ -116,11 +116,11 @@ fn on_any_graph<T: Element>(
     for key in 0..n as u64 / 3 {
         graph.delete_key(key * 2 % n as u64).unwrap();
     }
-    let Ok(touched) = executor.touched(&graph);
+    let Ok(touched) = executor.rows_to_repair(&graph);
     let live = |graph: &Graph<T>| -> Vec<u32> { graph.live_slots().map(VectorId::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, bypass(&graph, id))).collect();
-    let Ok(updates) = executor.bypass_hidden(&graph, &touched);
+    let Ok(updates) = executor.repair_rows(&graph, &touched);
     let Ok(_) = executor.publish(&mut graph, updates);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
     assert_eq!(found, expected);
@@ -139,7 +139,7 @@ proptest! {
         peers in prop::option::of((2_usize..60, 1_usize..9, 0_usize..9)),
     ) {
         let metric = Metric::ALL[metric];
-        let peers = peers.map(|(group, every, more)| Peers { group, every, more });
+        let peers = peers.map(|(group, every, more)| PeerSampling { group, every, more });
         match element {
             0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, peers),
             1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, peers),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jasper_core::{BuildParams, Element, Metric, VectorId, defaults};
 use jasper_graph::{Graph, Scorer};
-use jasper_vamana::Peers;
+use jasper_vamana::PeerSampling;
 
 /// A vertex and its distance, in the order of neighbours: by distance, then by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,7 +132,7 @@ pub struct Linked {
 /// Searches for every vertex of a batch on the graph as it is, prunes what was expanded, and adds the edges turned around
 /// to their targets, pruning those that overflow. Peers in the batch are candidates of each other, if they are nearer than
 /// what was expanded and would fill a row.
-pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -> Linked {
+pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampling>) -> Linked {
     let params = graph.params();
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
@@ -156,8 +156,8 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
         let mut all = Vec::new();
         if let Some(peers) = peers {
             let group = in_order.chunks(peers.group).find(|group| group.contains(&vertex)).unwrap();
-            for round in 0..Peers::ROUNDS {
-                if all.len() < Peers::wanted(round, params.max_degree()) {
+            for round in 0..PeerSampling::ROUNDS {
+                if all.len() < PeerSampling::wanted(round, params.max_degree()) {
                     break;
                 }
                 let part = peers.places(round, group.len()).map(|place| group[place]);
@@ -196,7 +196,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<Peers>) -
 
 /// The row of a live vertex without its hidden neighbours: the live ones stay, and what the hidden ones lead to joins
 /// where nothing kept leads towards it.
-pub fn bypass<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
+pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
     let (hidden, live): (Vec<u32>, Vec<u32>) =
         old.iter().copied().partition(|&id| graph.is_tombstone(slot(id)));

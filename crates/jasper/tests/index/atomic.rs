@@ -109,7 +109,7 @@ fn stops<T: Element>(metric: Metric) {
         |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
         |error| matches!(error, InsertError::Cancelled(_)),
     );
-    assert_eq!(inserted, ["linking", "reading", "repairing"].map(String::from).into());
+    assert_eq!(inserted, ["linking", "reading", "reconnecting"].map(String::from).into());
     untouched.insert(&rows, &keys).unwrap();
     assert!(
         bytes_of(&index) == bytes_of(&untouched),
@@ -125,7 +125,7 @@ fn stops<T: Element>(metric: Metric) {
         |index, stopper| index.consolidate_with(&mut |p| stopper.report(p)).map(|_| ()),
         |_| true,
     );
-    assert_eq!(consolidated, ["consolidating", "repairing"].map(String::from).into());
+    assert_eq!(consolidated, ["consolidating", "reconnecting"].map(String::from).into());
     untouched.consolidate().unwrap();
     assert!(bytes_of(&index) == bytes_of(&untouched), "{} {metric}: consolidation", T::KIND);
     assert_eq!(everything(&index, &[T::from_f32(1.0); DIMENSION]).len(), index.len());
@@ -165,7 +165,7 @@ fn a_build_can_be_stopped_at_any_report() {
         let mut stopper = Stopper::at(stop);
         match builder.build_with(&rows, &mut |p| stopper.report(p)) {
             Ok((index, report)) => {
-                assert!(report.repaired > 0, "the set is such that some vertices are lost");
+                assert!(report.reconnected > 0, "the set is such that some vertices are lost");
                 assert!(bytes_of(&index) == expected);
                 break;
             }
@@ -176,7 +176,7 @@ fn a_build_can_be_stopped_at_any_report() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!(stages, ["linking", "reading", "repairing"].map(String::from).into());
+    assert_eq!(stages, ["linking", "reading", "reconnecting"].map(String::from).into());
 }
 
 /// Rows of which those from `bad` on cannot be read, or make the reader panic.

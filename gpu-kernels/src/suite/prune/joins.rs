@@ -1,7 +1,7 @@
 //! New vertices beside each other.
 
 use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
-use jasper_vamana::Peers;
+use jasper_vamana::PeerSampling;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
@@ -27,7 +27,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
-    let peers = Peers { group, every: rng.random_range(1..9), more: rng.random_range(0..9) };
+    let peers = PeerSampling { group, every: rng.random_range(1..9), more: rng.random_range(0..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let lists = batch.len();
@@ -47,8 +47,8 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         let bound = known.get(most - 1);
 
         let mut nearest: Vec<Neighbor> = Vec::new();
-        for round in 0..Peers::ROUNDS {
-            if nearest.len() < Peers::wanted(round, most) {
+        for round in 0..PeerSampling::ROUNDS {
+            if nearest.len() < PeerSampling::wanted(round, most) {
                 break;
             }
             let places: Vec<usize> = peers.places(round, places.len()).map(|at| place + at).collect();

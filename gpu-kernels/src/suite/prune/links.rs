@@ -8,7 +8,7 @@ use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_ROW;
 use crate::prune::{
-    COUNTERS, Identify, IdentifyArgs, Link, LinkArgs, Publish, PublishArgs, TurnAround, TurnAroundArgs,
+    COUNTERS, Identify, IdentifyArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges, ReverseEdgesArgs,
 };
 use crate::{Buffer, In, Stream};
 
@@ -79,7 +79,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         lists: lists as u32,
         candidates_stride: stride as u32,
     };
-    let turn = TurnAroundArgs {
+    let turn = ReverseEdgesArgs {
         vertices: linked.input(),
         ids: ids.input(),
         distances: distances.input(),
@@ -100,7 +100,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     unsafe {
         stream.launch(&Identify, identify).unwrap();
         stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
-        stream.launch(&TurnAround, turn).unwrap();
+        stream.launch(&ReverseEdges, turn).unwrap();
         stream.launch(&Publish, publish).unwrap();
     }
 

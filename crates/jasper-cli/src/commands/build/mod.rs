@@ -88,7 +88,7 @@ struct Report {
     /// Rows that share the vertex of an identical one.
     identical: usize,
     /// Vertices that no path led to, and that were given an edge.
-    repaired: usize,
+    reconnected: usize,
     hops: u64,
     distances: u64,
     prune_distances: u64,
@@ -200,7 +200,7 @@ impl Args {
             mean_degree: index.stats().mean_degree,
             resumed: resumed.unwrap_or(0),
             identical: report.identical,
-            repaired: report.repaired,
+            reconnected: report.reconnected,
             hops: report.cost.hops,
             distances: report.cost.distances,
             prune_distances: report.cost.prune_distances,

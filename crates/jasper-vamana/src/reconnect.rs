@@ -1,7 +1,7 @@
 //! Edges for vertices that no path leads to.
 //!
 //! Pruning keeps no promise about reachability, and neither does a delete; a vertex that no path leads to is stored and
-//! never found. So bulk builds, larger inserts and consolidations end with [`repair`].
+//! never found. So bulk builds, larger inserts and consolidations end with [`reconnect`].
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
@@ -19,7 +19,7 @@ use crate::{Executor, MutableGraph, largest_batch};
 ///
 /// # Errors
 /// [`LinkError`]; the caller rolls back.
-pub fn repair<T: Element, E: Executor<T>>(
+pub fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
@@ -30,13 +30,13 @@ pub fn repair<T: Element, E: Executor<T>>(
     Ok(total)
 }
 
-/// Gives an edge to each of the `new` vertices that linking them has left [without one](orphans), as [`repair`] does, and
+/// Gives an edge to each of the `new` vertices that linking them has left [without one](orphans), as [`reconnect`] does, and
 /// gives how many there were. Under inner products these are many, for short vectors are nobody's nearest. Reads the rows of
 /// the new vertices and of those that they lead to.
 ///
 /// # Errors
 /// [`LinkError`]; the caller rolls back.
-pub(crate) fn adopt<T: Element, E: Executor<T>>(
+pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
     new: &[VectorId],
@@ -64,7 +64,7 @@ fn give_edges<T: Element, E: Executor<T>>(
         let mut edges = Vec::with_capacity(open.len());
         for (i, part) in open.chunks(at_once).enumerate() {
             let done = total - open.len() + i * at_once;
-            Progress { stage: Stage::Repairing, done, total }.report(progress)?;
+            Progress { stage: Stage::Reconnecting, done, total }.report(progress)?;
             let nearest = cell.read(|graph| {
                 let found = executor.search(graph.links(), part)?;
                 executor.nearest_with_room(graph.links(), found, &reached)
@@ -80,7 +80,7 @@ fn give_edges<T: Element, E: Executor<T>>(
         cell.write(|graph| force_edges(executor, graph, &reached, open)).map_err(LinkError::Linker)?;
     }
     if total > 0 {
-        Progress { stage: Stage::Repairing, done: total, total }.report(progress)?;
+        Progress { stage: Stage::Reconnecting, done: total, total }.report(progress)?;
     }
     Ok(total)
 }
