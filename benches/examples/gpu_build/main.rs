@@ -30,7 +30,7 @@ use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildReport, BuildShape, CpuExecutor, Exclusive, InsertError, LinkProgress, LinkReport, Linker,
-    SearchCost, WriteFn, bulk_build_by, link_by_bytes, link_growing,
+    SearchCost, WriteFn, bulk_build_by, link_growing, link_quantized,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
             "--build-beam" => params = params.build_beam_width(value()?.parse()?),
             "--batch-share" => params = params.max_batch_share(value()?.parse()?),
             "--alpha" => params = params.alpha(value()?.parse()?),
-            "--by-bytes" => how.by_bytes = true,
+            "--quantized-linking" => how.quantized_linking = true,
             "--once" => how.once = true,
             "--insert" => how.insert = Some(value()?.parse()?),
             set => println!("{}", measure_set(&context, set, params.build()?, how)?),
@@ -63,7 +63,7 @@ fn main() -> Result<()> {
 #[derive(Clone, Copy, Debug, Default)]
 struct How {
     /// Whether floats are linked by rows of bytes.
-    by_bytes: bool,
+    quantized_linking: bool,
     /// Whether only one build of each set is wanted.
     once: bool,
     /// The share that is inserted, if the others alone are built.
@@ -75,7 +75,7 @@ fn measure_set(context: &Context, set: &str, params: BuildParams, how: How) -> R
     let (path, metric) = set.split_once(':').unwrap_or((set, "l2"));
     let rows = VectorFile::open(Path::new(path)).with_context(|| path.to_owned())?;
     let metric = metric.parse()?;
-    let as_they_are = How { by_bytes: false, ..how };
+    let as_they_are = How { quantized_linking: false, ..how };
     match rows.element() {
         ElementKind::F32 => measure::<f32>(context, path, &rows, metric, params, how),
         ElementKind::F16 => measure::<f16>(context, path, &rows, metric, params, how),
@@ -91,18 +91,19 @@ fn measure<T: Element>(
     rows: &VectorFile,
     metric: Metric,
     params: BuildParams,
-    How { by_bytes, once, insert }: How,
+    How { quantized_linking, once, insert }: How,
 ) -> Result<Value> {
     if let Some(share) = insert {
         return inserting::measure::<T>(context, set, rows, metric, params, share);
     }
     let cpu = CpuExecutor::new(0)?;
-    let on_device = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
-        true => link_by_bytes(&cpu, graph, |bytes| {
-            link_on_device(context, cpu.pool(), bytes, order, None, progress)
-        }),
-        false => link_on_device(context, cpu.pool(), graph, order, None, progress),
-    };
+    let on_device =
+        |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match quantized_linking {
+            true => link_quantized(&cpu, graph, |bytes| {
+                link_on_device(context, cpu.pool(), bytes, order, None, progress)
+            }),
+            false => link_on_device(context, cpu.pool(), graph, order, None, progress),
+        };
     let begun = Instant::now();
     if !once {
         let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
@@ -124,17 +125,19 @@ fn measure<T: Element>(
     let all = begun.elapsed().as_secs_f64();
     let peak = peak.bytes()?;
     let shape = BuildShape::of(&graph);
-    let plan = if by_bytes { plan_build::<i8>(&shape.of_bytes())? } else { plan_build::<T>(&shape)? };
+    let plan =
+        if quantized_linking { plan_build::<i8>(&shape.quantized())? } else { plan_build::<T>(&shape)? };
     let degrees: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
     drop(graph);
 
     let mut steps = Value::Null;
-    let timed = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
-        true => {
-            link_by_bytes(&cpu, graph, |bytes| link_timed(context, &cpu, bytes, order, progress, &mut steps))
-        }
-        false => link_timed(context, &cpu, graph, order, progress, &mut steps),
-    };
+    let timed =
+        |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match quantized_linking {
+            true => link_quantized(&cpu, graph, |bytes| {
+                link_timed(context, &cpu, bytes, order, progress, &mut steps)
+            }),
+            false => link_timed(context, &cpu, graph, order, progress, &mut steps),
+        };
     if !once {
         build::<T>(&cpu, rows, metric, params, timed, &mut no_progress)?;
     }
@@ -142,7 +145,7 @@ fn measure<T: Element>(
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": metric.name(), "rows": rows.len(),
         "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(), "alpha": params.alpha(),
-        "by_bytes": by_bytes,
+        "quantized_linking": quantized_linking,
         "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
         "seconds_of_parts": stages.parts(linking, all), "seconds_of_first_rows": first_seconds,
         "mean_degree": degrees as f64 / vertices, "reconnected": report.reconnected,

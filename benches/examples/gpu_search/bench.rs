@@ -34,7 +34,7 @@ pub struct Options {
     /// How graphs are built.
     pub params: BuildParams,
     /// Whether graphs of floats are linked by rows of bytes.
-    pub by_bytes: bool,
+    pub quantized_linking: bool,
     /// Elements to measure; all that a set can be held in, if none.
     pub elements: Vec<ElementKind>,
     /// Codes that curves are searched by; vectors, if none.

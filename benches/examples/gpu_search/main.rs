@@ -136,13 +136,13 @@ fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Res
 
 fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
     let device = (bench.options.builder == Builder::Cuda).then(|| bench.stream.context());
-    let Options { params, by_bytes, .. } = bench.options;
+    let Options { params, quantized_linking, .. } = bench.options;
     // A graph that was built otherwise is another.
     let (beam, share, alpha) = (params.build_beam_width(), params.max_batch_share(), params.alpha());
-    let (rows, degree) = (if by_bytes { "bytes" } else { "rows" }, params.max_degree());
+    let (rows, degree) = (if quantized_linking { "bytes" } else { "rows" }, params.max_degree());
     let name = format!("by-{rows}-degree-{degree}-beam-{beam}-share-{share}-alpha-{alpha}");
     let cache = bench.options.cache.as_ref().map(|folder| folder.join(name));
-    set.graph(cache.as_deref(), |set| set.build(device, params, by_bytes, &bench.clock))
+    set.graph(cache.as_deref(), |set| set.build(device, params, quantized_linking, &bench.clock))
 }
 
 fn run_all<T: Element>(
@@ -175,7 +175,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         cache: None,
         builder: Builder::Cpu,
         params: BuildParams::default(),
-        by_bytes: false,
+        quantized_linking: false,
         elements: Vec::new(),
         codes: None,
         vectors: Place::Device,
@@ -202,7 +202,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--batch-share" => {
                 params = params.max_batch_share(value()?.parse().context("--batch-share takes a share")?);
             }
-            "--by-bytes" => options.by_bytes = true,
+            "--quantized-linking" => options.quantized_linking = true,
             "--codes" => options.codes = Some(value()?.parse()?),
             "--vectors" => options.vectors = value()?.parse()?,
             "--rerank" => options.rerank = value()?.parse().context("--rerank takes a number")?,

@@ -11,7 +11,7 @@ use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorI
 use jasper_cuda::{Context, link_on_device};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, InsertError, LinkReport, bulk_build_by, link_by_bytes, link_on_host};
+use jasper_vamana::{CpuExecutor, InsertError, LinkReport, bulk_build_by, link_on_host, link_quantized};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -93,7 +93,7 @@ impl Set {
         &self,
         device: Option<&Context>,
         params: BuildParams,
-        by_bytes: bool,
+        quantized_linking: bool,
         clock: &Clock,
     ) -> Result<Graph<T>> {
         let executor = CpuExecutor::new(0)?;
@@ -102,8 +102,8 @@ impl Set {
         let mut progress =
             |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-            if by_bytes && !T::EXACT {
-                return link_by_bytes(&executor, graph, |bytes| {
+            if quantized_linking && !T::EXACT {
+                return link_quantized(&executor, graph, |bytes| {
                     link(device, &executor, bytes, order, progress)
                 });
             }
@@ -113,7 +113,7 @@ impl Set {
         let seconds = begun.elapsed().as_secs_f64();
         let line = json!({
             "what": "build", "set": self.name, "device": if device.is_some() { "cuda" } else { "cpu" },
-            "threads": executor.threads(), "by_bytes": by_bytes && !T::EXACT,
+            "threads": executor.threads(), "quantized_linking": quantized_linking && !T::EXACT,
             "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(),
             "alpha": params.alpha(), "seconds": seconds, "rows_per_second": base.len() as f64 / seconds,
             "distances": report.cost.distances,

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let queries = MatrixView::new(&queries, dimension)?;
 
     let builder = Index::builder(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
-    let builder = builder.link_by_bytes();
+    let builder = builder.quantized_linking();
     let plan = builder.estimate_memory::<f32>(shards.rows, dimension)?;
     let [on_host, on_device] = [Place::Host, Place::Device].map(|place| plan.total(place));
     println!("{{\"what\": \"plan\", \"host\": {on_host}, \"device\": {on_device}}}");

@@ -23,7 +23,7 @@ impl By {
     pub fn distances(self) -> Distances {
         match (self.exact, self.rerank) {
             (true, _) => Distances::Exact,
-            (false, Some(rerank)) => Distances::Estimated { rerank },
+            (false, Some(rerank)) => Distances::Quantized { rerank },
             (false, None) => Distances::Auto,
         }
     }

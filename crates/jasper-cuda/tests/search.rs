@@ -183,7 +183,7 @@ fn does_not_depend_on_the_place<T: Element>(
     for vectors in [Place::Device, Place::Host] {
         both = Both::with_vectors(context, both.cpu, both.graph, vectors);
         let mut found = Vec::new();
-        for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 20 }] {
+        for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 20 }] {
             let params = SearchParams::new(10).distances(distances);
             for n in [1, 100, 3000] {
                 found.push(both.search(&queries[..n * dimension], params));
@@ -287,8 +287,8 @@ fn queries_on_the_device_go_by_codes<T: Element>(
         both = Both::with_vectors(context, both.cpu, both.graph, vectors);
         for distances in [
             Distances::Auto,
-            Distances::Estimated { rerank: 0 },
-            Distances::Estimated { rerank: 20 },
+            Distances::Quantized { rerank: 0 },
+            Distances::Quantized { rerank: 20 },
             Distances::Exact,
         ] {
             let plain = SearchParams::new(10).distances(distances);

@@ -24,7 +24,7 @@
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
-//! | [`byte_rows`](link_by_bytes) | links worked out on rows rounded to bytes |
+//! | [`quantized_linking`](link_quantized) | links worked out on rows rounded to bytes |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
 //! | [`ingest`](InsertError), `identical` | rows into slots; identical rows to one vertex |
 //! | [`codes`](quantize()) | codes for the rows of a graph |
@@ -37,7 +37,6 @@
 #![forbid(unsafe_code)]
 
 mod bulk;
-mod byte_rows;
 mod checkpoint;
 mod codes;
 mod compact;
@@ -53,6 +52,7 @@ mod memory;
 mod mutable;
 pub mod pipeline;
 mod plan;
+mod quantized_linking;
 mod query;
 mod reconnect;
 mod start;
@@ -61,7 +61,6 @@ pub use bulk::{
     BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing,
     link_on_host,
 };
-pub use byte_rows::{byte_metric, link_by_bytes};
 pub use checkpoint::{CheckpointError, Checkpoints, LinkProgress};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};
@@ -77,4 +76,5 @@ pub use memory::{
 pub use mutable::{MutableGraph, transaction};
 pub use pipeline::{Exclusive, GraphLock, LinkError};
 pub use plan::{SearchPlan, Strategy};
+pub use quantized_linking::{link_quantized, quantized_metric};
 pub use query::{Distances, Filter, Hit, SearchError, SearchParams, SearchReport};

@@ -60,8 +60,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             }
             (_, Some(_)) if !graph.has_vectors() => Some(0),
             (Distances::Auto, Some(_)) => Some(usize::MAX),
-            (Distances::Estimated { rerank }, Some(_)) => Some(rerank),
-            (Distances::Estimated { .. }, None) => return Err(SearchError::NoCodes),
+            (Distances::Quantized { rerank }, Some(_)) => Some(rerank),
+            (Distances::Quantized { .. }, None) => return Err(SearchError::NoCodes),
         };
         Ok(Self { graph, params, strategy: choose(graph, params, widest), rerank, most: graph.keys().min(k) })
     }

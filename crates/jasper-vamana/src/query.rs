@@ -39,7 +39,7 @@ pub enum Distances {
     /// are ordered by them, as far as the frontier has so many and the index has vectors; with 0 the answers' distances
     /// are estimates. More costs a vector each, and gives recall. Where fewer than k are reranked, those come first, and
     /// behind them the others by their estimates.
-    Estimated {
+    Quantized {
         /// How many get exact distances.
         rerank: usize,
     },

@@ -13,7 +13,7 @@ use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
-    QuantizeError, SKETCHES, bulk_build_by, link_by_bytes,
+    QuantizeError, SKETCHES, bulk_build_by, link_quantized,
 };
 
 use crate::site::{self, Site};
@@ -92,7 +92,7 @@ pub struct IndexBuilder<'a> {
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
     coding: Option<Coding>,
-    by_bytes: bool,
+    quantized_linking: bool,
 }
 
 impl<'a> IndexBuilder<'a> {
@@ -105,7 +105,7 @@ impl<'a> IndexBuilder<'a> {
             keys: None,
             checkpoints: None,
             coding: None,
-            by_bytes: false,
+            quantized_linking: false,
         }
     }
 
@@ -150,12 +150,12 @@ impl<'a> IndexBuilder<'a> {
     /// # use jasper::{Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
     /// # let rows: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let rows = MatrixView::new(&rows, 16)?;
-    /// let index = Index::builder(Metric::L2).link_by_bytes().build(&rows)?;
+    /// let index = Index::builder(Metric::L2).quantized_linking().build(&rows)?;
     /// assert_eq!(index.search(rows.row(5), SearchParams::new(1))?[0].key, 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn link_by_bytes(mut self) -> Self {
-        self.by_bytes = true;
+    pub fn quantized_linking(mut self) -> Self {
+        self.quantized_linking = true;
         self
     }
 
@@ -260,25 +260,27 @@ impl<'a> IndexBuilder<'a> {
         self.check_memory::<T>(rows.len(), rows.dimension())?;
         let executor = CpuExecutor::new(self.threads)?;
         let shape = BuildShape { rows: rows.len(), dimension: rows.dimension(), metric: self.metric, params };
-        let by_bytes = self.links_by_bytes::<T>();
+        let quantized_linking = self.uses_quantized_linking::<T>();
         if let Some(checkpoints) = self.checkpoints {
-            let checked = match by_bytes {
-                true => checkpoints.check::<i8>(shape.of_bytes().metric, shape.dimension, &params),
+            let checked = match quantized_linking {
+                true => checkpoints.check::<i8>(shape.quantized().metric, shape.dimension, &params),
                 false => checkpoints.check::<T>(shape.metric, shape.dimension, &params),
             };
             checked.map_err(InsertError::from)?;
         }
         #[cfg(feature = "cuda")]
-        let _ahead = match by_bytes {
-            true => site.prepare::<i8>(&shape.of_bytes()),
+        let _ahead = match quantized_linking {
+            true => site.prepare::<i8>(&shape.quantized()),
             false => site.prepare::<T>(&shape),
         };
-        let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
-            true => link_by_bytes(&executor, graph, |bytes| {
-                site.link(&executor, bytes, order, self.checkpoints, progress)
-            }),
-            false => site.link(&executor, graph, order, self.checkpoints, progress),
-        };
+        let link =
+            |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match quantized_linking
+            {
+                true => link_quantized(&executor, graph, |bytes| {
+                    site.link(&executor, bytes, order, self.checkpoints, progress)
+                }),
+                false => site.link(&executor, graph, order, self.checkpoints, progress),
+            };
         let (graph, report) = bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
         let mut index = Index { graph, executor: Arc::new(executor), vectors: None };
         match self.coding {
@@ -289,8 +291,8 @@ impl<'a> IndexBuilder<'a> {
         Ok((index, report))
     }
 
-    fn links_by_bytes<T: Element>(&self) -> bool {
-        self.by_bytes && !T::EXACT
+    fn uses_quantized_linking<T: Element>(&self) -> bool {
+        self.quantized_linking && !T::EXACT
     }
 
     /// An index without vectors, for those that come with [`Index::insert`].
@@ -316,8 +318,8 @@ impl<'a> IndexBuilder<'a> {
         let shape = BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? };
         let codes = self.coding.as_ref().map_or(&[][..], Coding::codes);
         codes.iter().try_for_each(|code| code.check()).map_err(QuantizeError::from)?;
-        let plan = match self.links_by_bytes::<T>() {
-            true => site::plan_by_bytes::<T>(&shape, self.device)?,
+        let plan = match self.uses_quantized_linking::<T>() {
+            true => site::plan_quantized::<T>(&shape, self.device)?,
             false => site::plan::<T>(&shape, self.device)?,
         };
         if codes.is_empty() {

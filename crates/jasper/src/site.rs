@@ -79,12 +79,12 @@ impl Site {
 ///
 /// # Errors
 /// As for [`plan`].
-pub(crate) fn plan_by_bytes<T: Element>(
+pub(crate) fn plan_quantized<T: Element>(
     shape: &BuildShape,
     device: Device,
 ) -> Result<MemoryPlan, BuildError> {
     let vectors = shape.vector_bytes::<T>() as u64;
-    Ok(plan::<i8>(&shape.of_bytes(), device)?.part(Place::Host, "vectors as given", vectors))
+    Ok(plan::<i8>(&shape.quantized(), device)?.part(Place::Host, "vectors as given", vectors))
 }
 
 /// What a build on the device takes, whether the device is there or not.

@@ -139,7 +139,7 @@ impl<T: Element> Index<T> {
             self.graph.clear_codes();
             self.quantize(code)?;
             let bytes = self.graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
-            let estimated = Distances::Estimated { rerank: usize::MAX };
+            let estimated = Distances::Quantized { rerank: usize::MAX };
             let last = Cell::new(SearchReport::default());
             let width = least_width(K, WIDEST, |width| {
                 let (found, report) = self.recall(&held_out, width, estimated)?;

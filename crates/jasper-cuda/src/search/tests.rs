@@ -380,9 +380,9 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
             for distances in [
                 Distances::Auto,
                 Distances::Exact,
-                Distances::Estimated { rerank: 0 },
-                Distances::Estimated { rerank: k.div_ceil(2) },
-                Distances::Estimated { rerank: beam_width - beam_width / 4 },
+                Distances::Quantized { rerank: 0 },
+                Distances::Quantized { rerank: k.div_ceil(2) },
+                Distances::Quantized { rerank: beam_width - beam_width / 4 },
             ] {
                 let params = SearchParams::new(k).beam_width(beam_width).distances(distances);
                 both.agree(&graph, &queries, params);
@@ -420,7 +420,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     let queries = whole(9, 33, 26);
     let view = MatrixView::new(&queries, 33).unwrap();
     let few: BitSet = (0..30).collect();
-    for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 12 }] {
+    for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
         let params = SearchParams::new(7).beam_width(40).distances(distances);
         for params in [params, params.launch(ALONE), params.filter(Filter::Keys(&few))] {
             both.vectors = Place::Device;
@@ -463,8 +463,8 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         for distances in [
             Distances::Auto,
             Distances::Exact,
-            Distances::Estimated { rerank: 0 },
-            Distances::Estimated { rerank: 5 },
+            Distances::Quantized { rerank: 0 },
+            Distances::Quantized { rerank: 5 },
         ] {
             let params = SearchParams::new(7).beam_width(40).distances(distances);
             // As single warps take them, as teams do, one that the host would code, none; in parts of all to one.
@@ -479,7 +479,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
     graph.drop_vectors();
     both.vectors = Place::Device;
     let params = SearchParams::new(7).beam_width(30);
-    for distances in [Distances::Auto, Distances::Estimated { rerank: 5 }] {
+    for distances in [Distances::Auto, Distances::Quantized { rerank: 5 }] {
         agree(&both, &graph, params.distances(distances), 9, 0);
         agree(&both, &graph, params.distances(distances), 2, SCRATCH_BYTES);
         agree(&both, &graph, params.distances(distances).filter(Filter::Keys(&few)), 9, 0);
@@ -505,7 +505,7 @@ fn queries_that_are_no_numbers_do_no_harm_to_others() {
     let mut harmful = queries.clone();
     harmful[width..2 * width].fill(f32::NAN);
     harmful[3 * width] = f32::INFINITY;
-    for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 0 }] {
+    for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 0 }] {
         let params = params.distances(distances);
         let (expected, _) = both.launched(&graph, &queries, params, SCRATCH_BYTES).unwrap();
         let (found, _) = both.launched(&graph, &harmful, params, SCRATCH_BYTES).unwrap();
@@ -534,7 +534,7 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
     assert!(matches!(ask(7, 6, 4, params), Err(SearchError::Vector(_))));
     assert!(matches!(ask(8, 5, 4, params), Err(SearchError::Buffer { given: 5, queries: 2, k: 3 })));
     assert!(matches!(ask(8, 6, 8, params), Err(SearchError::Buffer { given: 8, queries: 2, k: 2 })));
-    let by_codes = params.distances(Distances::Estimated { rerank: 3 });
+    let by_codes = params.distances(Distances::Quantized { rerank: 3 });
     assert!(matches!(ask(8, 6, 4, by_codes), Err(SearchError::NoCodes)));
 }
 

@@ -7,9 +7,9 @@ use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_
 use jasper_graph::{Graph, needs_norms};
 
 use crate::bulk::largest_batch;
-use crate::byte_rows::byte_metric;
 use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::ingest::ingest_bytes;
+use crate::quantized_linking::quantized_metric;
 
 pub use free::free_host_memory;
 pub use plan::{Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError};
@@ -78,10 +78,10 @@ impl BuildShape {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
-    /// The shape of the same graph over rows of bytes, by which [`link_by_bytes`](crate::link_by_bytes) links.
+    /// The shape of the same graph over rows of bytes, by which [`quantized_linking`](crate::link_quantized) links.
     #[must_use]
-    pub fn of_bytes(self) -> Self {
-        Self { metric: byte_metric(self.metric), ..self }
+    pub fn quantized(self) -> Self {
+        Self { metric: quantized_metric(self.metric), ..self }
     }
 
     /// Bytes of the vectors, padded, and of their squared lengths where the metric needs them.

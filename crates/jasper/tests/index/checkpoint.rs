@@ -106,7 +106,7 @@ fn a_checkpoint_of_another_build_is_refused() {
         (builder(Metric::L2).alpha(1.3), "alpha"),
         (builder(Metric::L2).seed(4), "seed"),
         (builder(Metric::L2).max_batch_share(0.03), "max_batch_share"),
-        (builder(Metric::L2).link_by_bytes(), "element"),
+        (builder(Metric::L2).quantized_linking(), "element"),
     ] {
         let told = refusal(other, &ours, &path);
         assert!(told.contains(&format!("whose {name} is")), "{told}");

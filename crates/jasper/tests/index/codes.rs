@@ -69,7 +69,7 @@ fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
     let mut index = index(Metric::L2, &rows);
     let params = SearchParams::new(K);
     let exact = index.search_batch(queries, params).unwrap();
-    let estimated = |rerank| params.distances(Distances::Estimated { rerank });
+    let estimated = |rerank| params.distances(Distances::Quantized { rerank });
     assert!(matches!(index.search_batch(queries, estimated(0)), Err(SearchError::NoCodes)));
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let mut before = -1.0;
@@ -223,7 +223,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
             |(hits, truth): (&[Hit], &Vec<u64>)| hits.iter().filter(|hit| truth.contains(&hit.key)).count();
         hits.chunks(K).zip(&truth).map(found).sum::<usize>() as f64 / hits.len() as f64
     };
-    let by_codes = recall(width, Distances::Estimated { rerank: usize::MAX });
+    let by_codes = recall(width, Distances::Quantized { rerank: usize::MAX });
     let exact = recall(64, Distances::Exact);
     assert!(by_codes > exact - 0.02, "{trial:?}: {by_codes}, {exact}");
 }
@@ -235,7 +235,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     let mut index = index(Metric::L2, &rows);
     assert!(matches!(index.drop_vectors(), Err(SearchError::NoCodes)));
     index.quantize(Quantization::Rabitq { bits: 6 }).unwrap();
-    let estimated = SearchParams::new(K).distances(Distances::Estimated { rerank: 0 });
+    let estimated = SearchParams::new(K).distances(Distances::Quantized { rerank: 0 });
     let before = index.search_batch(queries, estimated).unwrap();
     let whole = index.stats();
     index.drop_vectors().unwrap();

@@ -71,6 +71,6 @@ fn a_build_of_floats_takes_what_was_estimated() {
 
 #[test]
 fn a_build_by_bytes_takes_what_was_estimated() {
-    let builder = Index::builder(Metric::L2).build_beam_width(64).threads(2).link_by_bytes();
+    let builder = Index::builder(Metric::L2).build_beam_width(64).threads(2).quantized_linking();
     check::<f32>("memory::a_build_by_bytes_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
 }

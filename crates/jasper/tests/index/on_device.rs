@@ -154,7 +154,7 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     for round in 0..2 {
         assert_eq!(apart.stats().vectors, Place::Host);
         assert_eq!(apart.device_bytes() < there.device_bytes(), is_on_gpu);
-        for distances in [Distances::Auto, Distances::Exact, Distances::Estimated { rerank: 15 }] {
+        for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 15 }] {
             let params = SearchParams::new(10).distances(distances);
             compare(&host, &apart, &queries, params);
         }
@@ -196,7 +196,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
         }
         let index = index.to_device(Device::Auto).unwrap();
         for distances in
-            [Distances::Auto, Distances::Estimated { rerank: 0 }, Distances::Estimated { rerank: 15 }]
+            [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {
             let time = index.resident_time(queries, SearchParams::new(10).distances(distances)).unwrap();
             assert_eq!(

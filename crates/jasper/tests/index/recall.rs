@@ -211,14 +211,14 @@ fn links_by_bytes_find_as_much() {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
         let exact = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
-        let by_bytes = builder(metric).link_by_bytes().build(&view(&rows, DIMENSION)).unwrap();
+        let quantized_linking = builder(metric).quantized_linking().build(&view(&rows, DIMENSION)).unwrap();
         for beam_width in [12, 24, 48] {
-            let [exact, by_bytes] =
-                [&exact, &by_bytes].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
-            println!("{metric}, beam {beam_width}: by rows {exact:.4}, by bytes {by_bytes:.4}");
-            assert!(by_bytes >= exact - 0.01, "{metric}, beam {beam_width}");
+            let [exact, quantized_linking] = [&exact, &quantized_linking]
+                .map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
+            println!("{metric}, beam {beam_width}: by rows {exact:.4}, by bytes {quantized_linking:.4}");
+            assert!(quantized_linking >= exact - 0.01, "{metric}, beam {beam_width}");
         }
-        assert!(by_bytes.check().is_sound());
+        assert!(quantized_linking.check().is_sound());
     }
 }
 
@@ -233,8 +233,8 @@ fn inner_products_of_uneven_lengths_are_found() {
     let set = Clusters::new(DIMENSION, 56);
     let rows = uneven(&set.rows::<f32>(9000, 0), length);
     let queries: Vec<f32> = set.rows(300, 1);
-    let by_bytes = builder(Metric::InnerProduct).link_by_bytes();
-    for builder in [builder(Metric::InnerProduct), by_bytes] {
+    let quantized_linking = builder(Metric::InnerProduct).quantized_linking();
+    for builder in [builder(Metric::InnerProduct), quantized_linking] {
         let index = builder.build(&view(&rows, DIMENSION)).unwrap();
         let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
         println!("uneven lengths: {found:.4}");

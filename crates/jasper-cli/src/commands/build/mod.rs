@@ -38,7 +38,7 @@ pub struct Args {
     max_batch_share: f32,
     /// Link by rows rounded to bytes, where vectors are floats: for fast builds, above all of long rows on a cuda device
     #[arg(long)]
-    link_by_bytes: bool,
+    quantized_linking: bool,
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -125,8 +125,8 @@ impl Args {
         );
         let mut builder = self.graph.builder().threads(self.threads).device(self.device);
         builder = builder.max_batch_share(self.max_batch_share);
-        if self.link_by_bytes {
-            builder = builder.link_by_bytes();
+        if self.quantized_linking {
+            builder = builder.quantized_linking();
         }
         if let Some(keys) = keys {
             builder = builder.keys(keys);

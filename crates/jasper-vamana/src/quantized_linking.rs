@@ -19,7 +19,7 @@ const CUT_SHARE: usize = 1024;
 const LARGEST: f32 = 127.0;
 
 /// The metric in which rows of bytes are linked: unit rows are ordered by angle as they are by squared L2.
-pub const fn byte_metric(metric: Metric) -> Metric {
+pub const fn quantized_metric(metric: Metric) -> Metric {
     match metric {
         Metric::Cosine | Metric::L2 => Metric::L2,
         Metric::InnerProduct => Metric::InnerProduct,
@@ -33,7 +33,7 @@ pub const fn byte_metric(metric: Metric) -> Metric {
 ///
 /// # Errors
 /// [`InsertError`]: of `link`, or there is no memory. The graph is of no use then.
-pub fn link_by_bytes<T: Element>(
+pub fn link_quantized<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
     link: impl FnOnce(&mut Graph<i8>) -> Result<LinkReport, InsertError>,
@@ -45,7 +45,7 @@ pub fn link_by_bytes<T: Element>(
     let round = |rows: &TakenRows<T>, blocks: Vec<VectorBlock<'_, i8>>| {
         executor.pool().install(|| blocks.into_par_iter().for_each(|block| steps.round(rows, block)));
     };
-    let (mut bytes, rows) = exact.over(byte_metric(metric), round)?;
+    let (mut bytes, rows) = exact.over(quantized_metric(metric), round)?;
     let report = link(&mut bytes);
     *graph = bytes.restore(rows);
     report
@@ -145,13 +145,19 @@ mod tests {
         for metric in Metric::ALL {
             let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
             let link = |graph: &mut Graph<f32>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-                link_by_bytes(&executor, graph, |bytes| link_on_host(&executor, bytes, order, None, progress))
+                link_quantized(&executor, graph, |bytes| {
+                    link_on_host(&executor, bytes, order, None, progress)
+                })
             };
-            let by_bytes =
+            let quantized_linking =
                 bulk_build_by(&executor, link, &view, None, metric, params, &mut no_progress).unwrap().0;
-            assert_eq!(by_bytes.vector(VectorId::new(7)), exact.vector(VectorId::new(7)), "{metric}");
-            assert!(by_bytes.check_structure().is_sound());
-            let shared = shared(&exact, &by_bytes);
+            assert_eq!(
+                quantized_linking.vector(VectorId::new(7)),
+                exact.vector(VectorId::new(7)),
+                "{metric}"
+            );
+            assert!(quantized_linking.check_structure().is_sound());
+            let shared = shared(&exact, &quantized_linking);
             assert!(shared > 0.8, "{metric}: {shared} of the edges");
         }
     }
