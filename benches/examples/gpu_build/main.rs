@@ -4,7 +4,7 @@
 //! cargo run --release -p jasper-benches --example gpu_build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
-//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--by-bytes` hold for the sets behind them; the last
+//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--quantized-linking` hold for the sets behind them; the last
 //! links rows of floats by bytes.
 //!
 //! Each set is built three times: its first rows alone, which has the driver compile the kernels; all of it, as ever; and

@@ -53,7 +53,7 @@ usage: gpu_search PART.. [OPTION..] SET..
   --alpha ALPHA      with this slack, and not the usual one
   --build-beam WIDTH and with this beam width
   --batch-share S    and with batches of up to this share of what is linked
-  --by-bytes         and link floats by rows rounded to bytes
+  --quantized-linking         and link floats by rows rounded to bytes
   --budget SECONDS   begin nothing new after so long; 600, if not given";
 
 /// Parts of the program.

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::for_each_element;
-use crate::twin::{any_graph, bypass, link, row};
+use crate::twin::{any_graph, link, repair, row};
 
 fn params(max_degree: usize, build_beam_width: usize, alpha: f32) -> BuildParams {
     BuildParams::builder()
@@ -119,7 +119,7 @@ fn on_any_graph<T: Element>(
     let Ok(touched) = executor.rows_to_repair(&graph);
     let live = |graph: &Graph<T>| -> Vec<u32> { graph.live_slots().map(VectorId::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
-        live(&graph).into_iter().map(|id| (id, bypass(&graph, id))).collect();
+        live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
     let Ok(updates) = executor.repair_rows(&graph, &touched);
     let Ok(_) = executor.publish(&mut graph, updates);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
