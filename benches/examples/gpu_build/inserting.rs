@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, no_progress};
 use jasper_cuda::{
-    Context, DeviceGraph, DeviceLinker, Error, MutableDeviceGraph, Place, PoolRetention, Stream,
+    Context, DeviceGraph, DeviceLinker, Error, MutableDeviceGraph, PoolRetention, Stream, VectorStorage,
     link_on_device,
 };
 use jasper_data::VectorFile;
@@ -43,7 +43,7 @@ pub fn measure<T: Element>(
 
     let stream = Stream::new(context)?;
     let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(Arc::clone(&cpu));
-    let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, Place::Device))?;
+    let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, VectorStorage::Device))?;
     let mut graph = MutableDeviceGraph::new(stream, graph, copy)?;
     let _kept = PoolRetention::new(context)?;
     let part = |call: usize| all.slice(built + call * inserted..built + (call + 1) * inserted);

@@ -24,7 +24,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, no_progress};
 use jasper_cuda::{
-    Context, DeviceGraph, DeviceLinker, PeakMemory, Place, PoolRetention, Stream, link_on_device, plan_build,
+    Context, DeviceGraph, DeviceLinker, MemorySpace, PeakMemory, PoolRetention, Stream, VectorStorage,
+    link_on_device, plan_build,
 };
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_graph::Graph;
@@ -149,7 +150,7 @@ fn measure<T: Element>(
         "dimension": rows.dimension(), "seconds": all, "vectors_per_second": vertices / all,
         "seconds_of_parts": stages.parts(linking, all), "seconds_of_first_rows": first_seconds,
         "mean_degree": degrees as f64 / vertices, "reconnected": report.reconnected,
-        "peak_device_bytes": peak, "planned_device_bytes": plan.total(Place::Device),
+        "peak_device_bytes": peak, "planned_device_bytes": plan.total(MemorySpace::Device),
         "hops": hops, "distances": distances, "prune_distances": prune_distances,
         "steps_with_waits": steps,
     }))
@@ -182,7 +183,7 @@ fn link_timed<T: Element>(
     let begun = Instant::now();
     let mut copy = cpu
         .pool()
-        .install(|| DeviceGraph::upload(&stream, graph, Place::Device))
+        .install(|| DeviceGraph::upload(&stream, graph, VectorStorage::Device))
         .map_err(InsertError::device)?;
     stream.synchronize().map_err(InsertError::device)?;
     let uploading = begun.elapsed().as_secs_f64();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jasper_core::{BuildParams, Element, ElementKind};
-use jasper_cuda::{Context, DeviceGraph, Place, Stream, copy_bandwidth};
+use jasper_cuda::{Context, DeviceGraph, MemorySpace, Stream, VectorStorage, copy_bandwidth};
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub struct Options {
     /// Codes that curves are searched by; vectors, if none.
     pub codes: Option<Quantization>,
     /// Where vectors are.
-    pub vectors: Place,
+    pub vectors: VectorStorage,
     /// Entries of a frontier of estimates that get exact distances.
     pub rerank: u32,
     /// Seconds after which nothing new is begun.
@@ -118,11 +118,11 @@ impl Bench {
         let copy = DeviceGraph::upload(&self.stream, graph, vectors)?;
         self.stream.synchronize()?;
         let after = context.free_memory()?;
-        let uncoded = DeviceGraph::<T>::plan(graph, Place::Device).without("codes");
+        let uncoded = DeviceGraph::<T>::plan(graph, VectorStorage::Device).without("codes");
         let line = json!({
             "what": "memory", "set": set, "element": T::KIND.name(), "vectors": vectors.to_string(),
             "codes": graph.codes().map(|codes| codes.quantizer().quantization().to_string()),
-            "device_bytes": copy.bytes(), "device_bytes_without_codes": uncoded.total(Place::Device),
+            "device_bytes": copy.bytes(), "device_bytes_without_codes": uncoded.total(MemorySpace::Device),
             "free_before": before.device, "free_after": after.device,
         });
         println!("{line}");

@@ -199,7 +199,7 @@ mod tests {
     use gpu_kernels::emulated::EmulatedStream;
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, Metric, no_progress};
-    use jasper_cuda::Place;
+    use jasper_cuda::VectorStorage;
     use jasper_vamana::{CpuExecutor, Hit, SearchParams, bulk_build};
 
     use super::*;
@@ -218,7 +218,7 @@ mod tests {
         let (graph, queries) = graph();
         let queries = MatrixView::new(&queries, 20).unwrap();
         let stream = EmulatedStream::new(Emulator::new(5));
-        let copy = DeviceGraph::upload(&stream, &graph, Place::Host).unwrap();
+        let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Host).unwrap();
         let card = Card::new(&stream, &graph, copy, queries, 6).unwrap();
         for beam_width in [5, 150] {
             let setting = Setting::new(5, beam_width);

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use jasper_core::{BuildParams, Element, ElementKind, f16};
-use jasper_cuda::Place;
+use jasper_cuda::VectorStorage;
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, quantize};
 
@@ -178,7 +178,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         quantized_linking: false,
         elements: Vec::new(),
         codes: None,
-        vectors: Place::Device,
+        vectors: VectorStorage::Device,
         rerank: u32::MAX,
         budget: 600.0,
     };
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(asked.options.elements, [ElementKind::F16, ElementKind::U8]);
         assert_eq!((asked.options.data, asked.options.budget), ("sets".into(), 90.5));
         assert_eq!((asked.options.builder, asked.options.cache), (Builder::Cuda, None));
-        assert_eq!(asked.options.vectors, Place::Host);
+        assert_eq!(asked.options.vectors, VectorStorage::Host);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Instant;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::recall::{Truth, recall_at};
 use jasper::synthetic::Clusters;
-use jasper::{Device, Index, Key, MatrixView, Metric, Place, SearchParams, VectorSource, no_progress};
+use jasper::{Device, Index, Key, MatrixView, MemorySpace, Metric, SearchParams, VectorSource, no_progress};
 use rayon::prelude::*;
 
 use jasper_benches::step;
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let builder = Index::builder(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
     let builder = builder.quantized_linking();
     let plan = builder.estimate_memory::<f32>(shards.rows, dimension)?;
-    let [on_host, on_device] = [Place::Host, Place::Device].map(|place| plan.total(place));
+    let [on_host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|place| plan.total(place));
     println!("{{\"what\": \"plan\", \"host\": {on_host}, \"device\": {on_device}}}");
     let mut index = step("build", shards.rows, || Ok(builder.build(&shards)?))?;
     let vector_bytes = index.stats().vector_bytes;

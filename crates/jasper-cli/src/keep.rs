@@ -1,7 +1,7 @@
 //! Where vectors are kept: in the index file or not, and on a GPU in its memory or in that of the host.
 
 use anyhow::Result;
-use jasper::{Device, Element, Index, Place, SharedIndex};
+use jasper::{Device, Element, Index, MemorySpace, SharedIndex, VectorStorage};
 
 use crate::screen::Screen;
 
@@ -26,10 +26,10 @@ impl Keep {
     }
 
     /// Where vectors are while the index is on a GPU, if there are any.
-    pub fn place(self) -> Option<Place> {
+    pub fn place(self) -> Option<VectorStorage> {
         match self {
-            Self::Device => Some(Place::Device),
-            Self::Host => Some(Place::Host),
+            Self::Device => Some(VectorStorage::Device),
+            Self::Host => Some(VectorStorage::Host),
             Self::None => None,
         }
     }
@@ -41,7 +41,7 @@ pub struct OnDevice {
     /// Where vectors are while the index is on a GPU: device, or host, which is pinned memory there that the GPU reads over
     /// the bus, for indexes with codes; if not given on the device if all fits there, else on the host if there are codes
     #[arg(long, value_name = "WHERE", display_order = 93)]
-    keep_vectors: Option<Place>,
+    keep_vectors: Option<VectorStorage>,
 }
 
 impl OnDevice {
@@ -55,23 +55,23 @@ impl OnDevice {
 
 /// What an index takes of a GPU's memory with its vectors in that place; none where this program knows no GPUs.
 #[cfg(feature = "cuda")]
-pub fn device_bytes<T: Element>(index: &Index<T>, vectors: Place) -> Option<u64> {
-    Some(index.plan_on_device(vectors).total(Place::Device))
+pub fn device_bytes<T: Element>(index: &Index<T>, vectors: VectorStorage) -> Option<u64> {
+    Some(index.plan_on_device(vectors).total(MemorySpace::Device))
 }
 
 #[cfg(not(feature = "cuda"))]
-pub fn device_bytes<T: Element>(_: &Index<T>, _: Place) -> Option<u64> {
+pub fn device_bytes<T: Element>(_: &Index<T>, _: VectorStorage) -> Option<u64> {
     None
 }
 
 /// Where searches read vectors, if that can be more than one place.
-pub fn vectors_on<T: Element>(index: &SharedIndex<T>) -> Option<Place> {
+pub fn vectors_on<T: Element>(index: &SharedIndex<T>) -> Option<VectorStorage> {
     (index.device() != Device::Cpu).then(|| index.vectors())
 }
 
 /// Notes that searches by exact distances wait for the bus, where they do; `is_exact` says that these are wanted.
 pub fn note_bus<T: Element>(index: &SharedIndex<T>, is_exact: bool, screen: Screen) -> Result<()> {
-    if vectors_on(index) == Some(Place::Host) && (is_exact || index.stats().quantization.is_none()) {
+    if vectors_on(index) == Some(VectorStorage::Host) && (is_exact || index.stats().quantization.is_none()) {
         screen.note(
             "exact distances, and vectors on the host: the GPU waits for the bus at every step; `jasper quantize` makes \
              codes, `--keep-vectors device` takes vectors to the GPU",

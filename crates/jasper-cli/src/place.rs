@@ -52,7 +52,7 @@ impl Place {
         let name = index.device_name();
         match vectors_on(index) {
             _ if index.device() == Device::Cpu => on_threads(self.threads, &name),
-            Some(jasper::Place::Host) => format!("{name}, vectors on the host"),
+            Some(jasper::VectorStorage::Host) => format!("{name}, vectors on the host"),
             _ => name,
         }
     }

@@ -11,7 +11,7 @@ use crate::Stream;
 use crate::error::{Error, Result};
 use crate::pinned::Pages;
 use crate::virtual_memory::VirtualAllocation;
-use crate::{MemoryPlan, Place};
+use crate::{MemoryPlan, MemorySpace};
 
 /// An array that kernels read and write by its address, made by a stream and given back in the order of that stream: behind
 /// the work that was queued there before the drop. That stream alone uploads, fills and downloads it; a launch in another
@@ -56,7 +56,8 @@ impl<T: Pod> Buffer<T> {
     pub(crate) fn on_host(stream: &Stream, len: usize) -> Result<Self> {
         let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
         // The system may end a process that pins more than there is, and not refuse.
-        let plan = MemoryPlan::new("an array on the host").part(Place::Host, "pinned memory", bytes as u64);
+        let plan =
+            MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
         plan.check(context.free_memory()?)?;
         let pages = Pages::new(context, bytes)?;
         let address = if bytes > 0 { pages.first().addr() as CUdeviceptr } else { 0 };

@@ -11,7 +11,7 @@ use jasper_quant::{Codes, Quantizer};
 use rayon::prelude::*;
 
 use crate::knn::pad;
-use crate::{Bytes, Context, Error, MemoryPlan, Pipeline, Place, Result, Stream};
+use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, Stream};
 
 /// Parts that rows are cut in, at least, if they are many: the first is coded while the others are on their way.
 const PARTS: usize = 8;
@@ -45,10 +45,10 @@ pub fn encode_on_device<T: Element>(
     let on_device = DeviceQuantizer::new(&stream, quantizer)?;
     let row_bytes = stride * size_of::<T>();
     let plan = MemoryPlan::new("coding")
-        .part(Place::Device, "residuals", on_device.scratch_bytes(rows.len()) as u64)
+        .part(MemorySpace::Device, "residuals", on_device.scratch_bytes(rows.len()) as u64)
         // Rows come by a stream of their own.
-        .part(Place::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64)
-        .part(Place::Host, "codes", 2 * (rows.len() * words * size_of::<u32>()) as u64);
+        .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64)
+        .part(MemorySpace::Host, "codes", 2 * (rows.len() * words * size_of::<u32>()) as u64);
     let row = Bytes { device: (2 * row_bytes + words * size_of::<u32>()) as u64, host: 0 };
     let tile = rows.len().div_ceil(PARTS).max(LEAST_PART / row_bytes).min(rows.len());
     let tile_rows = plan.batch("a row", row, context.free_memory()?, tile)?;

@@ -11,7 +11,7 @@ use jasper_core::{Element, MatrixView, Metric, Progress, ProgressFn, Stage, padd
 use jasper_data::{GroundTruth, ThreadPool, check_knn, check_knn_base};
 use rayon::prelude::*;
 
-use crate::{Buffer, Bytes, Context, Error, MemoryPlan, Pipeline, Place, PlanError, Result, Stream};
+use crate::{Buffer, Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, PlanError, Result, Stream};
 
 /// Exact neighbours could not be found on a device.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -96,12 +96,12 @@ fn tile_rows<T: Element>(
     let row_bytes = padded_len::<T>(dimension) * size_of::<T>();
     let answers = queries * k * (size_of::<u32>() + size_of::<f64>());
     let plan = MemoryPlan::new("exact search")
-        .part(Place::Device, "queries", (queries * row_bytes) as u64)
-        .part(Place::Device, "lists", knn::scratch_bytes::<T>(queries, k) as u64)
+        .part(MemorySpace::Device, "queries", (queries * row_bytes) as u64)
+        .part(MemorySpace::Device, "lists", knn::scratch_bytes::<T>(queries, k) as u64)
         // The best so far, and those of a tile.
-        .part(Place::Host, "answers", 2 * answers as u64)
+        .part(MemorySpace::Host, "answers", 2 * answers as u64)
         // Queries and rows come by streams of their own.
-        .part(Place::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
+        .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
     let row = Bytes { device: 2 * row_bytes as u64, host: 0 };
     plan.batch("a row", row, free, rows.div_ceil(PARTS).max(LEAST_PART / row_bytes).min(rows))
 }

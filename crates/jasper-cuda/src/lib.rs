@@ -72,7 +72,7 @@ pub use event::Event;
 pub use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, NO_ANSWER};
 pub use graph::{DeviceGraph, MutableDeviceGraph};
 pub use jasper_driver::{Attempt, LoadError};
-pub use jasper_vamana::{Bytes, MemoryPlan, Part, Place, PlanError};
+pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError, VectorStorage};
 pub use knn::{KnnError, exact_knn};
 pub use measure::{copy_bandwidth, median_time};
 pub use memory_pool::{PeakMemory, PoolRetention};

@@ -3,7 +3,7 @@
 mod common;
 
 use gpu_kernels::{Buffer as _, Launch, Stream as _};
-use jasper_cuda::{Context, Error, MemoryPlan, Module, Pinned, Place, Stream};
+use jasper_cuda::{Context, Error, MemoryPlan, MemorySpace, Module, Pinned, Stream};
 
 #[test]
 fn arrays_come_back_as_they_went() {
@@ -128,8 +128,9 @@ fn a_plan_knows_what_is_free() {
     let Some(context) = common::context() else { return };
     let free = context.free_memory().unwrap();
     assert!(free.device > 0 && free.device <= context.device().memory as u64 && free.host > 0);
-    assert!(MemoryPlan::new("little").part(Place::Device, "a byte", 1).check(free).is_ok());
-    let much = MemoryPlan::new("much").part(Place::Device, "everything", context.device().memory as u64);
+    assert!(MemoryPlan::new("little").part(MemorySpace::Device, "a byte", 1).check(free).is_ok());
+    let much =
+        MemoryPlan::new("much").part(MemorySpace::Device, "everything", context.device().memory as u64);
     assert!(Error::from(much.check(free).unwrap_err()).to_string().contains("everything"));
 }
 

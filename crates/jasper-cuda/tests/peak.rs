@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, ProgressFn, VectorId, no_progress};
-use jasper_cuda::{PeakMemory, Place, link_on_device, plan_build};
+use jasper_cuda::{MemorySpace, PeakMemory, link_on_device, plan_build};
 use jasper_graph::Graph;
 use jasper_vamana::{BuildShape, CpuExecutor, bulk_build_by};
 
@@ -29,7 +29,7 @@ fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
         let (graph, _) =
             bulk_build_by(&cpu, link, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
-        let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(Place::Device);
+        let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
         let peak = peak.get();
         println!("batches of up to {share}: {peak} bytes, planned {planned}");
         assert!(peak <= planned && peak >= planned / 2, "{peak} bytes, planned {planned}");

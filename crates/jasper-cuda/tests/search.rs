@@ -8,7 +8,9 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
 };
-use jasper_cuda::{Buffer, Context, DeviceBatch, DeviceGraph, Place, Searcher, Stream, hit_from_answer};
+use jasper_cuda::{
+    Buffer, Context, DeviceBatch, DeviceGraph, MemorySpace, Searcher, Stream, VectorStorage, hit_from_answer,
+};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
@@ -31,10 +33,10 @@ impl<T: Element> Both<T> {
     }
 
     fn of(context: &Context, cpu: CpuExecutor, graph: Graph<T>) -> Self {
-        Self::with_vectors(context, cpu, graph, Place::Device)
+        Self::with_vectors(context, cpu, graph, VectorStorage::Device)
     }
 
-    fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: Place) -> Self {
+    fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: VectorStorage) -> Self {
         let searcher = cpu.pool().install(|| Searcher::new(context, &graph, Some(vectors))).unwrap();
         assert_eq!(searcher.graph().vectors(), vectors);
         Self { cpu, graph, searcher }
@@ -180,7 +182,7 @@ fn does_not_depend_on_the_place<T: Element>(
     let queries = both.queries(3000);
     let few = |key| key % 1000 == 3;
     let mut expected = Vec::new();
-    for vectors in [Place::Device, Place::Host] {
+    for vectors in [VectorStorage::Device, VectorStorage::Host] {
         both = Both::with_vectors(context, both.cpu, both.graph, vectors);
         let mut found = Vec::new();
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 20 }] {
@@ -193,11 +195,11 @@ fn does_not_depend_on_the_place<T: Element>(
         assert!(expected.is_empty() || found == expected, "{} {metric} {code}", T::KIND);
         expected = found;
     }
-    let [device, host] =
-        [Place::Device, Place::Host].map(|vectors| DeviceGraph::<T>::plan(&both.graph, vectors));
+    let [device, host] = [VectorStorage::Device, VectorStorage::Host]
+        .map(|vectors| DeviceGraph::<T>::plan(&both.graph, vectors));
     let rows = (8000 * padded_len::<T>(dimension) * size_of::<T>()) as u64;
-    assert_eq!(device.total(Place::Device) - host.total(Place::Device), rows);
-    assert!(both.searcher.graph().bytes() < device.total(Place::Device) - rows / 2);
+    assert_eq!(device.total(MemorySpace::Device) - host.total(MemorySpace::Device), rows);
+    assert!(both.searcher.graph().bytes() < device.total(MemorySpace::Device) - rows / 2);
 }
 
 #[test]
@@ -280,7 +282,9 @@ fn queries_on_the_device_go_by_codes<T: Element>(
     let queries = both.queries(3000);
     let few = |key: Key| key.is_multiple_of(1000);
     let half = |key: Key| key.is_multiple_of(2);
-    for (vectors, dropped) in [(Place::Device, false), (Place::Host, false), (Place::Device, true)] {
+    for (vectors, dropped) in
+        [(VectorStorage::Device, false), (VectorStorage::Host, false), (VectorStorage::Device, true)]
+    {
         if dropped {
             both.graph.drop_vectors();
         }
@@ -349,7 +353,7 @@ fn streams_search_by_codes_at_the_same_time() {
     let Some(context) = common::context() else { return };
     let mut both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
     quantize(&both.cpu, &mut both.graph, Quantization::Mixed { sectors: 1 }).unwrap();
-    for vectors in [Place::Device, Place::Host] {
+    for vectors in [VectorStorage::Device, VectorStorage::Host] {
         both = Both::with_vectors(&context, both.cpu, both.graph, vectors);
         let queries = both.queries(6000);
         let params = [SearchParams::new(10), SearchParams::new(10).beam_width(150)];

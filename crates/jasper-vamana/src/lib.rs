@@ -71,7 +71,8 @@ pub use executor::{Executor, Linker, Links, PeerSampling};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use memory::{
-    BuildShape, Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError, SKETCHES, free_host_memory,
+    BuildShape, Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, SKETCHES,
+    VectorStorage, free_host_memory,
 };
 pub use mutable::{MutableGraph, transaction};
 pub use pipeline::{Exclusive, GraphLock, LinkError};

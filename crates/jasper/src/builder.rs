@@ -12,8 +12,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, Place, PlanError, PoolError,
-    QuantizeError, SKETCHES, bulk_build_by, link_quantized,
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, MemorySpace, PlanError,
+    PoolError, QuantizeError, SKETCHES, bulk_build_by, link_quantized,
 };
 
 use crate::site::{self, Site};
@@ -328,8 +328,8 @@ impl<'a> IndexBuilder<'a> {
         let largest = |bytes: fn(Quantization, usize) -> usize| {
             codes.iter().map(|&code| bytes(code, dimension) as u64).max().unwrap_or(0)
         };
-        let plan = plan.part(Place::Host, "codes", rows as u64 * largest(Quantization::bytes));
-        Ok(plan.part(Place::Host, "quantizer", largest(Quantization::quantizer_bytes)))
+        let plan = plan.part(MemorySpace::Host, "codes", rows as u64 * largest(Quantization::bytes));
+        Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }
 
     /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads

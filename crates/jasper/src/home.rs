@@ -13,7 +13,7 @@ use jasper_cuda::{
 
 #[cfg(feature = "cuda")]
 use crate::seat::unless_absent;
-use crate::{Device, DeviceError, Place, processor};
+use crate::{Device, DeviceError, VectorStorage, processor};
 
 /// A graph where it is searched and changed. Without the feature `cuda` all are on the processor.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl<T: Element> Home<T> {
         graph: Graph<T>,
         executor: &Arc<CpuExecutor>,
         device: Device,
-        vectors: Option<Place>,
+        vectors: Option<VectorStorage>,
     ) -> Result<Self, DeviceError> {
         device.find()?;
         #[cfg(feature = "cuda")]
@@ -104,9 +104,9 @@ impl<T: Element> Home<T> {
     }
 
     /// Where searches read vectors.
-    pub(crate) fn vectors(&self) -> Place {
+    pub(crate) fn vectors(&self) -> VectorStorage {
         match self {
-            Self::Processor(_) => Place::Host,
+            Self::Processor(_) => VectorStorage::Host,
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => GraphLock::read(&&cuda.graph, |graph| graph.copy().vectors()),
         }
@@ -170,7 +170,7 @@ impl<T: Element> OnCuda<T> {
         graph: &Graph<T>,
         executor: &CpuExecutor,
         ordinal: usize,
-        vectors: Option<Place>,
+        vectors: Option<VectorStorage>,
     ) -> jasper_cuda::Result<(Stream, DeviceGraph<T>)> {
         let context = Context::open(ordinal)?;
         let (vectors, _) = DeviceGraph::<T>::plan_within(graph, vectors, context.free_memory()?)?;

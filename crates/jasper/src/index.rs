@@ -8,8 +8,8 @@ use jasper_graph::{Graph, OpenError, SaveError, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
-    InsertError, InsertReport, Place, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
-    code_report, compact, quantize,
+    InsertError, InsertReport, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
+    VectorStorage, code_report, compact, quantize,
 };
 
 #[cfg(feature = "cuda")]
@@ -26,7 +26,7 @@ pub struct Index<T: Element> {
     pub(crate) graph: Graph<T>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Where vectors are to be on a CUDA device, if that is said.
-    pub(crate) vectors: Option<Place>,
+    pub(crate) vectors: Option<VectorStorage>,
 }
 
 impl Index<f32> {
@@ -122,24 +122,24 @@ impl<T: Element> Index<T> {
     /// vectors so, at a fraction of the speed.
     ///
     /// ```
-    /// use jasper::{Quantization, Device, Index, MatrixView, Metric, Place, SearchParams, synthetic::Clusters};
+    /// use jasper::{Quantization, Device, Index, MatrixView, Metric, VectorStorage, SearchParams, synthetic::Clusters};
     ///
     /// let rows: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
     /// let mut index = Index::builder(Metric::L2).quantize(Quantization::Rabitq { bits: 4 }).build(&MatrixView::new(&rows, 32)?)?;
-    /// index.keep_vectors(Place::Host);
+    /// index.keep_vectors(VectorStorage::Host);
     /// let index = index.to_device(Device::Auto)?;
-    /// assert_eq!(index.stats().vectors, Place::Host);
+    /// assert_eq!(index.stats().vectors, VectorStorage::Host);
     /// assert_eq!(index.search(&rows[..32], SearchParams::new(10))?[0].key, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn keep_vectors(&mut self, place: Place) {
+    pub fn keep_vectors(&mut self, place: VectorStorage) {
         self.vectors = Some(place);
     }
 
     /// What the index takes of a CUDA device and of the host beside it, part by part, with its vectors in that place. Cost:
     /// none; there need not be a device.
     #[cfg(feature = "cuda")]
-    pub fn plan_on_device(&self, vectors: Place) -> MemoryPlan {
+    pub fn plan_on_device(&self, vectors: VectorStorage) -> MemoryPlan {
         jasper_cuda::DeviceGraph::<T>::plan(&self.graph, vectors)
     }
 
@@ -329,7 +329,7 @@ impl<T: Element> Index<T> {
 
     /// Counts and sizes.
     pub fn stats(&self) -> IndexStats {
-        IndexStats::of(&self.graph, Place::Host)
+        IndexStats::of(&self.graph, VectorStorage::Host)
     }
 
     /// Keys that can be found.

@@ -124,8 +124,8 @@ pub use jasper_graph::{
 pub use jasper_vamana::{
     BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
     ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan,
-    ParsePlaceError, Part, Place, PlanError, QuantizeError, SearchCost, SearchError, SearchParams,
-    SearchReport,
+    MemorySpace, ParseVectorStorageError, Part, PlanError, QuantizeError, SearchCost, SearchError,
+    SearchParams, SearchReport, VectorStorage,
 };
 
 pub use jasper_quant::{ParseQuantizationError, Quantization};

@@ -8,7 +8,7 @@ use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, VectorSource, no
 use jasper_graph::{Graph, SaveError, SaveStats};
 use jasper_vamana::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
-    InsertReport, Place, SearchError, SearchParams, SearchReport, compact,
+    InsertReport, SearchError, SearchParams, SearchReport, VectorStorage, compact,
 };
 
 #[cfg(feature = "cuda")]
@@ -61,7 +61,7 @@ pub struct SharedIndex<T: Element> {
     writer: Mutex<()>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// What [`Index::keep_vectors`] said.
-    vectors: Option<Place>,
+    vectors: Option<VectorStorage>,
 }
 
 impl<T: Element> Index<T> {
@@ -360,7 +360,7 @@ impl<T: Element> SharedIndex<T> {
     }
 
     /// Where searches read vectors, as [`IndexStats::vectors`] says: the cost of a look.
-    pub fn vectors(&self) -> Place {
+    pub fn vectors(&self) -> VectorStorage {
         self.home.vectors()
     }
 

@@ -3,7 +3,7 @@
 use jasper_core::{Element, ProgressFn, VectorId};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, Place,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, MemorySpace,
     free_host_memory, link_on_host,
 };
 
@@ -84,7 +84,7 @@ pub(crate) fn plan_quantized<T: Element>(
     device: Device,
 ) -> Result<MemoryPlan, BuildError> {
     let vectors = shape.vector_bytes::<T>() as u64;
-    Ok(plan::<i8>(&shape.quantized(), device)?.part(Place::Host, "vectors as given", vectors))
+    Ok(plan::<i8>(&shape.quantized(), device)?.part(MemorySpace::Host, "vectors as given", vectors))
 }
 
 /// What a build on the device takes, whether the device is there or not.

@@ -3,7 +3,7 @@
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
-use jasper_vamana::Place;
+use jasper_vamana::VectorStorage;
 
 /// Counts and sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct IndexStats {
     /// Bytes of vectors.
     pub vector_bytes: usize,
     /// Where searches read them: on a CUDA device, its memory or that of the host; see [`crate::Index::keep_vectors`].
-    pub vectors: Place,
+    pub vectors: VectorStorage,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
     /// Which code vectors have beside them, if any.
@@ -42,7 +42,7 @@ pub struct IndexStats {
 
 impl IndexStats {
     /// Counts; searches read vectors in that place. Cost: the degree of every vertex is read.
-    pub(crate) fn of<T: Element>(graph: &Graph<T>, vectors: Place) -> Self {
+    pub(crate) fn of<T: Element>(graph: &Graph<T>, vectors: VectorStorage) -> Self {
         let vertices = graph.live() + graph.tombstones();
         let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
         Self {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::trial::CodeTrial;
-use jasper::{Element, Index, IndexInfo, ParseQuantizationError, Place, Quantization};
+use jasper::{Element, Index, IndexInfo, ParseQuantizationError, Quantization, VectorStorage};
 use serde::Serialize;
 
 use crate::change::{Changed, Copy};
@@ -111,7 +111,7 @@ impl Args {
 impl Choice {
     /// Gives an index these codes, and keeps its vectors or not.
     pub fn code<T: Element>(self, index: &mut Index<T>, keep: Keep, screen: Screen) -> Result<Coded> {
-        let device_bytes_before = device_bytes(index, Place::Device);
+        let device_bytes_before = device_bytes(index, VectorStorage::Device);
         let trial = self.apply(index, screen)?;
         keep.apply(index)?;
         let stats = index.stats();
@@ -119,7 +119,7 @@ impl Choice {
             code: stats.quantization.map(|code| code.to_string()),
             code_bytes: stats.code_bytes,
             vector_bytes: stats.vector_bytes,
-            device_bytes: device_bytes(index, keep.place().unwrap_or(Place::Device)),
+            device_bytes: device_bytes(index, keep.place().unwrap_or(VectorStorage::Device)),
             device_bytes_before,
             keep,
             trial,

@@ -25,7 +25,7 @@ use jasper_vamana::{
 
 use crate::memory_pool::PoolRetention;
 use crate::search::launch::check_shared_memory;
-use crate::{Bytes, Context, DeviceGraph, Error, MutableDeviceGraph, Place, Stream};
+use crate::{Bytes, Context, DeviceGraph, Error, MutableDeviceGraph, Stream, VectorStorage};
 
 pub use linker::DeviceLinker;
 pub(crate) use plan::check_beam;
@@ -60,7 +60,7 @@ pub fn link_on_device<T: Element>(
     let growth = pool.install(|| LinkProgress::resume(graph, order, checkpoints))?;
     let copied = || {
         let stream = Stream::new(context)?;
-        let copy = DeviceGraph::upload(&stream, graph, Place::Device)?;
+        let copy = DeviceGraph::upload(&stream, graph, VectorStorage::Device)?;
         check_shared_memory(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
         Ok::<_, Error>((stream, copy))
     };

@@ -9,7 +9,7 @@ use jasper_vamana::{BuildShape, largest_batch};
 
 use super::linker::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::graph::links_stride;
-use crate::{DeviceGraph, Error, MemoryPlan, Place, Result, Stream};
+use crate::{DeviceGraph, Error, MemoryPlan, MemorySpace, Result, Stream};
 
 /// Bytes of one pair of a sort.
 const PAIR: u64 = 12;
@@ -63,5 +63,9 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let steps = [links + candidates, links + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
     let largest = steps.into_iter().max().unwrap_or(0);
     let plan = DeviceGraph::<T>::plan_of(shape, shape.plan_beside_device::<T>());
-    Ok(plan.part(Place::Device, "largest batch", largest).part(Place::Host, "driver", DRIVER_BYTES))
+    Ok(plan.part(MemorySpace::Device, "largest batch", largest).part(
+        MemorySpace::Host,
+        "driver",
+        DRIVER_BYTES,
+    ))
 }

@@ -16,7 +16,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::{DeviceLinker, link, plan_build};
-use crate::{DeviceGraph, Error, Place};
+use crate::{DeviceGraph, Error, MemorySpace, VectorStorage};
 
 const DIMENSION: usize = 9;
 
@@ -50,7 +50,7 @@ fn built_with<T: Element>(
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
         let growth = LinkProgress::resume(graph, order, checkpoints)?;
-        let copy = DeviceGraph::upload(&stream, graph, Place::Device).unwrap();
+        let copy = DeviceGraph::upload(&stream, graph, VectorStorage::Device).unwrap();
         link(&DeviceLinker::new(stream, graph), copy, cpu.pool(), graph, order, growth, progress)
     };
     bulk_build_by(&cpu, link, rows, None, metric, params(), progress)
@@ -134,7 +134,7 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     graph.set_start_points(vec![VectorId::new(0)]);
     let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
-    let copy = DeviceGraph::upload(&stream, &graph, Place::Device).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
     let linker = DeviceLinker::new(stream, &graph);
     let cpu = CpuExecutor::new(1).unwrap();
     let mut cancel = |progress: Progress| {
@@ -177,7 +177,10 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
     let small = plan(1000, params()).unwrap();
     let large = plan(1_000_000, params()).unwrap();
     let batch_bytes = 300_000 * 32 * (12 + 12);
-    assert!(large.total(Place::Device) > batch_bytes && small.total(Place::Device) < batch_bytes / 100);
+    assert!(
+        large.total(MemorySpace::Device) > batch_bytes
+            && small.total(MemorySpace::Device) < batch_bytes / 100
+    );
     let wide = BuildParams::builder().build_beam_width(2000).build().unwrap();
     let told = plan(1000, wide).unwrap_err().to_string();
     assert_eq!(
@@ -194,7 +197,7 @@ fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
     let params = BuildParams::default();
     let plan = plan_build::<T>(&BuildShape { rows, dimension, metric: Metric::L2, params }).unwrap();
     let index = (rows * (dimension * size_of::<T>() + params.max_degree() * size_of::<u32>())) as f64;
-    plan.total(Place::Device) as f64 / index - 1.0
+    plan.total(MemorySpace::Device) as f64 / index - 1.0
 }
 
 #[test]
@@ -212,9 +215,9 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let cpu = CpuExecutor::new(2).unwrap();
     let (mut peak, mut plan) = (0, 0);
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        plan = plan_build::<T>(&BuildShape::of(graph)).unwrap().total(Place::Device);
+        plan = plan_build::<T>(&BuildShape::of(graph)).unwrap().total(MemorySpace::Device);
         let stream = EmulatedStream::new(Emulator::new(11).threads(2));
-        let copy = DeviceGraph::upload(&stream, graph, Place::Device).unwrap();
+        let copy = DeviceGraph::upload(&stream, graph, VectorStorage::Device).unwrap();
         let linker = DeviceLinker::new(stream, graph);
         let report = link(&linker, copy, cpu.pool(), graph, order, LinkProgress::new(order), progress);
         peak = linker.stream().emulator().peak_bytes() as u64;

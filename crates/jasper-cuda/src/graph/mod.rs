@@ -31,7 +31,7 @@ use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_le
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{Place, Stream};
+use crate::{Stream, VectorStorage};
 pub(crate) use codes::DeviceCodes;
 pub(crate) use links::Rows;
 use links::Undo;
@@ -92,14 +92,14 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Of the device: there is no memory for what [`Self::plan`] says.
-    pub fn upload(stream: &S, graph: &Graph<T>, vectors: Place) -> Result<Self, S::Error> {
+    pub fn upload(stream: &S, graph: &Graph<T>, vectors: VectorStorage) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let width = padded_len::<T>(dimension);
         let rows = if graph.has_vectors() { slots } else { 0 };
         let links_stride = links_stride(graph.params());
         let mut rows_table = match vectors {
-            Place::Device => stream.allocate(rows * width)?,
-            Place::Host => stream.allocate_on_host(rows * width)?,
+            VectorStorage::Device => stream.allocate(rows * width)?,
+            VectorStorage::Host => stream.allocate_on_host(rows * width)?,
         };
         write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
             out.copy_from_slice(graph.padded_vector(slot));
@@ -151,8 +151,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Where its vectors are.
-    pub fn vectors(&self) -> Place {
-        if self.rows.is_on_host() { Place::Host } else { Place::Device }
+    pub fn vectors(&self) -> VectorStorage {
+        if self.rows.is_on_host() { VectorStorage::Host } else { VectorStorage::Device }
     }
 
     /// Coordinates of a vector.
@@ -308,6 +308,7 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemorySpace;
     use cuda_std::emulator::Emulator;
     use gpu_kernels::Stream as _;
     use gpu_kernels::emulated::EmulatedStream;
@@ -325,12 +326,12 @@ mod tests {
         }
         host.set_start_points([40, 3, 40].map(VectorId::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
-        let whole = DeviceGraph::upload(&stream, &host, Place::Device).unwrap();
+        let whole = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
         assert!(whole.live().is_nowhere());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
         host.delete_key(1066).unwrap();
-        let copy = DeviceGraph::upload(&stream, &host, Place::Device).unwrap();
+        let copy = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
         let (rows, links) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.links).unwrap());
         let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
@@ -348,11 +349,11 @@ mod tests {
         assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));
         assert_eq!(args.largest_squared_norm, host.largest_squared_norm());
         let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
-        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, Place::Device);
-        assert_eq!(plan.total(Place::Device), parts.iter().sum::<usize>() as u64);
+        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, VectorStorage::Device);
+        assert_eq!(plan.total(MemorySpace::Device), parts.iter().sum::<usize>() as u64);
 
-        let apart = DeviceGraph::upload(&stream, &host, Place::Host).unwrap();
-        assert_eq!((copy.vectors(), apart.vectors()), (Place::Device, Place::Host));
+        let apart = DeviceGraph::upload(&stream, &host, VectorStorage::Host).unwrap();
+        assert_eq!((copy.vectors(), apart.vectors()), (VectorStorage::Device, VectorStorage::Host));
         assert_eq!(stream.download(&apart.rows).unwrap(), rows);
         assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);
     }

@@ -6,25 +6,25 @@ use jasper_graph::Graph;
 use jasper_vamana::BuildShape;
 
 use super::{DeviceGraph, links_stride};
-use crate::{Bytes, MemoryPlan, Place, PlanError, Stream};
+use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream, VectorStorage};
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes, with its vectors in that place.
-    pub fn plan(graph: &Graph<T>, vectors: Place) -> MemoryPlan {
+    pub fn plan(graph: &Graph<T>, vectors: VectorStorage) -> MemoryPlan {
         let (code, quantizer) = graph.codes().map_or((0, 0), |codes| {
             let quantizer = codes.quantizer();
             (quantizer.layout().bytes(), DeviceQuantizer::<S>::bytes_of(&**quantizer))
         });
         let plan = MemoryPlan::new("a graph on a device").way_out(match vectors {
-            Place::Device => {
+            VectorStorage::Device => {
                 "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
             }
-            Place::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
+            VectorStorage::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
         });
         let vectors = graph.has_vectors().then_some(vectors);
         Self::plan_with(&BuildShape::of(graph), vectors, plan)
-            .part(Place::Device, "codes", (graph.slots() * code) as u64)
-            .part(Place::Device, "quantizer", quantizer as u64)
+            .part(MemorySpace::Device, "codes", (graph.slots() * code) as u64)
+            .part(MemorySpace::Device, "quantizer", quantizer as u64)
     }
 
     /// The place for vectors, and the plan with them there, if so much is `free`. Where no place is wanted it is the device
@@ -35,9 +35,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// [`PlanError`]: it does not fit, with the numbers of the plan that takes the least of the device.
     pub fn plan_within(
         graph: &Graph<T>,
-        wanted: Option<Place>,
+        wanted: Option<VectorStorage>,
         free: Bytes,
-    ) -> Result<(Place, MemoryPlan), PlanError> {
+    ) -> Result<(VectorStorage, MemoryPlan), PlanError> {
         let fits = |vectors| {
             let plan = Self::plan(graph, vectors);
             plan.check(free).map(|()| (vectors, plan))
@@ -45,27 +45,27 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         match wanted {
             Some(vectors) => fits(vectors),
             None if graph.has_vectors() && graph.codes().is_some() => {
-                fits(Place::Device).or_else(|_| fits(Place::Host))
+                fits(VectorStorage::Device).or_else(|_| fits(VectorStorage::Host))
             }
-            None => fits(Place::Device),
+            None => fits(VectorStorage::Device),
         }
     }
 
     /// `plan` and what a copy of a graph of this shape takes, with its vectors on the device.
     pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
-        Self::plan_with(shape, Some(Place::Device), plan)
+        Self::plan_with(shape, Some(VectorStorage::Device), plan)
     }
 
-    fn plan_with(shape: &BuildShape, vectors: Option<Place>, plan: MemoryPlan) -> MemoryPlan {
+    fn plan_with(shape: &BuildShape, vectors: Option<VectorStorage>, plan: MemoryPlan) -> MemoryPlan {
         let of = |bytes: usize| (shape.rows * bytes) as u64;
         let row_bytes = vectors.map_or(0, |_| padded_len::<T>(shape.dimension) * size_of::<T>());
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
-        plan.part(vectors.unwrap_or(Place::Device), "vectors", of(row_bytes))
-            .part(Place::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
-            .part(Place::Device, "squared lengths", norms)
-            .part(Place::Device, "keys", of(size_of::<Key>()))
-            .part(Place::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
-            .part(Place::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
+        plan.part(vectors.unwrap_or(VectorStorage::Device).into(), "vectors", of(row_bytes))
+            .part(MemorySpace::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
+            .part(MemorySpace::Device, "squared lengths", norms)
+            .part(MemorySpace::Device, "keys", of(size_of::<Key>()))
+            .part(MemorySpace::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
+            .part(MemorySpace::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
     }
 }
 
@@ -89,24 +89,24 @@ mod tests {
         graph
     }
 
-    fn plan(graph: &Graph<f32>, vectors: Place) -> MemoryPlan {
+    fn plan(graph: &Graph<f32>, vectors: VectorStorage) -> MemoryPlan {
         DeviceGraph::<f32>::plan(graph, vectors)
     }
 
     #[test]
     fn vectors_are_counted_where_they_lie() {
         let mut graph = graph(Some(Quantization::Mixed { sectors: 1 }));
-        let (device, host) = (plan(&graph, Place::Device), plan(&graph, Place::Host));
+        let (device, host) = (plan(&graph, VectorStorage::Device), plan(&graph, VectorStorage::Host));
         // 30 coordinates are padded to 32.
         let rows = 200 * 32 * 4;
-        assert_eq!(device.total(Place::Device) - host.total(Place::Device), rows);
-        assert_eq!(host.total(Place::Host) - device.total(Place::Host), rows);
+        assert_eq!(device.total(MemorySpace::Device) - host.total(MemorySpace::Device), rows);
+        assert_eq!(host.total(MemorySpace::Host) - device.total(MemorySpace::Host), rows);
         assert!(host.parts().iter().any(|part| (part.name, part.bytes) == ("codes", 200 * 32)));
         graph.drop_vectors();
-        for vectors in [Place::Device, Place::Host] {
+        for vectors in [VectorStorage::Device, VectorStorage::Host] {
             let dropped = plan(&graph, vectors);
-            assert_eq!(dropped.total(Place::Device), host.total(Place::Device));
-            assert_eq!(dropped.total(Place::Host), device.total(Place::Host));
+            assert_eq!(dropped.total(MemorySpace::Device), host.total(MemorySpace::Device));
+            assert_eq!(dropped.total(MemorySpace::Host), device.total(MemorySpace::Host));
         }
     }
 
@@ -122,23 +122,24 @@ mod tests {
             })
         };
         // A little is left free.
-        let enough = |vectors| plan(&coded, vectors).total(Place::Device) * 16 / 15;
-        let (all, rest) = (enough(Place::Device), enough(Place::Host));
+        let enough = |vectors| plan(&coded, vectors).total(MemorySpace::Device) * 16 / 15;
+        let (all, rest) = (enough(VectorStorage::Device), enough(VectorStorage::Host));
         for graph in [&bare, &coded] {
-            assert_eq!(place(graph, None, all), Ok(Place::Device));
-            assert_eq!(place(graph, Some(Place::Host), all), Ok(Place::Host));
-            assert_eq!(place(graph, Some(Place::Host), rest), Ok(Place::Host));
-            assert!(place(graph, Some(Place::Device), rest).is_err());
+            assert_eq!(place(graph, None, all), Ok(VectorStorage::Device));
+            assert_eq!(place(graph, Some(VectorStorage::Host), all), Ok(VectorStorage::Host));
+            assert_eq!(place(graph, Some(VectorStorage::Host), rest), Ok(VectorStorage::Host));
+            assert!(place(graph, Some(VectorStorage::Device), rest).is_err());
             assert!(place(graph, None, rest / 2).is_err());
         }
-        assert_eq!(place(&coded, None, rest), Ok(Place::Host));
+        assert_eq!(place(&coded, None, rest), Ok(VectorStorage::Host));
         let told = place(&bare, None, rest).unwrap_err().to_string();
         assert!(told.starts_with("a graph on a device needs "), "{told}");
         assert!(told.ends_with(
             "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
         ));
         let no_pages = Bytes { device: all, host: 0 };
-        let refused = DeviceGraph::<f32>::plan_within(&coded, Some(Place::Host), no_pages).unwrap_err();
-        assert_eq!(refused.place, Place::Host);
+        let refused =
+            DeviceGraph::<f32>::plan_within(&coded, Some(VectorStorage::Host), no_pages).unwrap_err();
+        assert_eq!(refused.space, MemorySpace::Host);
     }
 }

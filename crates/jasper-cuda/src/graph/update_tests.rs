@@ -22,7 +22,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::{DeviceGraph, MutableDeviceGraph};
-use crate::{DeviceLinker, Place};
+use crate::{DeviceLinker, VectorStorage};
 
 const DIMENSION: usize = 5;
 
@@ -132,13 +132,13 @@ struct Twins<T: Element> {
     linker: DeviceLinker<T, Faulty>,
     resident: MutableDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
-    vectors: Place,
+    vectors: VectorStorage,
     /// Of the next rows.
     seed: u64,
 }
 
 impl<T: Element> Twins<T> {
-    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64, vectors: Place) -> Self {
+    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64, vectors: VectorStorage) -> Self {
         let cpu = Arc::new(CpuExecutor::new(2).unwrap());
         let params =
             BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
@@ -279,7 +279,7 @@ fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
 }
 
 /// Rounds of everything that may be done to an index.
-fn rounds<T: Element>(metric: Metric, seed: u64, vectors: Place) {
+fn rounds<T: Element>(metric: Metric, seed: u64, vectors: VectorStorage) {
     let mut twins = Twins::<T>::new(metric, 90, 6, seed, vectors);
     twins.compare();
     let mut next = 1000;
@@ -312,15 +312,15 @@ fn rounds<T: Element>(metric: Metric, seed: u64, vectors: Place) {
 
 #[test]
 fn a_device_changes_as_the_cpu_does() {
-    rounds::<u8>(Metric::L2, 1, Place::Device);
-    rounds::<i8>(Metric::Cosine, 2, Place::Host);
-    rounds::<f32>(Metric::InnerProduct, 3, Place::Device);
-    rounds::<f16>(Metric::L2, 4, Place::Host);
+    rounds::<u8>(Metric::L2, 1, VectorStorage::Device);
+    rounds::<i8>(Metric::Cosine, 2, VectorStorage::Host);
+    rounds::<f32>(Metric::InnerProduct, 3, VectorStorage::Device);
+    rounds::<f16>(Metric::L2, 4, VectorStorage::Host);
 }
 
 #[test]
 fn an_index_begins_empty_and_ends_empty() {
-    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5, Place::Host);
+    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5, VectorStorage::Host);
     let rows = twins.rows(1);
     twins.insert(&rows, &[7]);
     let rows = twins.rows(30);
@@ -336,7 +336,7 @@ fn an_index_begins_empty_and_ends_empty() {
 
 #[test]
 fn whatever_fails_leaves_the_graph_as_it_was() {
-    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6, Place::Host);
+    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6, VectorStorage::Host);
     let gone: Vec<Key> = (0..20).collect();
     twins.delete(&gone);
     let rows = twins.rows(12);
@@ -383,7 +383,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
 
 #[test]
 fn a_cancel_leaves_the_graph_as_it_was() {
-    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7, Place::Device);
+    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7, VectorStorage::Device);
     let rows = twins.rows(12);
     for reports in 0..3 {
         let mut left = reports;

@@ -14,7 +14,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy};
 
 use crate::graph::{DeviceCodes, words};
-use crate::{DeviceGraph, Error, Place};
+use crate::{DeviceGraph, Error, VectorStorage};
 
 /// The widest frontier there is.
 pub(crate) const MAX_FRONTIER: usize = MAX_BEAM_WIDTH as usize;
@@ -246,7 +246,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// so many that others are searched for meanwhile.
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
-            && self.graph.vectors() == Place::Host
+            && self.graph.vectors() == VectorStorage::Host
             && self.launch.warps == 1
     }
 

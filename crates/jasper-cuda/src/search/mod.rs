@@ -23,7 +23,7 @@ use jasper_graph::Graph;
 use jasper_vamana::{Hit, SearchError, SearchParams, SearchPlan, SearchReport};
 
 use crate::profile::LaunchProfile;
-use crate::{Context, DeviceGraph, MemoryPlan, Place, Result, Stream};
+use crate::{Context, DeviceGraph, MemoryPlan, Result, Stream, VectorStorage};
 use batch::{Batch, Task};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
@@ -212,7 +212,7 @@ impl<T: Element> Searcher<T> {
     /// # Errors
     /// [`Error::Plan`](crate::Error::Plan) when it does not fit, and [`Error::Rows`](crate::Error::Rows) when a row does
     /// not, with numbers; [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
-    pub fn new(context: &Context, graph: &Graph<T>, vectors: Option<Place>) -> Result<Self> {
+    pub fn new(context: &Context, graph: &Graph<T>, vectors: Option<VectorStorage>) -> Result<Self> {
         let (vectors, plan) = DeviceGraph::<T>::plan_within(graph, vectors, context.free_memory()?)?;
         let stream = Stream::new(context)?;
         let copy = DeviceGraph::upload(&stream, graph, vectors)?;

@@ -12,18 +12,18 @@ use crate::ingest::ingest_bytes;
 use crate::quantized_linking::quantized_metric;
 
 pub use free::free_host_memory;
-pub use plan::{Bytes, MemoryPlan, ParsePlaceError, Part, Place, PlanError};
+pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, VectorStorage};
 
 /// What a bulk build is to build: enough to say what it takes.
 ///
 /// ```
-/// use jasper_vamana::{BuildShape, Place};
+/// use jasper_vamana::{BuildShape, MemorySpace};
 /// use jasper_core::{BuildParams, Metric};
 /// let params = BuildParams::builder().max_degree(64).build()?;
 /// let shape = BuildShape { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
 /// let plan = shape.plan_on_host::<f32>();
 /// assert_eq!((plan.parts()[0].name, plan.parts()[0].bytes), ("vectors", 38_400_000_000));
-/// assert!(plan.total(Place::Host) > 64_000_000_000);
+/// assert!(plan.total(MemorySpace::Host) > 64_000_000_000);
 /// # Ok::<(), jasper_core::ParamError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl BuildShape {
     /// | process | code, threads and stacks, and what huge pages round up |
     pub fn plan_on_host<T: Element>(&self) -> MemoryPlan {
         let plan = self.plan_index::<T>(self.linking_bytes());
-        plan.part(Place::Host, SKETCHES, self.sketches::<T>().1 as u64)
+        plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
     /// What a build on a device takes of the host at its peak, as [`Self::plan_on_host`] but without batches and sketches.
@@ -100,7 +100,7 @@ impl BuildShape {
         let plan = self.plan_index::<T>(self.linking_bytes());
         let bytes = |name| plan.parts().iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
         let spare = |part: f32| (part * (bytes("vectors") + bytes("graph")) as f32) as u64;
-        let taken = plan.total(Place::Host) - bytes("vectors") - bytes("graph") + spare(LEFT_FREE);
+        let taken = plan.total(MemorySpace::Host) - bytes("vectors") - bytes("graph") + spare(LEFT_FREE);
         self.sketches_within::<T>(spare(SPARE).saturating_sub(taken))
     }
 
@@ -125,7 +125,7 @@ impl BuildShape {
         ];
         let plan = MemoryPlan::new("a build")
             .way_out("build from f16 or bytes, with a lower max_degree, or where there is more");
-        parts.into_iter().fold(plan, |plan, (name, bytes)| plan.part(Place::Host, name, bytes as u64))
+        parts.into_iter().fold(plan, |plan, (name, bytes)| plan.part(MemorySpace::Host, name, bytes as u64))
     }
 
     /// The order of linking, and for the largest batch its candidates, links, back edges and new rows. Searches expand a

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where memory is.
+/// A memory space: that of the process, or that of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MemorySpace {
     /// Memory of the process.
     Host,
     /// Memory of the device.
     Device,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for MemorySpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Host => "host",
@@ -21,17 +21,41 @@ impl fmt::Display for Place {
     }
 }
 
-/// The name of a place was not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("place `{0}` is not known; use device or host")]
-pub struct ParsePlaceError(String);
+/// Where the vectors of an index on a device are stored: its adjacency and codes are always in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorStorage {
+    /// In device memory.
+    Device,
+    /// In host memory, which the device reads over the bus.
+    Host,
+}
 
-impl FromStr for Place {
-    type Err = ParsePlaceError;
+impl From<VectorStorage> for MemorySpace {
+    fn from(storage: VectorStorage) -> Self {
+        match storage {
+            VectorStorage::Device => Self::Device,
+            VectorStorage::Host => Self::Host,
+        }
+    }
+}
+
+impl fmt::Display for VectorStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        MemorySpace::from(*self).fmt(f)
+    }
+}
+
+/// Text is not the name of a [`VectorStorage`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown vector storage `{0}`; use device or host")]
+pub struct ParseVectorStorageError(String);
+
+impl FromStr for VectorStorage {
+    type Err = ParseVectorStorageError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let place = [Self::Host, Self::Device].into_iter().find(|place| place.to_string() == name);
-        place.ok_or_else(|| ParsePlaceError(name.to_owned()))
+        let storage = [Self::Device, Self::Host].into_iter().find(|storage| storage.to_string() == name);
+        storage.ok_or_else(|| ParseVectorStorageError(name.to_owned()))
     }
 }
 
@@ -45,10 +69,10 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    fn at(self, place: Place) -> u64 {
-        match place {
-            Place::Host => self.host,
-            Place::Device => self.device,
+    fn at(self, space: MemorySpace) -> u64 {
+        match space {
+            MemorySpace::Host => self.host,
+            MemorySpace::Device => self.device,
         }
     }
 }
@@ -56,10 +80,10 @@ impl Bytes {
 /// Everything that a job allocates, by name.
 ///
 /// ```
-/// use jasper_vamana::{Bytes, MemoryPlan, Place};
+/// use jasper_vamana::{Bytes, MemoryPlan, MemorySpace};
 /// let plan = MemoryPlan::new("exact neighbours")
-///     .part(Place::Device, "queries", 1 << 20)
-///     .part(Place::Host, "answers", 1 << 16);
+///     .part(MemorySpace::Device, "queries", 1 << 20)
+///     .part(MemorySpace::Host, "answers", 1 << 16);
 /// // As many rows at once as go beside the parts: each takes 512 bytes of the device.
 /// let row = Bytes { device: 512, host: 0 };
 /// let free = Bytes { device: 1 << 30, host: 1 << 30 };
@@ -79,7 +103,7 @@ pub struct MemoryPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Where it is.
-    pub place: Place,
+    pub space: MemorySpace,
     /// What it is.
     pub name: &'static str,
     /// Its size.
@@ -89,14 +113,14 @@ pub struct Part {
 /// A job takes more than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{} needs {needed} bytes of {place} memory ({}), {usable} can be used; {}",
-    .plan.job, Parts(.plan, *.place), .plan.way_out
+    "{} needs {needed} bytes of {space} memory ({}), {usable} can be used; {}",
+    .plan.job, Parts(.plan, *.space), .plan.way_out
 )]
 pub struct PlanError {
     /// The job's plan.
     pub plan: MemoryPlan,
     /// Where memory is short.
-    pub place: Place,
+    pub space: MemorySpace,
     /// Bytes the job takes there.
     pub needed: u64,
     /// Bytes a job may use there, see [`MemoryPlan::usable`].
@@ -118,8 +142,8 @@ impl MemoryPlan {
 
     /// The plan with one allocation more.
     #[must_use]
-    pub fn part(mut self, place: Place, name: &'static str, bytes: u64) -> Self {
-        self.parts.push(Part { place, name, bytes });
+    pub fn part(mut self, space: MemorySpace, name: &'static str, bytes: u64) -> Self {
+        self.parts.push(Part { space, name, bytes });
         self
     }
 
@@ -135,9 +159,9 @@ impl MemoryPlan {
         &self.parts
     }
 
-    /// Bytes of all parts in one place; as many as can be told, if they are more than that.
-    pub fn total(&self, place: Place) -> u64 {
-        let here = self.parts.iter().filter(|part| part.place == place);
+    /// Bytes of all parts in one space; as many as can be told, if they are more than that.
+    pub fn total(&self, space: MemorySpace) -> u64 {
+        let here = self.parts.iter().filter(|part| part.space == space);
         here.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
@@ -152,10 +176,10 @@ impl MemoryPlan {
     /// # Errors
     /// [`PlanError`], with the numbers.
     pub fn check(&self, free: Bytes) -> Result<(), PlanError> {
-        for place in [Place::Device, Place::Host] {
-            let (needed, usable) = (self.total(place), Self::usable(free.at(place)));
+        for space in [MemorySpace::Device, MemorySpace::Host] {
+            let (needed, usable) = (self.total(space), Self::usable(free.at(space)));
             if needed > usable {
-                return Err(PlanError { plan: self.clone(), place, needed, usable });
+                return Err(PlanError { plan: self.clone(), space, needed, usable });
             }
         }
         Ok(())
@@ -172,24 +196,24 @@ impl MemoryPlan {
         free: Bytes,
         most: usize,
     ) -> Result<usize, PlanError> {
-        let places = [Place::Device, Place::Host];
+        let spaces = [MemorySpace::Device, MemorySpace::Host];
         let with_one =
-            places.iter().fold(self.clone(), |plan, &place| plan.part(place, name, item.at(place)));
+            spaces.iter().fold(self.clone(), |plan, &space| plan.part(space, name, item.at(space)));
         with_one.check(free)?;
-        let fitting = places.map(|place| {
-            let beside = Self::usable(free.at(place)) - self.total(place);
-            beside.checked_div(item.at(place)).unwrap_or(u64::MAX)
+        let fitting = spaces.map(|space| {
+            let beside = Self::usable(free.at(space)) - self.total(space);
+            beside.checked_div(item.at(space)).unwrap_or(u64::MAX)
         });
         Ok(usize::try_from(fitting[0].min(fitting[1])).unwrap_or(usize::MAX).clamp(1, most.max(1)))
     }
 }
 
-/// Names and sizes of the parts in one place.
-struct Parts<'a>(&'a MemoryPlan, Place);
+/// Names and sizes of the parts in one space.
+struct Parts<'a>(&'a MemoryPlan, MemorySpace);
 
 impl fmt::Display for Parts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = self.0.parts.iter().filter(|part| part.place == self.1 && part.bytes > 0);
+        let here = self.0.parts.iter().filter(|part| part.space == self.1 && part.bytes > 0);
         for (i, Part { name, bytes, .. }) in here.enumerate() {
             let separator = if i == 0 { "" } else { ", " };
             write!(f, "{separator}{name} {bytes}")?;
@@ -205,34 +229,38 @@ mod tests {
     const ROOM: u64 = 32 << 20;
 
     fn plan() -> MemoryPlan {
-        MemoryPlan::new("sort").part(Place::Device, "keys", 8 << 20).part(Place::Device, "values", 4 << 20)
+        MemoryPlan::new("sort").part(MemorySpace::Device, "keys", 8 << 20).part(
+            MemorySpace::Device,
+            "values",
+            4 << 20,
+        )
     }
 
     #[test]
     fn what_cannot_fit_is_refused_with_numbers() {
         let usable = MemoryPlan::usable(ROOM);
-        let exact = plan().part(Place::Device, "scratch", usable - (12 << 20));
+        let exact = plan().part(MemorySpace::Device, "scratch", usable - (12 << 20));
         let free = Bytes { device: ROOM, host: 0 };
         assert_eq!(exact.check(free), Ok(()));
-        let error = exact.part(Place::Device, "more", 1).check(free).unwrap_err();
-        assert_eq!((error.place, error.needed, error.usable), (Place::Device, usable + 1, usable));
+        let error = exact.part(MemorySpace::Device, "more", 1).check(free).unwrap_err();
+        assert_eq!((error.space, error.needed, error.usable), (MemorySpace::Device, usable + 1, usable));
         let told = error.to_string();
         assert!(
             told.starts_with(&format!("sort needs {} bytes of device memory (keys 8388608,", usable + 1)),
             "{told}"
         );
-        let host = plan().part(Place::Host, "staging", 1);
-        assert_eq!(host.check(free).unwrap_err().place, Place::Host);
-        assert!(plan().part(Place::Device, "all", u64::MAX).check(free).is_err());
+        let host = plan().part(MemorySpace::Host, "staging", 1);
+        assert_eq!(host.check(free).unwrap_err().space, MemorySpace::Host);
+        assert!(plan().part(MemorySpace::Device, "all", u64::MAX).check(free).is_err());
     }
 
     #[test]
-    fn places_are_known_by_their_names() {
-        for place in [Place::Host, Place::Device] {
-            assert_eq!(place.to_string().parse(), Ok(place));
+    fn vector_storage_is_parsed_from_its_name() {
+        for storage in [VectorStorage::Host, VectorStorage::Device] {
+            assert_eq!(storage.to_string().parse(), Ok(storage));
         }
-        let told = "none".parse::<Place>().unwrap_err().to_string();
-        assert_eq!(told, "place `none` is not known; use device or host");
+        let error = "none".parse::<VectorStorage>().unwrap_err().to_string();
+        assert_eq!(error, "unknown vector storage `none`; use device or host");
     }
 
     #[test]
@@ -241,8 +269,11 @@ mod tests {
         let item = Bytes { device: 1000, host: 3000 };
         let batch = plan().batch("row", item, free, usize::MAX).unwrap() as u64;
         let filled = |items: u64| {
-            let parts =
-                plan().part(Place::Device, "rows", items * 1000).part(Place::Host, "rows", items * 3000);
+            let parts = plan().part(MemorySpace::Device, "rows", items * 1000).part(
+                MemorySpace::Host,
+                "rows",
+                items * 3000,
+            );
             parts.check(free)
         };
         assert!(filled(batch).is_ok() && filled(batch + 1).is_err());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use jasper::data::{VectorFile, write_vectors};
-use jasper::{Element, Index, IndexBuilder, Metric, Place, synthetic::Clusters};
+use jasper::{Element, Index, IndexBuilder, MemorySpace, Metric, synthetic::Clusters};
 
 use crate::common::view;
 
@@ -15,7 +15,7 @@ const CHILD: &str = "JASPER_TEST_BUILD_FROM";
 fn measure<T: Element>(builder: IndexBuilder<'_>, file: &VectorFile) {
     let estimate = builder.estimate_memory::<T>(file.len(), file.dimension()).unwrap();
     let index = builder.build::<T>(file).unwrap();
-    println!("peak {} estimate {} {:?}", peak_bytes(), estimate.total(Place::Host), estimate.parts());
+    println!("peak {} estimate {} {:?}", peak_bytes(), estimate.total(MemorySpace::Host), estimate.parts());
     assert_eq!(index.len(), file.len());
 }
 

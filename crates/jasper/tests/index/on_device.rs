@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BitSet, BuildError, Device, Distances, Element, Filter, Hit, Index, IndexStats, Metric, Place,
-    Quantization, SearchError, SearchParams, SharedIndex, synthetic::Clusters,
+    BitSet, BuildError, Device, Distances, Element, Filter, Hit, Index, IndexStats, MemorySpace, Metric,
+    Quantization, SearchError, SearchParams, SharedIndex, VectorStorage, synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, small, view};
@@ -109,8 +109,8 @@ fn changes_do_not_depend_on_the_device() {
         assert_eq!(device.len(), host.len());
         assert!(device.check().unwrap().is_sound());
         let stats = device.stats();
-        assert_eq!(IndexStats { vectors: Place::Host, ..stats }, host.stats());
-        assert_eq!(stats.vectors == Place::Device, device.device() != Device::Cpu);
+        assert_eq!(IndexStats { vectors: VectorStorage::Host, ..stats }, host.stats());
+        assert_eq!(stats.vectors == VectorStorage::Device, device.device() != Device::Cpu);
         compare(&host, &device, &rows[..20 * DIMENSION], SearchParams::new(10));
     }
     assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
@@ -147,12 +147,12 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
     let mut apart = coded();
-    apart.keep_vectors(Place::Host);
+    apart.keep_vectors(VectorStorage::Host);
     let mut apart = apart.to_device(Device::Auto).unwrap();
     let there = coded().to_device(Device::Auto).unwrap();
     let is_on_gpu = there.device() != Device::Cpu;
     for round in 0..2 {
-        assert_eq!(apart.stats().vectors, Place::Host);
+        assert_eq!(apart.stats().vectors, VectorStorage::Host);
         assert_eq!(apart.device_bytes() < there.device_bytes(), is_on_gpu);
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 15 }] {
             let params = SearchParams::new(10).distances(distances);
@@ -187,7 +187,7 @@ fn vectors_may_stay_on_the_host() {
 fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
     let queries: Vec<f32> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let queries = view(&queries, DIMENSION);
-    for vectors in [Some(Place::Device), Some(Place::Host), None] {
+    for vectors in [Some(VectorStorage::Device), Some(VectorStorage::Host), None] {
         let mut index = index::<f32>(Metric::L2);
         index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
         match vectors {
@@ -214,23 +214,23 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 #[test]
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let mut index = index::<f32>(Metric::L2);
-    let bytes = |index: &Index<f32>, vectors| index.plan_on_device(vectors).total(Place::Device);
+    let bytes = |index: &Index<f32>, vectors| index.plan_on_device(vectors).total(MemorySpace::Device);
     // 12 coordinates are whole pieces of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
     assert_eq!(rows, 900 * 12 * 4);
-    let bare = bytes(&index, Place::Device);
-    assert_eq!(bytes(&index, Place::Host), bare - rows);
+    let bare = bytes(&index, VectorStorage::Device);
+    assert_eq!(bytes(&index, VectorStorage::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = index.plan_on_device(Place::Device);
+    let plan = index.plan_on_device(VectorStorage::Device);
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);
     // The centre, a matrix of 12 columns at least, and what belongs to each dimension.
     assert!((12 * (1 + 12 + 4) * 4..4096).contains(&quantizer), "{quantizer}");
-    assert_eq!(plan.total(Place::Device), bare + codes + quantizer);
+    assert_eq!(plan.total(MemorySpace::Device), bare + codes + quantizer);
     index.drop_vectors().unwrap();
-    assert_eq!(bytes(&index, Place::Host), bare - rows + codes + quantizer);
-    assert_eq!(bytes(&index, Place::Device), bytes(&index, Place::Host));
+    assert_eq!(bytes(&index, VectorStorage::Host), bare - rows + codes + quantizer);
+    assert_eq!(bytes(&index, VectorStorage::Device), bytes(&index, VectorStorage::Host));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jasper::{Checkpoints, Device, Element, Index, Key, Place, Progress, Stage};
+use jasper::{Checkpoints, Device, Element, Index, Key, MemorySpace, Progress, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde::Serialize;
 
@@ -210,8 +210,8 @@ impl Args {
             not_coded,
             save_seconds,
             bytes: saved.bytes,
-            estimated_bytes: estimate.total(Place::Host),
-            estimated_device_bytes: estimate.total(Place::Device),
+            estimated_bytes: estimate.total(MemorySpace::Host),
+            estimated_device_bytes: estimate.total(MemorySpace::Device),
             peak_bytes: machine::peak_bytes(),
             output: self.output,
         })

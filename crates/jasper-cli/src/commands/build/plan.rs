@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jasper::{MemoryPlan, Part, Place};
+use jasper::{MemoryPlan, MemorySpace, Part};
 use serde::Serialize;
 
 use crate::human;
@@ -26,10 +26,10 @@ struct Allocation {
 impl Plan {
     /// The plan as it is told.
     pub fn of(plan: &MemoryPlan) -> Self {
-        let told = |&Part { place, name, bytes }: &Part| Allocation { place: place.to_string(), name, bytes };
+        let told = |&Part { space, name, bytes }: &Part| Allocation { place: space.to_string(), name, bytes };
         Self {
-            host_bytes: plan.total(Place::Host),
-            device_bytes: plan.total(Place::Device),
+            host_bytes: plan.total(MemorySpace::Host),
+            device_bytes: plan.total(MemorySpace::Device),
             parts: plan.parts().iter().filter(|part| part.bytes > 0).map(told).collect(),
         }
     }
