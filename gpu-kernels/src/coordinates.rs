@@ -8,8 +8,6 @@ use cuda_std::{math, mma};
 /// A word holds one f32, two halves or four bytes. A word with fewer coordinates has zeros above them, which add
 /// nothing.
 pub(crate) trait Coordinates: 'static {
-    /// Bytes of one coordinate.
-    const BYTES: u32;
     /// What words are summed up in.
     type Sum: Summand;
     /// The empty sum.
@@ -39,7 +37,6 @@ pub(crate) struct U8;
 pub(crate) struct I8;
 
 impl Coordinates for F32 {
-    const BYTES: u32 = 4;
     type Sum = f32;
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 4;
@@ -69,7 +66,6 @@ impl Coordinates for F32 {
 }
 
 impl Coordinates for F16 {
-    const BYTES: u32 = 2;
     type Sum = f32;
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 8;
@@ -117,7 +113,6 @@ pub(crate) trait Bytes: Coordinates<Sum = i32> {
 macro_rules! bytes {
     ($type:ident, $dp4a:expr, $absolute_difference:path, $mma:path) => {
         impl Coordinates for $type {
-            const BYTES: u32 = 1;
             type Sum = i32;
             const ZERO: i32 = 0;
             const UNPACKED: usize = 4;

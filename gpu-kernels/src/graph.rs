@@ -46,6 +46,38 @@ pub enum Form {
     Angle,
 }
 
+/// What is summed over the coordinates of two vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg(not(target_arch = "nvptx64"))]
+pub enum Measure {
+    /// Squared differences.
+    SquaredL2,
+    /// Products.
+    Dot,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Measure {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::SquaredL2, Self::Dot];
+
+    /// The sum that a distance of this form is made of.
+    pub const fn of(form: Form) -> Self {
+        match form {
+            Form::Plain | Form::Half => Self::SquaredL2,
+            Form::Negated | Form::Angle => Self::Dot,
+        }
+    }
+
+    /// Its name inside the names of kernels.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::SquaredL2 => "l2",
+            Self::Dot => "dot",
+        }
+    }
+}
+
 #[cfg(feature = "kernels")]
 impl Form {
     /// The distance that a sum over two vectors stands for, whose `squared_norms` count where the form needs them.

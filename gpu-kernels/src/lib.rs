@@ -13,7 +13,6 @@
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`bits`] | sets of slots |
 //! | [`codes`] | codes of rows and queries in device memory, as kernels read them |
-//! | [`distances`] | distances of queries to rows named by id |
 //! | [`encode`] | codes of rows and of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbours |
@@ -34,7 +33,6 @@ pub mod bits;
 pub mod codes;
 #[cfg(feature = "kernels")]
 mod coordinates;
-pub mod distances;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
 pub mod encode;

@@ -1,30 +1,53 @@
-//! What the emulator says when arguments and memory disagree.
+//! What the emulator reports when arguments and memory disagree.
 
 use cuda_std::emulator::Emulator;
-use gpu_kernels::distances::{DistanceArgs, Distances, Loads, Measure, TileWidth};
 use gpu_kernels::emulated::EmulatedStream;
-use gpu_kernels::{Buffer as _, Stream as _};
+use gpu_kernels::graph::{Form, GraphArgs, Measure};
+use gpu_kernels::search::{Search, SearchArgs};
+use gpu_kernels::{Buffer as _, In, Out, Stream as _};
 use jasper_core::ElementKind;
 
 #[test]
-fn a_row_behind_the_last_is_told_with_its_place() {
+fn a_row_past_the_end_is_reported_with_its_place() {
     let stream = EmulatedStream::new(Emulator::new(1));
     let rows = stream.upload(&[0_u8; 8 * 16]).unwrap();
-    let ids = stream.upload(&[7_u32, 8]).unwrap();
-    let mut distances = stream.allocate::<f32>(2).unwrap();
-    let args = DistanceArgs {
-        rows: rows.input(),
+    let starts = stream.upload(&[7_u32, 8]).unwrap();
+    let mut answers = stream.allocate(1).unwrap();
+    let mut work = stream.allocate(2).unwrap();
+    let args = SearchArgs {
+        graph: GraphArgs {
+            rows: rows.input(),
+            links: In::NOWHERE,
+            squared_norms: In::NOWHERE,
+            keys: In::NOWHERE,
+            starts: starts.input(),
+            starts_len: 2,
+            row_bytes: 16,
+            links_stride: 32,
+            largest_squared_norm: 0.0,
+        },
         queries: rows.input(),
-        ids: ids.input(),
-        distances: distances.output(),
-        row_bytes: 16,
+        query_rows: In::NOWHERE,
+        allowed: In::NOWHERE,
+        answers: answers.output(),
+        rest: In::NOWHERE,
+        candidates: Out::NOWHERE,
+        work: work.output(),
+        log: Out::NOWHERE,
         queries_len: 1,
-        ids_per_query: 2,
+        k: 1,
+        beam_width: 1,
+        most_hops: 0,
+        expansions: 1,
+        filter_slots: 0,
+        starts_stride: 0,
+        candidates_len: 0,
+        form: Form::Plain,
     };
-    let kernel = Distances::new(ElementKind::U8, Measure::SquaredL2, Loads::Chunked, TileWidth::Four);
-    // SAFETY: one id names no row, which the emulator finds before it reads there.
+    let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, 1, 1);
+    // SAFETY: one start point has no row, which the emulator finds before it reads there.
     let fault = unsafe { stream.launch(&kernel, args) }.unwrap_err().to_string();
-    for part in ["distances_u8_l2_chunked_w4", "src/tile.rs", "[u8; 128]", "out of bounds"] {
+    for part in ["search_u8_l2_r1", "src/tile.rs", "[u8; 128]", "out of bounds"] {
         assert!(fault.contains(part), "{fault}");
     }
 }

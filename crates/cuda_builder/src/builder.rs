@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::bounds;
 use crate::compiler::{Compiler, Compilers};
-use crate::entries::{entries, keep};
+use crate::entries::entries;
 use crate::error::BuildError;
 use crate::header::{Difference, Header};
 use crate::recipe::{Arch, PROFILE, Recipe, TARGET};
@@ -22,7 +22,6 @@ pub struct CudaBuilder {
     recipe: Recipe,
     compiler: Option<Compiler>,
     canary: Option<String>,
-    only: Option<String>,
     target_dir: Option<PathBuf>,
 }
 
@@ -45,7 +44,6 @@ impl CudaBuilder {
             recipe: Recipe::default(),
             compiler: None,
             canary: None,
-            only: None,
             target_dir: None,
         }
     }
@@ -87,13 +85,6 @@ impl CudaBuilder {
         self
     }
 
-    /// Keeps only kernels whose names begin so: the others of the crate are in a text of their own.
-    #[must_use]
-    pub fn only(mut self, beginning: impl Into<String>) -> Self {
-        self.only = Some(beginning.into());
-        self
-    }
-
     /// Where cargo builds; without a choice, `target/ptx` of the crate's workspace. The first build there takes most of
     /// a minute, for `core`; later ones a second or two.
     #[must_use]
@@ -125,10 +116,6 @@ impl CudaBuilder {
         self.compile(&compiler, &folder)?;
         let ptx = bounds::insert(&read(&assembly(&release.join("deps"))?)?)?;
         let ptx = without_function_numbers(&without_comments(&ptx));
-        let ptx = match &self.only {
-            Some(beginning) => keep(&ptx, |name| name.starts_with(beginning)),
-            None => ptx,
-        };
         let refusals = refusals(&ptx, self.canary.as_deref());
         if !refusals.is_empty() {
             return Err(BuildError::Refused { refusals });

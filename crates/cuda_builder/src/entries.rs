@@ -47,22 +47,6 @@ pub fn entries<'a>(lines: &[&'a str]) -> Vec<Entry<'a>> {
     found
 }
 
-/// The text without those kernels whose names are not `kept`. What is outside of kernels stays.
-pub fn keep(ptx: &str, kept: impl Fn(&str) -> bool) -> String {
-    let lines: Vec<&str> = ptx.lines().collect();
-    let mut out = String::with_capacity(ptx.len());
-    let mut from = 0;
-    for entry in entries(&lines).into_iter().filter(|entry| !kept(entry.name)) {
-        // From the line of its name, which is not that of its brace.
-        let named = lines[..=entry.open].iter().rposition(|line| line.starts_with(ENTRY));
-        let named = named.unwrap_or(entry.open);
-        lines[from..named].iter().for_each(|line| out.extend([line, "\n"]));
-        from = entry.close + 1;
-    }
-    lines[from..].iter().for_each(|line| out.extend([line, "\n"]));
-    out
-}
-
 /// The line without its comment.
 pub fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
@@ -97,15 +81,5 @@ mod tests {
         let expected =
             [Entry { name: "one", open: 7, close: 13 }, Entry { name: "two", open: 15, close: 17 }];
         assert_eq!(entries(&lines), expected);
-    }
-
-    #[test]
-    fn kernels_that_are_not_kept_go_with_their_parameters() {
-        let one = ".visible .entry one(\n\t.param .u64 p\n)\n.maxntid 32, 1, 1\n{\n\tret;\n}\n";
-        let (head, two) = (".version 8.0\n.extern .shared s;\n", one.replace("one", "two"));
-        let all = format!("{head}{one}{two}");
-        assert_eq!(keep(&all, |name| name == "two"), format!("{head}{two}"));
-        assert_eq!(keep(&all, |name| name == "one"), format!("{head}{one}"));
-        assert_eq!((keep(&all, |_| true), keep(&all, |_| false)), (all, head.to_owned()));
     }
 }

@@ -1,6 +1,6 @@
 //! What an exact search answers.
 
-use crate::distances::NO_ROW;
+use crate::graph::NO_ROW;
 
 /// The `k` nearest rows of each query, in order of (distance, row).
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use super::exact::{Distance, LANES, from_orderable, orderable};
 use super::list::{NO_ENTRY, lower_bound};
 use super::{RANK_THREADS, RankArgs};
 use crate::In;
-use crate::distances::NO_ROW;
+use crate::graph::NO_ROW;
 
 /// The query of this block.
 struct Work {

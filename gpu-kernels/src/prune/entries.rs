@@ -7,7 +7,6 @@ use super::space::Rows;
 use super::{BypassArgs, JoinArgs, LinkArgs, MergeArgs};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::search::shape::shape;
-use crate::tile::Chunked;
 
 macro_rules! entries {
     ($($element:ident $term:ident $bytes:literal $blocks:tt: $link:ident $merge:ident $join:ident $bypass:ident;)*) => {
@@ -54,7 +53,6 @@ macro_rules! entries {
         Rows<
             $element,
             $term,
-            Chunked,
             { shape($bytes).width },
             { $bytes / 16 },
             { shape($bytes).steps },

@@ -9,8 +9,7 @@ use super::{
     BypassArgs, IdentifyArgs, JoinArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
     ReverseEdgesArgs,
 };
-use crate::distances::Measure;
-use crate::graph::Form;
+use crate::graph::{Form, Measure};
 use crate::rows::warp_a_row;
 use crate::{Kernel, Launch};
 

@@ -9,7 +9,7 @@ use cuda_std::prelude::*;
 use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{Form, GraphArgs};
-use crate::tile::{Read, Tile};
+use crate::tile::{Tile, Unit};
 
 /// How far vertices are from each other.
 pub(super) trait Space: Sized {
@@ -39,27 +39,26 @@ pub(super) trait Space: Sized {
 }
 
 /// Rows, read by tiles.
-pub(super) struct Rows<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
-    tile: Tile<E, T, R, WIDTH, UNITS, STEPS, ROWS>,
+pub(super) struct Rows<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
+    tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
     rows: In<u8>,
     form: Form,
     squared_norms: In<f32>,
 }
 
 /// A row that others are compared with.
-pub(super) struct Row<U, const STEPS: usize> {
+pub(super) struct Row<const STEPS: usize> {
     row: In<u8>,
     /// This lane's units, if they are few.
-    own: [U; STEPS],
+    own: [Unit; STEPS],
     squared_norm: f32,
 }
 
-impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
-    Rows<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
+    Rows<E, T, WIDTH, UNITS, STEPS, ROWS>
 where
     E: Coordinates,
     T: Term,
-    R: Read<E>,
 {
     #[inline(always)]
     fn row(&self, id: u32) -> In<u8> {
@@ -80,14 +79,13 @@ where
     }
 }
 
-impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Space
-    for Rows<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Space
+    for Rows<E, T, WIDTH, UNITS, STEPS, ROWS>
 where
     E: Coordinates,
     T: Term,
-    R: Read<E>,
 {
-    type Near = Row<R::Unit, STEPS>;
+    type Near = Row<STEPS>;
     const TOGETHER: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
 
     #[inline(always)]
@@ -113,11 +111,14 @@ where
     unsafe fn distance(&self, near: &Self::Near, id: u32) -> f32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let unit = |step: u32| {
-            if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::KEEPS {
+            if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::KEEPS {
                 return near.own[step as usize];
             }
             // SAFETY: within the row.
-            self.tile.keep(unsafe { R::row(near.row.at(self.tile.offset(step) as usize)) }, step)
+            self.tile.keep(
+                unsafe { global::load_readonly(near.row.at(self.tile.offset(step) as usize).cast()) },
+                step,
+            )
         };
         // SAFETY: the caller's promises.
         unsafe {

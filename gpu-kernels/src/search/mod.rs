@@ -43,8 +43,6 @@ mod solo;
 mod team;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "variants")]
-mod variants;
 #[cfg(feature = "kernels")]
 mod wide;
 
@@ -52,8 +50,6 @@ mod wide;
 pub use plan::{CodeSearch, Search};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use sequence::{Rerank, RerankStream, search_by_estimates};
-#[cfg(all(feature = "variants", not(target_arch = "nvptx64")))]
-pub use variants::{Choice, Variant};
 
 pub use codes::CodeSearchArgs;
 

@@ -4,8 +4,7 @@
 use jasper_core::ElementKind;
 
 use super::{Answer, CodeSearch, CodeSearchArgs, Search, SearchArgs};
-use crate::distances::Measure;
-use crate::graph::GraphArgs;
+use crate::graph::{GraphArgs, Measure};
 use crate::{Out, Stream};
 
 /// What the first launch leaves to the second.

@@ -4,7 +4,7 @@ use jasper_core::{Element, Metric, f16, padded_len, synthetic};
 
 use super::{twin, vectors};
 use crate::Stream;
-use crate::distances::NO_ROW;
+use crate::graph::NO_ROW;
 use crate::knn::{MAX_K, exact_knn};
 
 /// A search: what is random in it is drawn from the seed.

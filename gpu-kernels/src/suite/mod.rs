@@ -5,7 +5,6 @@
 
 mod back_edges;
 mod bits;
-mod distances;
 mod encode;
 mod groups;
 mod knn;
@@ -18,7 +17,6 @@ pub mod twin;
 
 pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use bits::{lists_agree_with_the_twin, marks_agree_with_the_twin};
-pub use distances::distances_agree_with_the_twin;
 pub use encode::{
     coded_queries_agree_with_the_quantizer, codes_agree_with_the_quantizer, codes_go_to_their_slots,
     long_rows_are_turned_where_they_are,
@@ -51,7 +49,6 @@ macro_rules! tests_of_the_suite {
             coded_queries_agree_with_the_quantizer
             codes_agree_with_the_quantizer
             codes_go_to_their_slots
-            distances_agree_with_the_twin
             exact_knn_agrees_with_the_twin
             exact_knn_searches_in_parts
             groups_agree_with_the_twin

@@ -2,26 +2,22 @@
 
 use jasper_core::{Element, Metric};
 
-use crate::distances::{Distances, Loads, Measure};
+use crate::graph::Measure;
 
-/// What a pair of vectors measures, in the order of additions of `kernel`. Padding may be there or not.
-pub fn distance<T: Element>(kernel: Distances, query: &[T], row: &[T]) -> f32 {
+/// What a pair of vectors measures, in the order of additions of a tile of `width` lanes. Padding may be there or not.
+pub fn distance<T: Element>(measure: Measure, width: usize, query: &[T], row: &[T]) -> f32 {
     if T::EXACT {
-        return exact_sum(query, row, |x, y| match kernel.measure() {
+        return exact_sum(query, row, |x, y| match measure {
             Measure::SquaredL2 => (x - y) * (x - y),
             Measure::Dot => x * y,
         }) as f32;
     }
-    let width = kernel.width().lanes() as usize;
-    let unit = match kernel.loads() {
-        Loads::Tiled => 1,
-        Loads::Chunked => 16 / size_of::<T>(),
-    };
+    let chunk = 16 / size_of::<T>();
     let mut lanes = vec![0.0_f32; width];
     for (i, (x, y)) in query.iter().zip(row).enumerate() {
-        let lane = &mut lanes[i / unit % width];
+        let lane = &mut lanes[i / chunk % width];
         let (x, y) = (x.to_f32(), y.to_f32());
-        *lane = match kernel.measure() {
+        *lane = match measure {
             Measure::SquaredL2 => (x - y).mul_add(x - y, *lane),
             Measure::Dot => x.mul_add(y, *lane),
         };

@@ -25,7 +25,7 @@ use crate::workspace::Workspace;
 /// What brings PTX up to date.
 const REBUILD: &str = "run `cargo xtask ptx build` and commit the PTX with its sources";
 
-/// A crate whose PTX is committed, or a part of one.
+/// A crate whose PTX is committed.
 struct KernelCrate {
     /// Its folder, relative to the root.
     folder: &'static str,
@@ -35,32 +35,21 @@ struct KernelCrate {
     features: &'static [&'static str],
     /// The kernel whose barriers are counted.
     canary: Option<&'static str>,
-    /// What the names of its kernels begin with, if others of the crate are in another file.
-    only: Option<&'static str>,
 }
 
 /// The test kernels of `cuda_std` come first: their canary fails where a compiler copies barriers.
-const CRATES: [KernelCrate; 3] = [
+const CRATES: [KernelCrate; 2] = [
     KernelCrate {
         folder: "crates/cuda_std/tests/device",
         file: "kernels.ptx",
         features: &[],
         canary: Some("canary"),
-        only: None,
     },
     KernelCrate {
         folder: "gpu-kernels",
         file: "kernels.archive",
         features: &["kernels"],
         canary: None,
-        only: None,
-    },
-    KernelCrate {
-        folder: "gpu-kernels",
-        file: "variants.archive",
-        features: &["kernels", "variants"],
-        canary: None,
-        only: Some("variant_"),
     },
 ];
 
@@ -102,9 +91,6 @@ impl KernelCrate {
         }
         if let Some(canary) = self.canary {
             builder = builder.canary(canary);
-        }
-        if let Some(beginning) = self.only {
-            builder = builder.only(beginning);
         }
         builder
     }

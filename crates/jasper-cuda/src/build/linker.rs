@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use gpu_kernels::distances::Measure;
+use gpu_kernels::graph::Measure;
 use gpu_kernels::graph::NO_ROW;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::thread::{self, JoinHandle};
 
 use gpu_kernels::Kernel as _;
-use gpu_kernels::distances::Measure;
+use gpu_kernels::graph::Measure;
 use gpu_kernels::links::{FindRoom, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::SaveRows;

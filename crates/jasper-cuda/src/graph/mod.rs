@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
 use gpu_kernels::codes::{CodeArgs, QueryTerms};
-use gpu_kernels::distances::Measure;
+use gpu_kernels::graph::Measure;
 use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
 use gpu_kernels::{Buffer as _, In};
 use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};

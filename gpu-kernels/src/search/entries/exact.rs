@@ -10,7 +10,6 @@ use super::super::shape::{Shape, shape};
 use super::super::wide::Wide;
 use super::super::{SearchArgs, solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
-use crate::tile::Chunked;
 
 macro_rules! entries {
     (
@@ -57,7 +56,6 @@ macro_rules! entry {
             type Scorer = Exact<
                 $element,
                 $term,
-                Chunked,
                 { SHAPE.width },
                 { $bytes / 16 },
                 { SHAPE.steps },

@@ -8,7 +8,7 @@ use super::super::SearchArgs;
 use super::super::shape::keeps_query;
 use super::Kind;
 use super::kind::ROW_TEAM;
-use crate::distances::Measure;
+use crate::graph::Measure;
 use crate::{Kernel, Launch};
 
 /// Rows that have kernels of their own: bytes of dimension 128, halves of dimension 96, 200, 960 and 1536, floats of
@@ -57,12 +57,6 @@ impl Search {
         let known = SPECIALIZED.contains(&(element, measure, row_bytes));
         let row_bytes = known.then_some(row_bytes);
         Self { element, measure, row_bytes, kind: Kind::for_beam(beam_width, warps, ROW_TEAM) }
-    }
-
-    /// The kernel whose frontier is in shared memory, whatever the beam width: to compare with.
-    #[must_use]
-    pub const fn in_shared_memory(self) -> Self {
-        Self { kind: self.kind.in_shared_memory(), ..self }
     }
 
     /// Every kernel of the family.

@@ -70,11 +70,6 @@ impl Kind {
         Self { list, warps }
     }
 
-    /// The kind whose frontier is in shared memory.
-    pub(super) const fn in_shared_memory(self) -> Self {
-        Self { list: List::Wide, ..self }
-    }
-
     /// Every kind that a family has whose teams are at most so large.
     pub(super) fn all(largest: u32) -> impl Iterator<Item = Self> + Clone {
         let solo = List::ALL.map(|list| Self { list, warps: 1 });

@@ -13,7 +13,7 @@ use crate::In;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::Form;
 use crate::neighbor::key;
-use crate::tile::{Read, Tile};
+use crate::tile::{Tile, Unit};
 
 /// Bytes of a line of the cache.
 const LINE: usize = 128;
@@ -22,7 +22,6 @@ const LINE: usize = 128;
 pub(in crate::search) struct Exact<
     E,
     T,
-    R,
     const WIDTH: u32,
     const UNITS: u32,
     const STEPS: usize,
@@ -30,11 +29,10 @@ pub(in crate::search) struct Exact<
 > where
     E: Coordinates,
     T: Term,
-    R: Read<E>,
 {
-    tile: Tile<E, T, R, WIDTH, UNITS, STEPS, ROWS>,
+    tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
     /// This lane's units of the query, if they are few.
-    own: [R::Unit; STEPS],
+    own: [Unit; STEPS],
     /// The whole query, if they are not.
     query: Shared<u8>,
     rows: In<u8>,
@@ -43,12 +41,11 @@ pub(in crate::search) struct Exact<
     squared_norm: f32,
 }
 
-impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Scorer
-    for Exact<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Scorer
+    for Exact<E, T, WIDTH, UNITS, STEPS, ROWS>
 where
     E: Coordinates,
     T: Term,
-    R: Read<E>,
 {
     type Args = ();
     type Fetched = ();
@@ -102,7 +99,7 @@ where
     unsafe fn bring_near(&self, ids: Shared<u32>, count: u32) {
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
-        let first = if Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND { ROWS as u32 } else { 0 };
+        let first = if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND { ROWS as u32 } else { 0 };
         let mut at = first * Self::TOGETHER * lines + warp::lane_id();
         while at < count * lines {
             // SAFETY: ids name rows, and at / lines < count; a line of the row.
@@ -146,27 +143,26 @@ where
     }
 }
 
-impl<E, T, R, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
-    Exact<E, T, R, WIDTH, UNITS, STEPS, ROWS>
+impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
+    Exact<E, T, WIDTH, UNITS, STEPS, ROWS>
 where
     E: Coordinates,
     T: Term,
-    R: Read<E>,
 {
     /// Whether the query stays in registers: rows are one round of few steps.
-    pub(in crate::search) const KEEPS_QUERY: bool = Tile::<E, T, R, WIDTH, UNITS, STEPS, ROWS>::KEEPS;
+    pub(in crate::search) const KEEPS_QUERY: bool = Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::KEEPS;
 
     /// This lane's unit of the query in a step.
     ///
     /// # Safety
     /// A barrier has passed since the query was read.
     #[inline(always)]
-    unsafe fn unit(&self, step: u32) -> R::Unit {
+    unsafe fn unit(&self, step: u32) -> Unit {
         if Self::KEEPS_QUERY {
             return self.own[step as usize];
         }
         // SAFETY: the offset is within the query.
-        self.tile.keep(unsafe { R::shared(self.query.byte_add(self.tile.offset(step))) }, step)
+        self.tile.keep(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)
     }
 
     /// The distance that a sum stands for: the steps of the CPU's scorer.

@@ -4,8 +4,7 @@ use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use crate::distances::{Distances, Loads, Measure, TileWidth};
-use crate::graph::{Form, GraphArgs, NO_ROW};
+use crate::graph::{Form, GraphArgs, Measure, NO_ROW};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::search::shape::shape;
 use crate::suite::{twin, vectors};
@@ -78,11 +77,8 @@ impl<T: Element> Vertices<T> {
     /// The distance of two vertices, to the bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
         let measure = Measure::of(self.form);
-        let lanes = shape((self.stride * size_of::<T>()) as u32).width;
-        let width =
-            TileWidth::ALL.into_iter().find(|width| width.lanes() == lanes).expect("a width of tiles");
-        let sum =
-            twin::distance(Distances::new(T::KIND, measure, Loads::Chunked, width), self.row(a), self.row(b));
+        let width = shape((self.stride * size_of::<T>()) as u32).width as usize;
+        let sum = twin::distance(measure, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
         match self.form {
             Form::Plain => sum,

@@ -15,8 +15,8 @@ use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
 use crate::Stream;
-use crate::distances::Measure;
 use crate::graph::Form;
+use crate::graph::Measure;
 use crate::search::{MAX_BEAM_WIDTH, Search};
 use ask::{Ask, TO_THE_END};
 pub use codes::{searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu};
