@@ -45,12 +45,7 @@ const CRATES: [KernelCrate; 2] = [
         features: &[],
         canary: Some("canary"),
     },
-    KernelCrate {
-        folder: "gpu-kernels",
-        file: "kernels.archive",
-        features: &["kernels"],
-        canary: None,
-    },
+    KernelCrate { folder: "gpu-kernels", file: "kernels.archive", features: &["kernels"], canary: None },
 ];
 
 impl KernelCrate {
