@@ -5,11 +5,11 @@
 //! | [`load`] | data that this launch also writes |
 //! | [`load_readonly`] | data that nobody writes during the launch; the compiler may move and merge these loads |
 //! | [`load_streaming`] | the same, read once: leaves the first-level cache to others |
-//! | [`load_relaxed`], [`load_acquire`] | words by which blocks talk to each other |
+//! | [`load_relaxed`] | words that other threads update atomically meanwhile |
 //!
 //! A value of 16 bytes ([`[u32; 4]`](crate::Value)) is one load or store of 16 bytes.
 
-use crate::primitive::{Load, Store};
+use crate::primitive::Load;
 use crate::{Value, Word, imp};
 
 /// Reads (`ld.global`).
@@ -48,25 +48,13 @@ pub unsafe fn load_streaming<T: Value>(p: *const T) -> T {
 /// Reads a word that another thread may be writing: one of its values, ordering nothing else (`ld.relaxed.gpu.global`).
 ///
 /// # Safety
-/// `p` leads to a `T` in global memory, aligned to its size; other threads write it by [`store_release`] and
-/// [`atomic`](crate::atomic) updates only.
+/// `p` leads to a `T` in global memory, aligned to its size; other threads write it by [`atomic`](crate::atomic)
+/// updates only.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_relaxed<T: Word>(p: *const T) -> T {
     // SAFETY: the caller's promise is the back end's.
     unsafe { imp::load(Load::Relaxed, p) }
-}
-
-/// Reads a word that another thread may be writing; whoever sees a [`store_release`] sees everything that its thread
-/// did before it (`ld.acquire.gpu.global`).
-///
-/// # Safety
-/// As [`load_relaxed`].
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load_acquire<T: Word>(p: *const T) -> T {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::load(Load::Acquire, p) }
 }
 
 /// Writes (`st.global`).
@@ -78,19 +66,7 @@ pub unsafe fn load_acquire<T: Word>(p: *const T) -> T {
 #[track_caller]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::store(Store::Weak, p, value) }
-}
-
-/// Writes a word after everything that this thread did before (`st.release.gpu.global`).
-///
-/// # Safety
-/// `p` leads to room for a `T` in global memory, aligned to its size; other threads read it by [`load_acquire`] and
-/// [`load_relaxed`] only.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn store_release<T: Word>(p: *mut T, value: T) {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::store(Store::Release, p, value) }
+    unsafe { imp::store(p, value) }
 }
 
 /// Asks for the line around `p` to be brought to the second-level cache (`prefetch.global.L2`).

@@ -43,7 +43,6 @@
 //! | [`shared`] | the block's dynamic shared memory, by 32-bit address |
 //! | [`global`] | loads and stores with their caching and order |
 //! | [`atomic`] | atomic updates of global memory |
-//! | [`async_copy`] | copies from global to shared memory that run beside the code |
 //! | [`math`] | fused multiply-add, halves, dot products of bytes |
 //! | [`mma`] | products of small matrices by a whole warp |
 //!
@@ -62,13 +61,12 @@
 //!
 //! | function | of |
 //! | --- | --- |
-//! | `special(Special) -> u32`, `activemask() -> u32` | [`thread`], [`warp`] |
-//! | `barrier(Barrier) -> u32`, `fence(Scope)`, `nanosleep(u32)` | [`thread`] |
+//! | `special(Special) -> u32` | [`thread`], [`warp`] |
+//! | `barrier(Barrier) -> u32`, `fence()`, `nanosleep(u32)` | [`thread`] |
 //! | `collective<T: Word>(Collective, mask: u32, T, argument: u32, width: u32) -> (T, bool)` | [`warp`] |
-//! | `load<T: Value>(Load, *const T) -> T`, `store<T: Value>(Store, *mut T, T)`, `prefetch(*const u8)` | [`global`] |
+//! | `load<T: Value>(Load, *const T) -> T`, `store<T: Value>(*mut T, T)`, `prefetch(*const u8)` | [`global`] |
 //! | `shared_base() -> u32`, `load_shared<T: Value>(u32) -> T`, `store_shared<T: Value>(u32, T)` | [`shared`] |
 //! | `update<T: Word>(*mut T, Update<T>) -> T`, `update_shared<T: Word>(u32, Update<T>) -> T` | [`atomic`], [`shared`] |
-//! | `copy_async(to: u32, from: *const u8)`, `commit_group()`, `wait_group<const N: u32>()` | [`async_copy`] |
 //! | `mma(Mma, [u32; 4], [u32; 2], [u32; 4]) -> [u32; 4]` | [`mma`] |
 //!
 //! On the host that is `emulator::back_end`; every function on the way down is `#[track_caller]`, so that a fault names
@@ -81,7 +79,6 @@
 )]
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 
-pub mod async_copy;
 pub mod atomic;
 pub mod global;
 pub mod math;
@@ -108,5 +105,5 @@ pub use value::{Value, Word};
 /// Everything that a kernel names.
 pub mod prelude {
     pub use crate::shared::Shared;
-    pub use crate::{async_copy, atomic, global, kernel, math, mma, shared, thread, warp};
+    pub use crate::{atomic, global, kernel, math, mma, shared, thread, warp};
 }

@@ -5,31 +5,17 @@
 //! | fragment | lane holds |
 //! | --- | --- |
 //! | `c`, `d` (16 x 8) | `[0], [1]`: row `group`, columns `2 * pair`, `2 * pair + 1`; `[2], [3]`: row `group + 8` |
-//! | `a` of f16 (16 x 16) | two neighbouring columns a register, the lower half the lower column: `[0]` row `group`, columns `2 * pair ..`; `[1]` row `group + 8`; `[2]`, `[3]` the same rows, 8 columns further |
-//! | `b` of f16 (16 x 8) | two neighbouring rows a register: `[0]` column `group`, rows `2 * pair ..`; `[1]` 8 rows further |
 //! | `a` of bytes (16 x 32) | four neighbouring columns a register: `[0]` row `group`, columns `4 * pair ..`; `[1]` row `group + 8`; `[2]`, `[3]` the same rows, 16 columns further |
 //! | `b` of bytes (32 x 8) | four neighbouring rows a register: `[0]` column `group`, rows `4 * pair ..`; `[1]` 16 rows further |
 
 use crate::imp;
 use crate::primitive::Mma;
 
-/// Halves: 16 x 16 times 16 x 8, products exact, sums in f32 in an order of the hardware's own
-/// (`mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`).
-///
-/// # Safety
-/// All 32 lanes of the warp come here together.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn m16n8k16_f16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::mma(Mma::M16N8K16F16, a, b, c.map(f32::to_bits)) }.map(f32::from_bits)
-}
-
 /// Signed bytes: 16 x 32 times 32 x 8, exact but for sums that wrap
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`).
 ///
 /// # Safety
-/// As [`m16n8k16_f16`].
+/// All 32 lanes of the warp come here together.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
@@ -41,7 +27,7 @@ pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`).
 ///
 /// # Safety
-/// As [`m16n8k16_f16`].
+/// As [`m16n8k32_i8`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_u8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {

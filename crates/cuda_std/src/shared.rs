@@ -145,23 +145,10 @@ macro_rules! atomics {
             atomic_add, Add;
             /// Leaves the lesser and gives what was there (`atom.shared.min`).
             atomic_min, Min;
-            /// Leaves the greater and gives what was there (`atom.shared.max`).
-            atomic_max, Max;
             /// Leaves the bits of either and gives what was there (`atom.shared.or.b32`, `.b64`).
             atomic_or, Or;
             /// Leaves `value` and gives what was there (`atom.shared.exch.b32`, `.b64`).
             atomic_exchange, Exchange;
-        }
-
-        /// Leaves `new` if `expected` is there, and gives what was there (`atom.shared.cas.b32`, `.b64`).
-        ///
-        /// # Safety
-        /// As [`load`](Self::load), but other threads may update the place atomically at the same time.
-        #[inline(always)]
-        #[track_caller]
-        pub unsafe fn atomic_cas(self, expected: $T, new: $T) -> $T {
-            // SAFETY: the caller's promise is the back end's.
-            unsafe { imp::update_shared(self.address, Update::CompareExchange { expected, new }) }
         }
     } )* };
 }

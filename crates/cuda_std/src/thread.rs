@@ -1,7 +1,7 @@
 //! Who a thread is, where the threads of a block meet, and what orders their memory.
 
 use crate::imp;
-use crate::primitive::{Barrier, Scope, Special};
+use crate::primitive::{Barrier, Special};
 
 /// The number of this thread in its block (`%tid.x`).
 #[inline(always)]
@@ -74,17 +74,6 @@ pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
     unsafe { imp::barrier(Barrier::Count(predicate)) }
 }
 
-/// [`sync_threads`], and whether all threads brought `true` (`bar.red.and.pred 0`).
-///
-/// # Safety
-/// As [`sync_threads`].
-#[inline(always)]
-#[track_caller]
-pub unsafe fn sync_threads_and(predicate: bool) -> bool {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::barrier(Barrier::And(predicate)) != 0 }
-}
-
 /// [`sync_threads`], and whether any thread brought `true` (`bar.red.or.pred 0`).
 ///
 /// # Safety
@@ -96,31 +85,11 @@ pub unsafe fn sync_threads_or(predicate: bool) -> bool {
     unsafe { imp::barrier(Barrier::Or(predicate)) != 0 }
 }
 
-/// Waits at one of the block's other barriers until `threads` threads are there, which then see what each other
-/// wrote (`bar.sync barrier, threads`).
-///
-/// # Safety
-/// - `barrier` is 1 to 15 (0 is [`sync_threads`]); `threads` is a multiple of 32, and the same for all who come.
-/// - Whole warps come, their lanes together, as many as make up `threads`.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn sync_some(barrier: u32, threads: u32) {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::barrier(Barrier::Named { barrier, threads }) };
-}
-
-/// What this thread wrote before, every thread of the device sees before what it writes afterwards (`membar.gl`).
-#[inline(always)]
-#[track_caller]
-pub fn grid_fence() {
-    imp::fence(Scope::Device);
-}
-
 /// What this thread wrote before, every thread of the block sees before what it writes afterwards (`fence.acq_rel.cta`).
 #[inline(always)]
 #[track_caller]
 pub fn block_fence() {
-    imp::fence(Scope::Block);
+    imp::fence();
 }
 
 /// Sleeps for between none and twice as many nanoseconds (`nanosleep.u32`); others run meanwhile. Belongs into every

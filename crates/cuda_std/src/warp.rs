@@ -18,13 +18,6 @@ pub fn lane_id() -> u32 {
     imp::special(Special::Lane)
 }
 
-/// The lanes that run this instruction together right now (`activemask.b32`): some that could, perhaps not all.
-#[inline(always)]
-#[track_caller]
-pub fn activemask() -> u32 {
-    imp::activemask()
-}
-
 /// Waits for the lanes of `mask`; what each wrote before, all of them see afterwards (`bar.warp.sync`).
 ///
 /// # Safety
@@ -58,8 +51,6 @@ macro_rules! shuffles {
 shuffles! {
     /// The value of the lane `delta` below (`shfl.sync.up.b32`).
     warp_shuffle_up, ShuffleUp;
-    /// The value of the lane `delta` above (`shfl.sync.down.b32`).
-    warp_shuffle_down, ShuffleDown;
     /// The value of the lane numbered `delta` in its segment (`shfl.sync.idx.b32`).
     warp_shuffle_idx, ShuffleIdx;
     /// The value of the lane whose number differs in the bits of `delta` (`shfl.sync.bfly.b32`). A lane of an earlier
@@ -111,17 +102,6 @@ pub unsafe fn warp_match_any(mask: u32, value: u32) -> u32 {
     unsafe { imp::collective(Collective::MatchAny, mask, value, 0, WARP_SIZE).0 }
 }
 
-/// `(mask, true)` if all lanes of `mask` brought the same value, else `(0, false)` (`match.all.sync.b32`).
-///
-/// # Safety
-/// As [`sync_warp`].
-#[inline(always)]
-#[track_caller]
-pub unsafe fn warp_match_all(mask: u32, value: u32) -> (u32, bool) {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::collective(Collective::MatchAll, mask, value, 0, WARP_SIZE) }
-}
-
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
         $(#[$doc])*
@@ -143,12 +123,8 @@ reductions! {
     warp_reduce_min, ReduceMin;
     /// The greatest value among the lanes of `mask` (`redux.sync.max.u32`).
     warp_reduce_max, ReduceMax;
-    /// The bits that all lanes of `mask` have (`redux.sync.and.b32`).
-    warp_reduce_and, ReduceAnd;
     /// The bits that any lane of `mask` has (`redux.sync.or.b32`).
     warp_reduce_or, ReduceOr;
-    /// The bits that an odd number of the lanes of `mask` has (`redux.sync.xor.b32`).
-    warp_reduce_xor, ReduceXor;
 }
 
 /// What [`warp_sum`] adds: f32, or integers that wrap.

@@ -2,23 +2,17 @@
 
 use core::arch::{asm, nvptx};
 
-use crate::primitive::{Barrier, Scope, Special};
+use crate::primitive::{Barrier, Special};
 
 unsafe extern "unadjusted" {
     #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.all"]
     fn barrier_sync(barrier: u32);
-    #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.count"]
-    fn barrier_sync_count(barrier: u32, threads: u32);
     #[link_name = "llvm.nvvm.barrier.cta.red.popc.aligned.all"]
     fn barrier_popc(barrier: u32, predicate: bool) -> u32;
-    #[link_name = "llvm.nvvm.barrier.cta.red.and.aligned.all"]
-    fn barrier_and(barrier: u32, predicate: bool) -> bool;
     #[link_name = "llvm.nvvm.barrier.cta.red.or.aligned.all"]
     fn barrier_or(barrier: u32, predicate: bool) -> bool;
     #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
     fn lane_id() -> u32;
-    #[link_name = "llvm.nvvm.activemask"]
-    fn active_mask() -> u32;
 }
 
 #[inline(always)]
@@ -37,12 +31,6 @@ pub fn special(special: Special) -> u32 {
     }
 }
 
-#[inline(always)]
-pub fn activemask() -> u32 {
-    // SAFETY: asks only.
-    unsafe { active_mask() }
-}
-
 /// # Safety
 /// The threads that the barrier waits for come to it, whole warps at a time.
 #[inline(always)]
@@ -52,23 +40,16 @@ pub unsafe fn barrier(barrier: Barrier) -> u32 {
         match barrier {
             Barrier::All => barrier_sync(0),
             Barrier::Count(predicate) => return barrier_popc(0, predicate),
-            Barrier::And(predicate) => return u32::from(barrier_and(0, predicate)),
             Barrier::Or(predicate) => return u32::from(barrier_or(0, predicate)),
-            Barrier::Named { barrier, threads } => barrier_sync_count(barrier, threads),
         }
     }
     0
 }
 
 #[inline(always)]
-pub fn fence(scope: Scope) {
+pub fn fence() {
     // SAFETY: orders memory, and as assembly that may touch memory also what the compiler does around it.
-    unsafe {
-        match scope {
-            Scope::Block => asm!("fence.acq_rel.cta;", options(nostack)),
-            Scope::Device => asm!("membar.gl;", options(nostack)),
-        }
-    }
+    unsafe { asm!("fence.acq_rel.cta;", options(nostack)) }
 }
 
 #[inline(always)]

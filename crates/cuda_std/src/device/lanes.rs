@@ -15,8 +15,6 @@ unsafe extern "unadjusted" {
     fn warp_sync(mask: u32);
     #[link_name = "llvm.nvvm.shfl.sync.up.i32p"]
     fn shuffle_up(mask: u32, value: u32, delta: u32, bounds: u32) -> Flagged;
-    #[link_name = "llvm.nvvm.shfl.sync.down.i32p"]
-    fn shuffle_down(mask: u32, value: u32, delta: u32, bounds: u32) -> Flagged;
     #[link_name = "llvm.nvvm.shfl.sync.idx.i32p"]
     fn shuffle_idx(mask: u32, value: u32, lane: u32, bounds: u32) -> Flagged;
     #[link_name = "llvm.nvvm.shfl.sync.bfly.i32p"]
@@ -29,20 +27,14 @@ unsafe extern "unadjusted" {
     fn ballot(mask: u32, predicate: bool) -> u32;
     #[link_name = "llvm.nvvm.match.any.sync.i32"]
     fn match_any(mask: u32, value: u32) -> u32;
-    #[link_name = "llvm.nvvm.match.all.sync.i32p"]
-    fn match_all(mask: u32, value: u32) -> Flagged;
     #[link_name = "llvm.nvvm.redux.sync.add"]
     fn reduce_add(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.redux.sync.umin"]
     fn reduce_min(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.redux.sync.umax"]
     fn reduce_max(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.and"]
-    fn reduce_and(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.redux.sync.or"]
     fn reduce_or(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.xor"]
-    fn reduce_xor(value: u32, mask: u32) -> u32;
 }
 
 /// # Safety
@@ -59,10 +51,9 @@ pub unsafe fn collective<T: Word>(
     // SAFETY: the caller's promise.
     let (result, flag) = unsafe {
         match op {
-            Collective::ShuffleUp
-            | Collective::ShuffleDown
-            | Collective::ShuffleIdx
-            | Collective::ShuffleXor => return shuffle(op, mask, value, argument, width),
+            Collective::ShuffleUp | Collective::ShuffleIdx | Collective::ShuffleXor => {
+                return shuffle(op, mask, value, argument, width);
+            }
             Collective::Sync => {
                 warp_sync(mask);
                 (word, false)
@@ -71,16 +62,10 @@ pub unsafe fn collective<T: Word>(
             Collective::VoteAny => (word, vote_any(mask, word != 0)),
             Collective::Ballot => (ballot(mask, word != 0), false),
             Collective::MatchAny => (match_any(mask, word), false),
-            Collective::MatchAll => {
-                let Flagged { value, flag } = match_all(mask, word);
-                (value, flag)
-            }
             Collective::ReduceAdd => (reduce_add(word, mask), false),
             Collective::ReduceMin => (reduce_min(word, mask), false),
             Collective::ReduceMax => (reduce_max(word, mask), false),
-            Collective::ReduceAnd => (reduce_and(word, mask), false),
             Collective::ReduceOr => (reduce_or(word, mask), false),
-            Collective::ReduceXor => (reduce_xor(word, mask), false),
             Collective::ButterflyAddU32 => (butterfly(mask, word, width, u32::wrapping_add), false),
             Collective::ButterflyAddF32 => {
                 let add = |a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits();
@@ -114,7 +99,6 @@ unsafe fn shuffle_word(op: Collective, mask: u32, value: u32, argument: u32, wid
     let Flagged { value, flag } = unsafe {
         match op {
             Collective::ShuffleUp => shuffle_up(mask, value, argument, segment),
-            Collective::ShuffleDown => shuffle_down(mask, value, argument, segment | 31),
             Collective::ShuffleIdx => shuffle_idx(mask, value, argument, segment | 31),
             _ => shuffle_xor(mask, value, argument, segment | 31),
         }

@@ -54,19 +54,8 @@ pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
 }
 
 #[inline(always)]
-pub fn half2_add(a: u32, b: u32) -> u32 {
-    // With `.rn` written out, the assembler does not fuse it with a product.
-    instruction!("add.rn.f16x2", a, b)
-}
-
-#[inline(always)]
 pub fn half2_sub(a: u32, b: u32) -> u32 {
     instruction!("sub.rn.f16x2", a, b)
-}
-
-#[inline(always)]
-pub fn half2_mul(a: u32, b: u32) -> u32 {
-    instruction!("mul.rn.f16x2", a, b)
 }
 
 #[inline(always)]

@@ -1,8 +1,5 @@
 //! Matrix products of a warp.
 
-use core::arch::asm;
-
-use super::block::activemask;
 use crate::primitive::Mma;
 
 /// The four sums that a lane holds, as the intrinsics return them.
@@ -24,31 +21,9 @@ pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     // SAFETY: the caller's promise.
     let sums = unsafe {
         match op {
-            Mma::M16N8K16F16 => return mma_f16(a, b, c),
             Mma::M16N8K32I8 => mma_s8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
             Mma::M16N8K32U8 => mma_u8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
         }
     };
     [sums.0, sums.1, sums.2, sums.3]
-}
-
-/// The intrinsic takes pairs of halves, which Rust cannot pass to it; hence assembly.
-#[inline(always)]
-unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
-    // The optimiser does not copy a block of code that holds a convergent intrinsic, and so keeps the assembly behind
-    // it in one place. The assembler drops the instruction, as nobody asks for its result.
-    activemask();
-    let (d0, d1, d2, d3);
-    // SAFETY: the caller's promise; only registers change.
-    unsafe {
-        asm!(
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{},{},{},{}}}, {{{},{},{},{}}}, {{{},{}}}, {{{},{},{},{}}};",
-            out(reg32) d0, out(reg32) d1, out(reg32) d2, out(reg32) d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            in(reg32) c[0], in(reg32) c[1], in(reg32) c[2], in(reg32) c[3],
-            options(nomem, nostack),
-        );
-    }
-    [d0, d1, d2, d3]
 }

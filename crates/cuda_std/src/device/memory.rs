@@ -1,4 +1,4 @@
-//! Loads, stores, atomic updates and asynchronous copies, by inline assembly that names the state space.
+//! Loads, stores and atomic updates, by inline assembly that names the state space.
 //!
 //! What the compiler may do with each is said by its options: `pure, nomem` (constant data) may be moved and merged;
 //! `readonly` stays in order with what writes; without either it also orders what is around it.
@@ -6,7 +6,7 @@
 use core::arch::{asm, global_asm};
 use core::mem::transmute_copy;
 
-use crate::primitive::{Load, Store, Update};
+use crate::primitive::{Load, Update};
 use crate::{Value, Word};
 
 // One symbol for the array whose length the launch says. Assembly of a module survives link-time optimisation.
@@ -64,33 +64,23 @@ macro_rules! store {
 macro_rules! update {
     ($space:literal, $class:ident, $address:expr, $T:ty, $update:expr) => {
         match $update {
-            Update::Add(value) => update!(@ $space, "add.u", "", $class, $address, $T, value.bits()),
-            Update::Min(value) => update!(@ $space, "min.u", "", $class, $address, $T, value.bits()),
-            Update::Max(value) => update!(@ $space, "max.u", "", $class, $address, $T, value.bits()),
-            Update::And(value) => update!(@ $space, "and.b", "", $class, $address, $T, value.bits()),
-            Update::Or(value) => update!(@ $space, "or.b", "", $class, $address, $T, value.bits()),
-            Update::Exchange(value) => update!(@ $space, "exch.b", "", $class, $address, $T, value.bits()),
-            Update::CompareExchange { expected, new } => {
-                update!(@ $space, "cas.b", ", {}", $class, $address, $T, expected.bits(), new.bits())
-            }
-            Update::AddFloat(value) => {
-                let old: f32;
-                asm!(concat!("atom.", $space, ".add.f32 {}, [{}], {};"), out(reg32) old,
-                    in($class) $address, in(reg32) f32::from_bits(value.bits() as u32), options(nostack));
-                <$T>::from_bits(u64::from(old.to_bits()))
-            }
+            Update::Add(value) => update!(@ $space, "add.u", $class, $address, $T, value.bits()),
+            Update::Min(value) => update!(@ $space, "min.u", $class, $address, $T, value.bits()),
+            Update::And(value) => update!(@ $space, "and.b", $class, $address, $T, value.bits()),
+            Update::Or(value) => update!(@ $space, "or.b", $class, $address, $T, value.bits()),
+            Update::Exchange(value) => update!(@ $space, "exch.b", $class, $address, $T, value.bits()),
         }
     };
-    (@ $space:literal, $op:literal, $more:literal, $class:ident, $address:expr, $T:ty, $($value:expr),+) => {
+    (@ $space:literal, $op:literal, $class:ident, $address:expr, $T:ty, $value:expr) => {
         if size_of::<$T>() == 8 {
             let old: u64;
-            asm!(concat!("atom.", $space, ".", $op, "64 {}, [{}], {}", $more, ";"), out(reg64) old,
-                in($class) $address, $(in(reg64) $value,)+ options(nostack));
+            asm!(concat!("atom.", $space, ".", $op, "64 {}, [{}], {};"), out(reg64) old,
+                in($class) $address, in(reg64) $value, options(nostack));
             <$T>::from_bits(old)
         } else {
             let old: u32;
-            asm!(concat!("atom.", $space, ".", $op, "32 {}, [{}], {}", $more, ";"), out(reg32) old,
-                in($class) $address, $(in(reg32) $value as u32,)+ options(nostack));
+            asm!(concat!("atom.", $space, ".", $op, "32 {}, [{}], {};"), out(reg32) old,
+                in($class) $address, in(reg32) $value as u32, options(nostack));
             <$T>::from_bits(u64::from(old))
         }
     };
@@ -107,23 +97,16 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
             Load::ReadOnly => load!("ld.global.nc", reg64, p, T, pure, nomem),
             Load::Streaming => load!("ld.global.nc.L1::no_allocate", reg64, p, T, pure, nomem),
             Load::Relaxed => load!("ld.relaxed.gpu.global", reg64, p, T, readonly),
-            // As assembly that may write, this one also keeps what follows behind it.
-            Load::Acquire => load!("ld.acquire.gpu.global", reg64, p, T),
         }
     }
 }
 
 /// # Safety
-/// As the public function of this kind of store says.
+/// As [`global::store`](crate::global::store).
 #[inline(always)]
-pub unsafe fn store<T: Value>(how: Store, p: *mut T, value: T) {
+pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     // SAFETY: the caller's promise.
-    unsafe {
-        match how {
-            Store::Weak => store!("st.global", reg64, p, T, &value),
-            Store::Release => store!("st.release.gpu.global", reg64, p, T, &value),
-        }
-    }
+    unsafe { store!("st.global", reg64, p, T, &value) }
 }
 
 /// # Safety
@@ -188,26 +171,4 @@ pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
 pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
     // SAFETY: the caller's promise.
     unsafe { update!("shared", reg32, address, T, update) }
-}
-
-/// # Safety
-/// As [`copy16`](crate::async_copy::copy16).
-#[inline(always)]
-pub unsafe fn copy_async(to: u32, from: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("cp.async.cg.shared.global [{}], [{}], 16;", in(reg32) to, in(reg64) from, options(nostack))
-    };
-}
-
-#[inline(always)]
-pub fn commit_group() {
-    // SAFETY: makes a group of what was started.
-    unsafe { asm!("cp.async.commit_group;", options(nostack)) };
-}
-
-#[inline(always)]
-pub fn wait_group<const N: u32>() {
-    // SAFETY: waits.
-    unsafe { asm!("cp.async.wait_group {};", const N, options(nostack)) };
 }

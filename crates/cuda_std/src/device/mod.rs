@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | [`block`] | special registers, barriers, fences |
 //! | [`lanes`] | the collectives of a warp |
-//! | [`memory`] | loads, stores, atomic updates, asynchronous copies |
+//! | [`memory`] | loads, stores, atomic updates |
 //! | [`math`] | arithmetic |
 //! | [`matrix`] | matrix products |
 
@@ -21,12 +21,12 @@ pub mod math;
 mod matrix;
 mod memory;
 
-pub use block::{activemask, barrier, fence, nanosleep, pause, special};
+pub use block::{barrier, fence, nanosleep, pause, special};
 pub use lanes::collective;
 pub use matrix::mma;
 pub use memory::{
-    commit_group, copy_async, load, load_shared, load_shared_relaxed, prefetch, shared_base, store,
-    store_shared, store_shared_relaxed, update, update_shared, wait_group,
+    load, load_shared, load_shared_relaxed, prefetch, shared_base, store, store_shared, store_shared_relaxed,
+    update, update_shared,
 };
 
 /// Panics are traps; the message would cost registers and calls.

@@ -1,12 +1,7 @@
 //! Every access of memory: its bounds, its alignment, what it reads, and whom it races with.
 
-use std::sync::Arc;
-
-use super::block::{Block, Checked, Content};
-use super::clock::Horizon;
-use super::copies::Copy;
+use super::block::{Block, Checked};
 use super::fault::{Access, Fault, Other, Site, Touch};
-use super::releases::joined;
 use super::shadow::{PAGE_BYTES, Page, Rival, Toucher};
 use super::trace::{Mark, TracePage};
 
@@ -31,12 +26,10 @@ impl Block {
         if !start.is_multiple_of(bytes) {
             return fault(self, |at, access| Fault::Misaligned { at, access });
         }
-        let contents = &mut self.contents[start..start + bytes];
-        if touch == Touch::Store && !contents.contains(&Content::InFlight) {
-            contents.fill(Content::Value);
-        } else if contents.contains(&Content::InFlight) {
-            return fault(self, |at, access| Fault::InFlight { at, access });
-        } else if contents.contains(&Content::Nothing) {
+        let written = &mut self.written[start..start + bytes];
+        if touch == Touch::Store {
+            written.fill(true);
+        } else if written.contains(&false) {
             return fault(self, |at, access| Fault::Uninitialised { at, access });
         }
         self.race_shared(by, touch, offset, bytes)?;
@@ -108,8 +101,7 @@ impl Block {
     }
 
     fn mark(&self, by: By, touch: Touch) -> Mark {
-        let (moment, beyond) = (self.clocks.now(by.thread), self.clocks.beyond(by.thread));
-        Mark { touch, site: by.site, moment, beyond }
+        Mark { touch, site: by.site, block: self.number, thread: by.thread }
     }
 
     fn race(&self, by: By, access: Access, rival: Rival) -> Box<Fault> {
@@ -119,50 +111,31 @@ impl Block {
     }
 
     fn read_only(&self, by: By, access: Access, other: Mark) -> Box<Fault> {
-        let Mark { touch, site, moment, .. } = other;
-        let other = Box::new(Other { touch, block: self.index(), thread: moment.thread, site });
+        let Mark { touch, site, thread, .. } = other;
+        let other = Box::new(Other { touch, block: self.index(), thread, site });
         Box::new(Fault::ReadOnly { at: self.place(by.thread, Some(by.site)), access, other })
     }
 
-    /// Starts an asynchronous copy of 16 bytes.
-    pub fn start_copy(&mut self, by: By, to: u32, bytes: [u8; 16]) -> Checked<()> {
-        let start = self.check_shared(by, Touch::Store, to, 16)?;
-        self.contents[start..start + 16].fill(Content::InFlight);
-        self.asides[by.thread as usize].copies.start(Copy { to, bytes, site: by.site });
-        Ok(())
-    }
-
-    /// Lets the copies of `thread` arrive until at most `left` groups are under way.
-    pub fn finish_copies(&mut self, thread: u32, left: usize) -> Checked<()> {
-        for Copy { to, bytes, site } in self.asides[thread as usize].copies.arrive(left) {
-            let start = to as usize;
-            self.shared[start..start + 16].copy_from_slice(&bytes);
-            self.contents[start..start + 16].fill(Content::Value);
-            // They may have arrived at any time since: once more, for those who came after the start.
-            self.race_shared(By { thread, site }, Touch::Store, to, 16)?;
+    /// An atomic store of `thread` to shared memory releases all that the thread knew at its last fence.
+    pub fn release_fenced(&mut self, thread: u32, offset: usize) {
+        if let Some(fenced) = &self.asides[thread as usize].fenced {
+            self.released.entry(offset).or_default().join(fenced);
         }
-        Ok(())
     }
 
-    /// What an atomic store of `thread` tells: all that it knew at its last fence.
-    pub fn fenced(&self, thread: u32) -> Option<Arc<Horizon>> {
-        self.asides[thread as usize].fenced.clone()
-    }
-
-    /// An atomic load of `thread` found that told; a fence will make it known.
-    pub fn found(&mut self, thread: u32, told: Option<Arc<Horizon>>) {
-        let found = &mut self.asides[thread as usize].found;
-        *found = match (told, found.take()) {
-            (Some(one), Some(other)) => Some(joined(&one, &other)),
-            (one, other) => one.or(other),
-        };
+    /// What was released at `offset` of shared memory becomes known to `thread` at its next fence.
+    pub fn acquire_at_fence(&mut self, thread: u32, offset: usize) {
+        if let Some(released) = self.released.get(&offset) {
+            self.asides[thread as usize].found.get_or_insert_default().join(released);
+        }
     }
 
     /// A fence of `thread`.
     pub fn fence(&mut self, thread: u32) {
-        if let Some(found) = self.asides[thread as usize].found.take() {
+        let aside = &mut self.asides[thread as usize];
+        if let Some(found) = aside.found.take() {
             self.clocks.acquire(thread, &found);
         }
-        self.asides[thread as usize].fenced = Some(self.clocks.release(thread));
+        aside.fenced = Some(self.clocks.release(thread));
     }
 }

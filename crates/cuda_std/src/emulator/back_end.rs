@@ -9,8 +9,7 @@ use super::barrier::stuck;
 use super::block::{Wait, attempt, wait, with};
 use super::fault::Touch;
 use super::memory;
-use super::releases::Tell;
-use crate::primitive::{Barrier, Collective, Load, Mma, Scope, Special, Store, Update};
+use crate::primitive::{Barrier, Collective, Load, Mma, Special, Update};
 use crate::{Value, Word};
 
 /// Where shared memory begins.
@@ -32,42 +31,20 @@ pub fn special(special: Special) -> u32 {
     })
 }
 
-#[track_caller]
-pub fn activemask() -> u32 {
-    wait(Wait::Active, |_| ());
-    with(|block, thread| block.lanes[thread as usize].value as u32)
-}
-
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn barrier(barrier: Barrier) -> u32 {
     let site = Location::caller();
-    let removable = matches!(barrier, Barrier::All | Barrier::Named { .. });
-    if removable && with(|block, _| block.leaves_out(site)) {
+    if barrier == Barrier::All && with(|block, _| block.leaves_out(site)) {
         return 0;
-    }
-    if let Barrier::Named { barrier, threads } = barrier {
-        attempt(|block, thread| {
-            let wrong = if !(1..=15).contains(&barrier) {
-                format!("barrier {barrier} must be 1 to 15")
-            } else if threads == 0 || threads % 32 != 0 || threads > block.launch.threads {
-                let all = block.launch.threads;
-                format!(
-                    "threads ({threads}) of barrier {barrier} must be a multiple of 32, up to the block's {all}"
-                )
-            } else {
-                return Ok(());
-            };
-            Err(block.misuse(thread, Some(site), wrong))
-        });
     }
     wait(Wait::Barrier(barrier), |_| ());
     with(|block, thread| block.lanes[thread as usize].value as u32)
 }
 
 #[track_caller]
-pub fn fence(_: Scope) {
+pub fn fence() {
     with(|block, thread| block.fence(thread));
 }
 
@@ -173,22 +150,13 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
                 // SAFETY: just checked.
                 return Ok(unsafe { memory::read(p) });
             }
-            Load::Relaxed | Load::Acquire => Touch::AtomicLoad,
+            Load::Relaxed => Touch::AtomicLoad,
         };
         block.check_global(by, touch, address, bytes)?;
         // SAFETY: just checked.
-        let read = || unsafe { memory::read(p) };
-        if how == Load::Weak {
-            return Ok(read());
-        }
-        let (value, told) = block.launch.releases.with(address, Tell::Nothing, read);
-        match told {
-            Some(told) if how == Load::Acquire => block.clocks.acquire(thread, &told),
-            told => block.found(thread, told),
-        }
-        Ok(value)
+        Ok(unsafe { memory::read(p) })
     });
-    if matches!(how, Load::Relaxed | Load::Acquire) {
+    if how == Load::Relaxed {
         poll();
     }
     value
@@ -197,20 +165,12 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
-pub unsafe fn store<T: Value>(how: Store, p: *mut T, value: T) {
+pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     let site = Location::caller();
-    let (address, bytes) = (p as usize, size_of::<T>());
     attempt(|block, thread| {
-        let touch = if how == Store::Weak { Touch::Store } else { Touch::AtomicStore };
-        block.check_global(By { thread, site }, touch, address, bytes)?;
+        block.check_global(By { thread, site }, Touch::Store, p as usize, size_of::<T>())?;
         // SAFETY: just checked.
-        let write = || unsafe { memory::write(p, value) };
-        if how == Store::Weak {
-            write();
-        } else {
-            let told = block.clocks.release(thread);
-            block.launch.releases.with(address, Tell::Only(told), write);
-        }
+        unsafe { memory::write(p, value) };
         Ok(())
     });
 }
@@ -226,12 +186,8 @@ pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
     let site = Location::caller();
     let old = attempt(|block, thread| {
         block.check_global(By { thread, site }, Touch::AtomicStore, p as usize, size_of::<T>())?;
-        let tell = Tell::Also(block.fenced(thread));
         // SAFETY: just checked.
-        let change = || unsafe { memory::update(p, |old| update.apply(old)) };
-        let (old, told) = block.launch.releases.with(p as usize, tell, change);
-        block.found(thread, told);
-        Ok(old)
+        Ok(unsafe { memory::update(p, |old| update.apply(old)) })
     });
     poll();
     old
@@ -278,10 +234,9 @@ pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
         let offset = address.wrapping_sub(SHARED_BASE);
         let start = block.check_shared(By { thread, site }, Touch::AtomicLoad, offset, size_of::<T>())?;
         let word = block.shared[start..].as_ptr().cast::<T>();
+        block.acquire_at_fence(thread, start);
         // SAFETY: the bytes are there.
-        let (value, told) = block.releases.with(start, Tell::Nothing, || unsafe { word.read_unaligned() });
-        block.found(thread, told);
-        Ok(value)
+        Ok(unsafe { word.read_unaligned() })
     });
     poll();
     value
@@ -295,10 +250,12 @@ pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
     attempt(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
         let start = block.check_shared(By { thread, site }, Touch::AtomicStore, offset, size_of::<T>())?;
-        let tell = Tell::Only(block.fenced(thread).unwrap_or_default());
+        // A store replaces what earlier ones released; an update adds to it.
+        block.released.remove(&start);
+        block.release_fenced(thread, start);
         let word = block.shared[start..].as_mut_ptr().cast::<T>();
         // SAFETY: the bytes are there.
-        block.releases.with(start, tell, || unsafe { word.write_unaligned(value) });
+        unsafe { word.write_unaligned(value) };
         Ok(())
     });
 }
@@ -311,43 +268,16 @@ pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
     let old = attempt(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
         let start = block.check_shared(By { thread, site }, Touch::AtomicStore, offset, size_of::<T>())?;
-        let tell = Tell::Also(block.fenced(thread));
+        block.acquire_at_fence(thread, start);
+        block.release_fenced(thread, start);
         let word = block.shared[start..].as_mut_ptr().cast::<T>();
-        let (old, told) = block.releases.with(start, tell, || {
-            // SAFETY: the bytes are there, and any bits are a `T`.
-            unsafe {
-                let old = word.read_unaligned();
-                word.write_unaligned(update.apply(old));
-                old
-            }
-        });
-        block.found(thread, told);
-        Ok(old)
+        // SAFETY: the bytes are there, and any bits are a `T`.
+        unsafe {
+            let old = word.read_unaligned();
+            word.write_unaligned(update.apply(old));
+            Ok(old)
+        }
     });
     poll();
     old
-}
-
-/// # Safety
-/// None needed: the emulator checks.
-#[track_caller]
-pub unsafe fn copy_async(to: u32, from: *const u8) {
-    let site = Location::caller();
-    attempt(|block, thread| {
-        let by = By { thread, site };
-        block.check_global(by, Touch::Load, from as usize, 16)?;
-        // SAFETY: just checked.
-        let bytes = unsafe { memory::read(from.cast::<[u8; 16]>()) };
-        block.start_copy(by, to.wrapping_sub(SHARED_BASE), bytes)
-    });
-}
-
-#[track_caller]
-pub fn commit_group() {
-    with(|block, thread| block.asides[thread as usize].copies.commit());
-}
-
-#[track_caller]
-pub fn wait_group<const N: u32>() {
-    attempt(|block, thread| block.finish_copies(thread, N as usize));
 }

@@ -9,12 +9,10 @@ use corosensei::Yielder;
 use rustc_hash::FxBuildHasher;
 
 use super::clock::{Clocks, Horizon};
-use super::copies::Copies;
 use super::fault::{Access, Address, Fault, Place, Site, Touch};
 use super::launch::Launch;
 use super::memory::POISON;
 use super::random::Random;
-use super::releases::Releases;
 use super::shadow::{PAGE_BYTES, Page};
 use super::trace::TracePage;
 use crate::primitive::{Barrier, Collective, Mma};
@@ -29,8 +27,6 @@ pub enum Wait {
     Turn,
     /// The next round of the block.
     Nap,
-    /// All that its warp does now.
-    Active,
     Collective {
         op: Collective,
         mask: u32,
@@ -65,11 +61,10 @@ pub struct Lane {
 pub struct Aside {
     /// What it brings to a matrix product: a, b and c; then d in the place of c.
     pub fragments: [u32; 10],
-    /// What it knew at its last fence: its next atomic store releases that.
-    pub fenced: Option<Arc<Horizon>>,
+    /// What it knew at its last fence: its atomic stores release that.
+    pub fenced: Option<Horizon>,
     /// What its atomic loads found released: its next fence acquires that.
-    pub found: Option<Arc<Horizon>>,
-    pub copies: Copies,
+    pub found: Option<Horizon>,
 }
 
 /// Which lanes of a warp are where.
@@ -83,15 +78,6 @@ pub struct Warp {
     pub stopped: u32,
     /// Returned, or never there.
     pub done: u32,
-}
-
-/// Whether a byte of shared memory holds anything.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Content {
-    Nothing,
-    Value,
-    /// An asynchronous copy may be writing it.
-    InFlight,
 }
 
 /// Shadows, kept from block to block: see [`Page`].
@@ -122,11 +108,10 @@ pub struct Block {
     pub clocks: Clocks,
     pub random: Random,
     pub shared: Vec<u8>,
-    pub contents: Vec<Content>,
-    /// Threads that wait at a named barrier.
-    pub named: u32,
-    /// What was released in shared memory.
-    pub releases: Releases,
+    /// Which bytes of shared memory were written.
+    pub written: Vec<bool>,
+    /// What was released at each offset of shared memory.
+    pub released: HashMap<usize, Horizon, FxBuildHasher>,
     pub shadows: Shadows,
     /// The index in `trace` and in the global shadow of each page of global memory that was touched.
     pub pages: HashMap<usize, usize, FxBuildHasher>,
@@ -158,12 +143,11 @@ impl Block {
             lanes: (0..threads).map(|_| Lane::default()).collect(),
             asides: (0..threads).map(|_| Aside::default()).collect(),
             warps: (0..threads).step_by(32).map(warp).collect(),
-            clocks: Clocks::new(number, threads),
+            clocks: Clocks::new(threads),
             random: Random::new(seed, u64::from(number)),
             shared: vec![POISON; bytes],
-            contents: vec![Content::Nothing; bytes],
-            named: 0,
-            releases: Releases::default(),
+            written: vec![false; bytes],
+            released: HashMap::default(),
             shadows,
             pages: HashMap::default(),
             trace: Vec::new(),
@@ -278,7 +262,6 @@ fn halt(fault: Box<Fault>) -> ! {
 pub fn wait(wait: Wait, bring: impl FnOnce(&mut Lane)) {
     let site = Location::caller();
     let yielder = with(|block, thread| {
-        block.named += u32::from(matches!(wait, Wait::Barrier(Barrier::Named { .. })));
         let lane = &mut block.lanes[thread as usize];
         lane.wait = wait;
         lane.site = Some(site);
@@ -287,7 +270,7 @@ pub fn wait(wait: Wait, bring: impl FnOnce(&mut Lane)) {
         let place = match wait {
             Wait::Turn => &mut warp.ready,
             Wait::Nap => &mut warp.napping,
-            Wait::Active | Wait::Collective { .. } | Wait::Mma(_) => &mut warp.meeting,
+            Wait::Collective { .. } | Wait::Mma(_) => &mut warp.meeting,
             Wait::Barrier(_) => &mut warp.stopped,
             Wait::Done => &mut warp.done,
         };

@@ -17,19 +17,11 @@ pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
         let Block { lanes: threads, warps, .. } = block;
         let warp_lanes = &threads[warp * 32..];
         let wait = warp_lanes[first].wait;
-        let mut alike =
+        let alike =
             lanes(left).filter(|&lane| warp_lanes[lane].wait == wait).fold(0, |all, lane| all | 1 << lane);
         let complete = match wait {
             Wait::Collective { mask, .. } => alike == mask & !warps[warp].done,
-            Wait::Mma(_) => alike == u32::MAX,
-            _ => {
-                // Lanes stand together where they make the same call.
-                let site = warp_lanes[first].site;
-                alike = lanes(alike)
-                    .filter(|&lane| warp_lanes[lane].site == site)
-                    .fold(0, |all, lane| all | 1 << lane);
-                true
-            }
+            _ => alike == u32::MAX,
         };
         left &= !alike;
         if !complete {
@@ -39,7 +31,7 @@ pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
             Wait::Collective { op: Collective::Sync, .. } => block.clocks.sync_warp(warp, alike),
             Wait::Collective { op, width, .. } => compute(block, warp, op, alike, width)?,
             Wait::Mma(op) => matrix::multiply(op, &mut block.asides[warp * 32..warp * 32 + 32]),
-            _ => part(block, warp, alike),
+            _ => {}
         }
         let state = &mut block.warps[warp];
         state.meeting &= !alike;
@@ -48,16 +40,6 @@ pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
         met = true;
     }
     Ok(met)
-}
-
-/// Answers `activemask`: the hardware may run lanes that stand together as one, or in parts.
-fn part(block: &mut Block, warp: usize, together: u32) {
-    let bits = block.random.next();
-    let one_part = if bits >> 62 == 0 { bits as u32 } else { u32::MAX };
-    for lane in lanes(together) {
-        let mine = if one_part >> lane & 1 == 1 { one_part } else { !one_part };
-        block.lanes[warp * 32 + lane].value = u64::from(together & mine);
-    }
 }
 
 /// The collective `op` of the lanes of `mask`.
@@ -79,10 +61,6 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32
             let ballot = lanes(mask).filter(|&lane| values[lane] != 0).fold(0, |all, lane| all | 1 << lane);
             shared(ballot, true);
         }
-        Collective::MatchAll => {
-            let same = words().all(|word| Some(word) == words().next());
-            shared(if same { u64::from(mask) } else { 0 }, same);
-        }
         Collective::MatchAny => {
             for lane in lanes(mask) {
                 let same = lanes(mask).filter(|&other| values[other] == values[lane]);
@@ -92,11 +70,9 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32
         Collective::ReduceAdd => shared(reduce(u32::wrapping_add), true),
         Collective::ReduceMin => shared(reduce(u32::min), true),
         Collective::ReduceMax => shared(reduce(u32::max), true),
-        Collective::ReduceAnd => shared(reduce(|a, b| a & b), true),
         Collective::ReduceOr => shared(reduce(|a, b| a | b), true),
-        Collective::ReduceXor => shared(reduce(|a, b| a ^ b), true),
         Collective::Sync => {}
-        Collective::ShuffleUp | Collective::ShuffleDown | Collective::ShuffleIdx | Collective::ShuffleXor => {
+        Collective::ShuffleUp | Collective::ShuffleIdx | Collective::ShuffleXor => {
             for lane in lanes(mask) {
                 let argument = threads[lane].argument;
                 let (from, inside) = source(op, lane as u32, argument, width);
@@ -136,7 +112,6 @@ fn source(op: Collective, lane: u32, argument: u32, width: u32) -> (u32, bool) {
     let last = first + width - 1;
     let from = match op {
         Collective::ShuffleUp => lane.checked_sub(argument).filter(|&from| from >= first),
-        Collective::ShuffleDown => lane.checked_add(argument).filter(|&from| from <= last),
         Collective::ShuffleXor => Some(lane ^ (argument & 31)).filter(|&from| from <= last),
         _ => Some(first | (argument & (width - 1))),
     };
@@ -157,8 +132,6 @@ mod tests {
     fn shuffles_stay_in_their_segment() {
         assert_eq!(source(Collective::ShuffleUp, 9, 1, 8), (8, true));
         assert_eq!(source(Collective::ShuffleUp, 8, 1, 8), (8, false));
-        assert_eq!(source(Collective::ShuffleDown, 14, 1, 8), (15, true));
-        assert_eq!(source(Collective::ShuffleDown, 15, 1, 8), (15, false));
         assert_eq!(source(Collective::ShuffleIdx, 13, 10, 8), (10, true));
         assert_eq!(source(Collective::ShuffleXor, 13, 7, 8), (10, true));
         assert_eq!(source(Collective::ShuffleXor, 3, 8, 8), (3, false));

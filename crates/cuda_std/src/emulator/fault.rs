@@ -36,9 +36,9 @@ pub enum Touch {
     Load,
     /// A plain store.
     Store,
-    /// A load with an order (relaxed or acquire).
+    /// A relaxed load.
     AtomicLoad,
-    /// An atomic update, or a store with an order.
+    /// An atomic update, or a relaxed store.
     AtomicStore,
 }
 
@@ -211,18 +211,8 @@ pub enum Fault {
         /// Of what.
         access: Access,
     },
-    /// An access of bytes that an asynchronous copy may be writing: its group was not waited for.
-    #[error("{at}: {access} meets an asynchronous copy that was not waited for")]
-    InFlight {
-        /// By whom.
-        at: Place,
-        /// Of what.
-        access: Access,
-    },
     /// Two threads touch the same bytes, one of them writes, and nothing orders the two.
-    #[error(
-        "{at}: {access} races with the {other}; no barrier, sync_warp or release and acquire orders the two"
-    )]
+    #[error("{at}: {access} races with the {other}; no barrier, sync_warp or fence orders the two")]
     Race {
         /// The later one.
         at: Place,

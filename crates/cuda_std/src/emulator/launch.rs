@@ -13,7 +13,6 @@ use super::block::{Block, Checked, Counts, Shadows};
 use super::fault::{Access, Fault, Other, Place, Site};
 use super::memory::{Buffer, Memory, Regions};
 use super::random::Random;
-use super::releases::Releases;
 use super::runner::{Round, Runner};
 use super::trace::{Conflict, Ledger, Mark, Trace};
 
@@ -39,8 +38,6 @@ pub struct Launch {
     pub threads: u32,
     pub shared_bytes: u32,
     pub regions: Regions,
-    /// What was released in global memory.
-    pub releases: Releases,
     /// The synchronisation that is left out.
     pub without: Option<Location<'static>>,
     pub patience: u32,
@@ -131,14 +128,14 @@ impl Emulator {
         Self { patience: times, ..self }
     }
 
-    /// Leaves out every call of `sync_warp`, `sync_threads` or `sync_some` at `site`, as if the line were not there: a
+    /// Leaves out every call of `sync_warp` or `sync_threads` at `site`, as if the line were not there: a
     /// kernel that still passes its tests does not need it, or has too few tests.
     #[must_use]
     pub fn without(self, site: Site) -> Self {
         Self { without: Some(*site), ..self }
     }
 
-    /// The calls of `sync_warp`, `sync_threads` and `sync_some` that launches came through until now, in order.
+    /// The calls of `sync_warp` and `sync_threads` that launches came through until now, in order.
     pub fn sites(&self) -> Vec<Site> {
         let mut sites = self.sites.lock().expect("no panic holds the sites").clone();
         sites.sort_unstable();
@@ -204,7 +201,6 @@ impl Emulator {
             threads: block,
             shared_bytes,
             regions: self.memory.regions().clone(),
-            releases: Releases::default(),
             without: self.without,
             patience: self.patience,
         });
@@ -327,8 +323,7 @@ impl Work<'_> {
         report.turns += turns;
         self.emulator.sites.lock().expect("no panic holds the sites").extend(sites);
         // One block alone races with none.
-        let pages = if self.order.len() > 1 { trace } else { Vec::new() };
-        Trace { pages, horizons: clocks.into_horizons() }
+        if self.order.len() > 1 { trace } else { Trace::new() }
     }
 
     /// Adds the traces of a chunk to the ledger.
@@ -340,7 +335,7 @@ impl Work<'_> {
     fn fault(&self, conflict: Conflict) -> Box<Fault> {
         let Conflict { address, bytes, read_only, later, earlier } = conflict;
         let Launch { kernel, regions, .. } = &*self.launch;
-        let place = |mark: &Mark| (self.launch.index(mark.moment.block), mark.moment.thread, mark.site);
+        let place = |mark: &Mark| (self.launch.index(mark.block), mark.thread, mark.site);
         let (block, thread, site) = place(&later);
         let at = Place { kernel: kernel.clone(), block, thread, site: Some(site) };
         let access = Access { touch: later.touch, bytes: bytes as u32, address: regions.describe(address) };

@@ -4,8 +4,7 @@
 //! an order that its seed decides, and wait for one another where the hardware would: at barriers, shuffles, votes.
 //! The first [`Fault`] ends the launch. It is found
 //!
-//! - in every access: outside of all buffers, misaligned, of bytes never written, of bytes that an asynchronous copy is
-//!   still to write;
+//! - in every access: outside of all buffers, misaligned, of bytes never written;
 //! - between two accesses: a race is found whatever the order of turns, because what counts is whether a barrier, a
 //!   `sync_warp` or a release and an acquire orders the two. Shuffles and votes order nothing. Lanes of one warp race
 //!   like any threads, and so do the blocks of a launch;
@@ -20,8 +19,8 @@
 //! | `runner`, `stacks` | the turns of a block's threads |
 //! | `block` | the state of a block, and which thread runs |
 //! | `barrier`, `collective`, `matrix` | what threads do together |
-//! | `memory`, `access`, `copies` | global and shared memory, and the checks of each access |
-//! | `clock`, `shadow`, `trace`, `releases` | races: who knows what, who touched what, in a block and between blocks |
+//! | `memory`, `access` | global and shared memory, and the checks of each access |
+//! | `clock`, `shadow`, `trace` | races: who knows what, who touched what, in a block and between blocks |
 //! | `fault` | what went wrong |
 //! | `back_end` | the functions that the public modules of this crate call |
 
@@ -31,13 +30,11 @@ mod barrier;
 mod block;
 mod clock;
 mod collective;
-mod copies;
 mod fault;
 mod launch;
 mod matrix;
 mod memory;
 mod random;
-mod releases;
 mod runner;
 mod shadow;
 mod stacks;

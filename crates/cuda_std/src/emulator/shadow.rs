@@ -140,7 +140,7 @@ impl Page {
         let now = Entry {
             site: toucher.site,
             tag: toucher.tag,
-            clock: toucher.clocks.now(toucher.thread).clock,
+            clock: toucher.clocks.now(toucher.thread),
             lanes: 1 << (toucher.thread % 32),
             warp: (toucher.thread / 32) as u8,
             touch: toucher.touch,
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn each_reader_is_remembered() {
-        let clocks = Clocks::new(0, 64);
+        let clocks = Clocks::new(64);
         for reader in 0..64 {
             let mut page = Page::default();
             for thread in 0..64 {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_was_met_is_forgotten() {
-        let mut clocks = Clocks::new(0, 64);
+        let mut clocks = Clocks::new(64);
         let mut page = Page::default();
         assert_eq!(touch(&mut page, &clocks, 5, Touch::Store, (16, 16)), None);
         assert_eq!(touch(&mut page, &clocks, 6, Touch::Load, (28, 4)), Some(5));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn atomics_race_with_plain_accesses_only() {
-        let clocks = Clocks::new(0, 64);
+        let clocks = Clocks::new(64);
         let mut page = Page::default();
         for thread in [3, 40, 3] {
             assert_eq!(touch(&mut page, &clocks, thread, Touch::AtomicStore, (8, 8)), None);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn neighbouring_bytes_are_apart() {
-        let clocks = Clocks::new(0, 32);
+        let clocks = Clocks::new(32);
         let mut page = Page::default();
         assert_eq!(touch(&mut page, &clocks, 0, Touch::Store, (0, 4)), None);
         assert_eq!(touch(&mut page, &clocks, 1, Touch::Store, (4, 1)), None);

@@ -5,9 +5,7 @@
 //! of the blocks, so that the race that is told does not depend on the OS threads.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use super::clock::{Horizon, Moment};
 use super::fault::{Site, Touch};
 use super::shadow::PAGE_BYTES;
 
@@ -16,10 +14,8 @@ use super::shadow::PAGE_BYTES;
 pub struct Mark {
     pub touch: Touch,
     pub site: Site,
-    /// The last of them: what an acquire must cover for all of them to be ordered before another block's.
-    pub moment: Moment,
-    /// What was known at the first of them: it must cover another block's for all of them to come after those.
-    pub beyond: u32,
+    pub block: u32,
+    pub thread: u32,
 }
 
 /// A mark for each kind of [`Touch`], of the bytes of a cell.
@@ -77,8 +73,7 @@ impl TracePage {
             self.refine();
         }
         for marks in &mut self.cells[offset / self.grain..(offset + bytes) / self.grain] {
-            let slot = &mut marks[mark.touch as usize];
-            *slot = Some(Mark { beyond: slot.map_or(mark.beyond, |first| first.beyond), ..mark });
+            marks[mark.touch as usize] = Some(mark);
         }
         let forbidden = mark.touch.writes() && self.read_only & words(offset, bytes) != 0;
         self.reader.filter(|_| forbidden)
@@ -92,39 +87,8 @@ impl TracePage {
     }
 }
 
-/// What a block did to global memory.
-#[derive(Default)]
-pub struct Trace {
-    /// Pages with their numbers, in the order in which the block first touched them.
-    pub pages: Vec<(usize, TracePage)>,
-    /// What [`Mark::beyond`] means.
-    pub horizons: Vec<Arc<Horizon>>,
-}
-
-/// An access of an earlier block, and what was known at the first of its kind; none if nothing.
-#[derive(Clone)]
-struct Past {
-    mark: Mark,
-    known: Option<Arc<Horizon>>,
-}
-
-/// Accesses of one kind that the ledger keeps for a cell where releases and acquires order some of them; without
-/// these any two that differ in block are a race, and one is enough.
-const KEPT: usize = 8;
-
-/// What the blocks before did to a page.
-struct LedgerPage {
-    read_only: u64,
-    reader: Option<Mark>,
-    grain: usize,
-    cells: Vec<Vec<Past>>,
-}
-
-impl Default for LedgerPage {
-    fn default() -> Self {
-        Self { read_only: 0, reader: None, grain: 4, cells: Vec::new() }
-    }
-}
+/// What a block did to global memory: pages with their numbers, in the order in which the block first touched them.
+pub type Trace = Vec<(usize, TracePage)>;
 
 /// Two accesses of one launch that may not both be in it.
 #[derive(Debug)]
@@ -143,7 +107,7 @@ pub struct Conflict {
 
 /// What the blocks of a launch did to global memory until now.
 #[derive(Default)]
-pub struct Ledger(HashMap<usize, LedgerPage>);
+pub struct Ledger(HashMap<usize, TracePage>);
 
 impl Ledger {
     /// Adds the trace of a block.
@@ -152,8 +116,8 @@ impl Ledger {
     /// A conflict with an access of an earlier block: the first in the page that the block touched first. Which of two
     /// buffers has the lower address is not the seed's to decide.
     pub fn add(&mut self, trace: Trace) -> Result<(), Box<Conflict>> {
-        for (number, page) in trace.pages {
-            let conflict = self.0.entry(number).or_default().add(page, &trace.horizons);
+        for (number, page) in trace {
+            let conflict = self.0.entry(number).or_default().add(page);
             conflict.map_err(|mut conflict| {
                 conflict.address += number * PAGE_BYTES;
                 conflict
@@ -163,81 +127,42 @@ impl Ledger {
     }
 }
 
-impl LedgerPage {
-    /// Adds what one block did; the address of a conflict is that within the page.
-    fn add(&mut self, mut page: TracePage, horizons: &[Arc<Horizon>]) -> Result<(), Box<Conflict>> {
-        if let Some(later) = page.reader {
-            let read = |cell: usize| page.read_only >> (cell * self.grain / 4) & 1 == 1;
-            let written = |mark: &Past| mark.mark.touch.writes();
-            let meets = |(cell, pasts): (usize, &Vec<Past>)| {
-                pasts
-                    .iter()
-                    .find(|past| read(cell) && written(past))
-                    .map(|past| (cell * self.grain, past.mark))
-            };
-            if let Some((address, earlier)) = self.cells.iter().enumerate().find_map(meets) {
-                return Err(Box::new(Conflict {
-                    address,
-                    bytes: self.grain,
-                    read_only: true,
-                    later,
-                    earlier,
-                }));
-            }
+impl TracePage {
+    /// Adds what a later block did; the address of a conflict is that within the page.
+    fn add(&mut self, mut page: Self) -> Result<(), Box<Conflict>> {
+        while self.grain != page.grain {
+            if page.grain < self.grain { self.refine() } else { page.refine() }
         }
-        if let Some(earlier) = self.reader {
-            let read = |cell: usize| self.read_only >> (cell * page.grain / 4) & 1 == 1;
-            if let Some((cell, later)) =
-                first_write(page.cells.iter().enumerate().filter(|(cell, _)| read(*cell)))
-            {
-                let (address, bytes) = (cell * page.grain, page.grain);
-                return Err(Box::new(Conflict { address, bytes, read_only: true, later, earlier }));
-            }
+        let grain = self.grain;
+        let conflict = |cell: usize, read_only, later, earlier| {
+            Err(Box::new(Conflict { address: cell * grain, bytes: grain, read_only, later, earlier }))
+        };
+        let read = |page: &Self, cell: usize| page.read_only >> (cell * grain / 4) & 1 == 1;
+        let written = |cells: &Self, reads: &Self| {
+            first_write(cells.cells.iter().enumerate().filter(|(cell, _)| read(reads, *cell)))
+        };
+        if let (Some(later), Some((cell, earlier))) = (page.reader, written(self, &page)) {
+            return conflict(cell, true, later, earlier);
+        }
+        if let (Some(earlier), Some((cell, later))) = (self.reader, written(&page, self)) {
+            return conflict(cell, true, later, earlier);
         }
         self.read_only |= page.read_only;
         self.reader = self.reader.or(page.reader);
-        if page.cells.is_empty() {
+        if self.cells.is_empty() {
+            self.cells = page.cells;
             return Ok(());
         }
-        if self.cells.is_empty() {
-            (self.grain, self.cells) = (page.grain, vec![Vec::new(); page.cells.len()]);
-        } else if page.grain < self.grain {
-            self.cells = self.cells.iter().flat_map(|cell| vec![cell.clone(); 4]).collect();
-            self.grain = page.grain;
-        } else if self.grain < page.grain {
-            page.refine();
-        }
-        for (cell, (marks, pasts)) in page.cells.iter().zip(&mut self.cells).enumerate() {
-            add_cell(marks, pasts, horizons).map_err(|(later, earlier)| {
-                let (address, bytes) = (cell * page.grain, page.grain);
-                Box::new(Conflict { address, bytes, read_only: false, later, earlier })
-            })?;
+        for (cell, (later, earlier)) in page.cells.iter().zip(&mut self.cells).enumerate() {
+            for &later in later.iter().flatten() {
+                if let Some(&earlier) = earlier.iter().flatten().find(|mark| mark.touch.races(later.touch)) {
+                    return conflict(cell, false, later, earlier);
+                }
+            }
+            for (earlier, later) in earlier.iter_mut().zip(later) {
+                *earlier = earlier.or(*later);
+            }
         }
         Ok(())
     }
-}
-
-/// Adds the marks of one block to what earlier ones did to the same bytes; an error is the later and the earlier of
-/// two accesses that race.
-fn add_cell(marks: &Marks, pasts: &mut Vec<Past>, horizons: &[Arc<Horizon>]) -> Result<(), (Mark, Mark)> {
-    let before = pasts.len();
-    for &mark in marks.iter().flatten() {
-        let known = (mark.beyond > 0).then(|| &horizons[mark.beyond as usize]);
-        for past in &pasts[..before] {
-            let ordered = || {
-                known.is_some_and(|known| known.covers(past.mark.moment))
-                    || past.known.as_ref().is_some_and(|known| known.covers(mark.moment))
-            };
-            if mark.touch.races(past.mark.touch) && !ordered() {
-                return Err((mark, past.mark));
-            }
-        }
-        let alike = pasts.iter().filter(|past| past.mark.touch == mark.touch).count();
-        if alike == 0 || (horizons.len() > 1 && alike < KEPT) {
-            // Most cells hold one: there are as many as a launch touches words.
-            pasts.reserve_exact(1);
-            pasts.push(Past { mark, known: known.cloned() });
-        }
-    }
-    Ok(())
 }

@@ -49,25 +49,11 @@ pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
     imp::half2_fma(a, b, c)
 }
 
-/// `a + b` of two pairs of f16 (`add.rn.f16x2`).
-#[inline(always)]
-#[must_use]
-pub fn half2_add(a: u32, b: u32) -> u32 {
-    imp::half2_add(a, b)
-}
-
 /// `a - b` of two pairs of f16 (`sub.rn.f16x2`).
 #[inline(always)]
 #[must_use]
 pub fn half2_sub(a: u32, b: u32) -> u32 {
     imp::half2_sub(a, b)
-}
-
-/// `a * b` of two pairs of f16 (`mul.rn.f16x2`).
-#[inline(always)]
-#[must_use]
-pub fn half2_mul(a: u32, b: u32) -> u32 {
-    imp::half2_mul(a, b)
 }
 
 /// `c` plus the dot product of four u8 with four u8, wrapping (`dp4a.u32.u32`).

@@ -25,19 +25,9 @@ pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
     f32_to_half2(add_to_odd(a.0 * b.0, c.0), add_to_odd(a.1 * b.1, c.1))
 }
 
-pub fn half2_add(a: u32, b: u32) -> u32 {
-    let (a, b) = (half2_to_f32(a), half2_to_f32(b));
-    f32_to_half2(add_to_odd(a.0, b.0), add_to_odd(a.1, b.1))
-}
-
 pub fn half2_sub(a: u32, b: u32) -> u32 {
     let (a, b) = (half2_to_f32(a), half2_to_f32(b));
     f32_to_half2(add_to_odd(a.0, -b.0), add_to_odd(a.1, -b.1))
-}
-
-pub fn half2_mul(a: u32, b: u32) -> u32 {
-    let (a, b) = (half2_to_f32(a), half2_to_f32(b));
-    f32_to_half2(a.0 * b.0, a.1 * b.1)
 }
 
 /// `a + b`, where an inexact sum is the neighbour whose last bit is one. An odd last bit is far below those of a half

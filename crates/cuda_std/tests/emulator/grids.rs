@@ -1,5 +1,4 @@
-//! Blocks of one launch: races between them, what releases and acquires order, and that blocks which wait for each
-//! other get on.
+//! Blocks of one launch: races between them, and that blocks which wait for each other get on.
 
 use cuda_std::emulator::{Buffer, Emulator, Fault, Report};
 use cuda_std::prelude::*;
@@ -67,103 +66,58 @@ fn a_read_only_load_and_a_store_of_another_block() {
     }
 }
 
-/// Each block sums its part, and the last one to end adds the sums: with what a kernel may forget.
-unsafe fn sum_by_last(values: &Buffer<u32>, sums: &Buffer<u32>, count: &Buffer<u32>, fences: (bool, bool)) {
-    unsafe {
-        let (block, blocks, lane) = (thread::block_idx_x(), thread::grid_dim_x(), warp::lane_id());
-        let sum = warp::warp_sum(warp::FULL_MASK, global::load_readonly(at(values, thread::index_1d())), 32);
-        let mut last = 0;
-        if lane == 0 {
-            global::store(at(sums, block), sum);
-            if fences.0 {
-                thread::grid_fence();
-            }
-            last = u32::from(atomic::add(at(count, 0), 1) == blocks - 1);
-            if fences.1 {
-                thread::grid_fence();
-            }
-        }
-        warp::sync_warp(warp::FULL_MASK);
-        if warp::warp_shuffle_idx(warp::FULL_MASK, last, 0, 32).0 == 1 {
-            let mut sum = 0;
-            let mut block = lane;
-            while block < blocks {
-                sum += global::load(at(sums, block));
-                block += 32;
-            }
-            let sum = warp::warp_sum(warp::FULL_MASK, sum, 32);
-            if lane == 0 {
-                global::store(at(sums, blocks), sum);
-            }
-        }
-    }
-}
-
-#[test]
-fn the_last_block_reads_all_sums_behind_fences() {
-    for seed in SEEDS {
-        for threads in [1, 2] {
-            let emulator = Emulator::new(seed).threads(threads);
-            let values = emulator.upload("values", &(0..50 * 32).collect::<Vec<u32>>());
-            let launch = |fences| {
-                let sums = emulator.allocate("sums", 51);
-                let count = emulator.upload("count", &[0]);
-                let kernel = || unsafe { sum_by_last(&values, &sums, &count, fences) };
-                emulator.launch("sum_by_last", (50, 1), 32, 0, kernel)?;
-                Ok(sums.read()?[50])
-            };
-            assert_eq!(launch((true, true)), Ok((0..50 * 32).sum::<u32>()));
-            for fences in [(true, false), (false, true)] {
-                let fault = launch(fences).unwrap_err();
-                assert!(matches!(fault, Fault::Race { .. }), "{fault}");
-            }
-        }
-    }
-}
-
 /// A chain of blocks: each adds its number to the sum of the block before, which it waits for. Blocks take their place
-/// in the chain in the order in which they begin.
-unsafe fn chain(ticket: &Buffer<u32>, sums: &Buffer<u32>, ready: &Buffer<u32>, acquire: bool) {
+/// in the chain in the order in which they begin. The sums are in the words that are waited for, or beside them.
+unsafe fn chain(ticket: &Buffer<u32>, sums: &Buffer<u32>, ready: &Buffer<u32>, beside: bool) {
     unsafe {
         let place = shared::dynamic_shared_mem::<u32>();
-        let thread = thread::thread_idx_x();
-        if thread == 0 {
+        if thread::thread_idx_x() == 0 {
             place.store(atomic::add(at(ticket, 0), 1));
         }
         thread::sync_threads();
         let place = place.load();
-        let mut before = 0;
+        if thread::thread_idx_x() != 0 {
+            return;
+        }
+        let mut before = 1;
         if place > 0 {
-            let flag = at(ready, place - 1);
-            while (if acquire { global::load_acquire(flag) } else { global::load_relaxed(flag) }) == 0 {
+            loop {
+                before = global::load_relaxed(at(ready, place - 1));
+                if before > 0 {
+                    break;
+                }
                 thread::nanosleep(100);
             }
-            before = global::load(at(sums, 64 * (place - 1) + thread));
+            if beside {
+                thread::block_fence();
+                before = global::load(at(sums, place - 1));
+            }
         }
-        global::store(at(sums, 64 * place + thread), before + place);
-        thread::sync_threads();
-        if thread == 0 {
-            global::store_release(at(ready, place), 1);
+        if beside {
+            global::store(at(sums, place), before + place);
+            thread::block_fence();
         }
+        atomic::exchange(at(ready, place), before + place);
     }
 }
 
 #[test]
-fn a_chain_of_blocks_gets_on_and_is_ordered_by_release_and_acquire() {
+fn a_chain_of_blocks_gets_on_and_passes_its_sums_in_the_words_alone() {
     for seed in SEEDS {
         for threads in [1, 2] {
             let emulator = Emulator::new(seed).threads(threads);
-            let launch = |acquire: bool| {
+            let launch = |beside: bool| {
                 let ticket = emulator.upload("ticket", &[0]);
-                let sums = emulator.allocate::<u32>("sums", 40 * 64);
+                let sums = emulator.allocate::<u32>("sums", 40);
                 let ready = emulator.upload("ready", &[0; 40]);
-                let kernel = || unsafe { chain(&ticket, &sums, &ready, acquire) };
+                let kernel = || unsafe { chain(&ticket, &sums, &ready, beside) };
                 emulator.launch("chain", (40, 1), 64, 4, kernel)?;
-                sums.read()
+                ready.read()
             };
-            let sums = launch(true).unwrap();
-            assert!((0..40 * 64).all(|index| sums[index] == (0..=index as u32 / 64).sum()));
-            let fault = launch(false).unwrap_err();
+            let sums = launch(false).unwrap();
+            assert!((0..40).all(|index| sums[index] == 1 + (0..=index as u32).sum::<u32>()));
+            // A fence of a block orders nothing between blocks.
+            let fault = launch(true).unwrap_err();
             assert!(matches!(fault, Fault::Race { .. }), "{fault}");
         }
     }
@@ -176,10 +130,10 @@ fn a_block_that_waits_for_one_which_has_not_begun_is_stuck() {
     let fault = emulator.launch("kernel", (40, 1), 32, 0, || unsafe {
         let block = thread::block_idx_x();
         if block > 0 {
-            while global::load_acquire(at(&ready, block - 1)) == 0 {}
+            while global::load_relaxed(at(&ready, block - 1)) == 0 {}
         }
         if warp::lane_id() == 0 {
-            global::store_release(at(&ready, block), 1);
+            atomic::exchange(at(&ready, block), 1_u32);
         }
     });
     assert!(matches!(fault, Err(Fault::Stuck { .. })), "{fault:?}");
@@ -199,8 +153,7 @@ fn mixture(seed: u64, threads: usize) -> (Vec<u32>, Report) {
             thread::sync_threads();
             // In which order do the threads come by?
             let mine = order.atomic_add(1);
-            let active = warp::activemask();
-            let sum = warp::warp_sum(warp::FULL_MASK, mine ^ active, 8);
+            let sum = warp::warp_sum(warp::FULL_MASK, mine, 8);
             let block = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
             global::store(at(&out, block * 96 + thread), sum);
         })
@@ -249,10 +202,10 @@ fn a_fault_is_told_rather_than_the_wait_for_its_block() {
             let fault = emulator.launch("kernel", (40, 1), 1, 0, || unsafe {
                 let place = atomic::add(at(&ticket, 0), 1);
                 assert!(place != 9, "the tenth block fails");
-                while place > 0 && global::load_acquire(at(&ready, place - 1)) == 0 {
+                while place > 0 && global::load_relaxed(at(&ready, place - 1)) == 0 {
                     thread::nanosleep(100);
                 }
-                global::store_release(at(&ready, place), 1);
+                atomic::exchange(at(&ready, place), 1_u32);
             });
             assert!(matches!(fault, Err(Fault::Panic { .. })), "{fault:?}");
         }

@@ -5,7 +5,6 @@
     reason = "kernels that are wrong on purpose: the emulator checks them"
 )]
 
-mod copies;
 mod faults;
 mod grids;
 mod kernels;

@@ -41,7 +41,7 @@ fn a_needless_one_shows() {
             words.add(63 - thread).load();
             warp::sync_warp(warp::FULL_MASK);
             words.add(thread / 2).load();
-            thread::sync_some(3, 64);
+            thread::sync_threads();
         };
         emulator.launch("kernel", (1, 1), 64, 256, kernel).map(|_| ())
     });

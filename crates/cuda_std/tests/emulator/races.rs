@@ -61,7 +61,7 @@ fn a_race_names_both_threads_and_both_places() {
         format!(
             "kernel `kernel`, block (0, 0), thread {one}, at races.rs: store of 4 bytes at byte 0 of 1024 of shared \
              memory races with the store by block (0, 0), thread {other}, at races.rs; no barrier, sync_warp or \
-             release and acquire orders the two"
+             fence orders the two"
         )
     );
 }

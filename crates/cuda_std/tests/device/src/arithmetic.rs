@@ -6,7 +6,7 @@ use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, Launch};
 
-const WORDS: u32 = 21;
+const WORDS: u32 = 17;
 
 /// Every thread computes with three words of the input.
 ///
@@ -35,9 +35,7 @@ pub unsafe fn arithmetic(args: Args) {
             |word: u32| math::f32_to_half2(f32::from(word as i8 | 1), f32::from((word >> 8) as i8 | 1));
         let (a, b, c) = (halves(a), halves(b), halves(c));
         answers.put(a);
-        let all =
-            [math::half2_fma(a, b, c), math::half2_add(a, b), math::half2_sub(a, b), math::half2_mul(a, b)];
-        for pair in all {
+        for pair in [math::half2_fma(a, b, c), math::half2_sub(a, b)] {
             let (low, high) = math::half2_to_f32(pair);
             answers.put(low);
             answers.put(high);
@@ -103,9 +101,7 @@ fn of_thread([a, b, c]: [u32; 3]) -> Vec<u32> {
     answers.push(bits(signed(a, 0)) | bits(signed(a, 1)) << 16);
     let numbers = [0, 1].map(|i| (signed(a, i), signed(b, i), signed(c, i)));
     answers.extend(numbers.map(|(a, b, c)| half(a * b + c).to_bits()));
-    answers.extend(numbers.map(|(a, b, _)| half(a + b).to_bits()));
     answers.extend(numbers.map(|(a, b, _)| half(a - b).to_bits()));
-    answers.extend(numbers.map(|(a, b, _)| half(a * b).to_bits()));
     answers.push(half(signed(a, 0)).to_bits());
     answers
 }

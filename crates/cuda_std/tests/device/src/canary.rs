@@ -29,14 +29,14 @@ pub unsafe fn canary(args: Args) {
     }
 }
 
-/// The first half of the lanes writes on both sides of a matrix product, which is inline assembly.
+/// The first half of the lanes writes on both sides of a matrix product.
 ///
 /// # Safety
 /// `args.output` holds two words for each lane of the only warp.
 #[kernel]
 pub unsafe fn canary_product(args: Args) {
-    /// Two halves, both 1.
-    const ONES: u32 = 0x3c00_3c00;
+    /// Four bytes, each 1.
+    const ONES: u32 = 0x0101_0101;
     let lane = warp::lane_id();
     let writes = lane < warp::WARP_SIZE / 2;
     // SAFETY: the words are there by contract; the warp is whole.
@@ -44,9 +44,9 @@ pub unsafe fn canary_product(args: Args) {
         if writes {
             global::store(args.output.add(lane as usize), lane);
         }
-        let sums = mma::m16n8k16_f16([ONES; 4], [ONES; 2], [lane as f32; 4]);
+        let sums = mma::m16n8k32_i8([ONES; 4], [ONES; 2], [lane as i32; 4]);
         if writes {
-            global::store(args.output.add((lane + warp::WARP_SIZE) as usize), sums[3].to_bits());
+            global::store(args.output.add((lane + warp::WARP_SIZE) as usize), sums[3] as u32);
         }
     }
 }
@@ -60,11 +60,11 @@ pub(crate) fn case() -> Case {
     Case::new("canary", canary, launch, after, &[], &[])
 }
 
-/// Half of 32 lanes write their number, and 16 more: the sum of as many products of ones.
+/// Half of 32 lanes write their number, and 32 more: the sum of as many products of ones.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case_of_product() -> Case {
     let launch = Launch { grid: (1, 1), block: 32, shared: 0 };
-    let sums = (0..16).map(|lane| (16.0 + lane as f32).to_bits());
+    let sums = (0..16).map(|lane| 32 + lane);
     let after = (0..16).chain([0; 16]).chain(sums).chain([0; 16]).collect();
     Case::new("canary_product", canary_product, launch, after, &[], &[])
 }

@@ -1,6 +1,6 @@
 //! Each kernel with what to launch and what to expect.
 
-use crate::{Args, arithmetic, atomics, blocks, canary, copies, memory, products, warps};
+use crate::{Args, arithmetic, atomics, blocks, canary, memory, products, warps};
 
 /// Words of input.
 pub const INPUT_WORDS: usize = 1024;
@@ -62,7 +62,6 @@ pub fn cases() -> (Vec<u32>, Vec<Case>) {
         warps::case(&input),
         memory::case(&input),
         atomics::case(&input),
-        copies::case(&input),
         arithmetic::case(&input),
         products::case(&input),
         canary::case(),

@@ -13,7 +13,6 @@ pub mod blocks;
 pub mod canary;
 #[cfg(not(target_arch = "nvptx64"))]
 mod case;
-pub mod copies;
 pub mod memory;
 pub mod products;
 pub mod warps;

@@ -51,14 +51,9 @@ impl Row {
             let (input, output) =
                 (self.input.add(part * PART).cast::<T>(), self.output.add(part * PART).cast::<T>());
             for i in 0..4 {
-                let word = if i % 2 == 0 {
-                    global::load_relaxed(input.add(i))
-                } else {
-                    global::load_acquire(input.add(i))
-                };
                 let room = self.room.cast::<T>();
-                room.store_relaxed(word);
-                global::store_release(output.add(i), room.load_relaxed());
+                room.store_relaxed(global::load_relaxed(input.add(i)));
+                global::store(output.add(i), room.load_relaxed());
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, Launch};
 
-const WORDS: u32 = 12;
+const WORDS: u32 = 8;
 
 /// Elements of the matrices: words of the input, turned by the column.
 #[derive(Clone, Copy)]
@@ -37,19 +37,13 @@ impl Matrices {
     }
 }
 
-/// Two neighbouring elements as halves: small integers, whose products and sums are exact.
-#[inline(always)]
-fn pair(element: impl Fn(u32) -> u8) -> u32 {
-    math::f32_to_half2(f32::from(element(0) as i8), f32::from(element(1) as i8))
-}
-
 /// Four neighbouring elements as they are.
 #[inline(always)]
 fn quad(element: impl Fn(u32) -> u8) -> u32 {
     u32::from_le_bytes([element(0), element(1), element(2), element(3)])
 }
 
-/// A warp multiplies the same matrices as halves, as signed and as unsigned bytes.
+/// A warp multiplies the same matrices as signed and as unsigned bytes.
 ///
 /// # Safety
 /// Launched as [`cases`](crate::cases) says.
@@ -63,13 +57,6 @@ pub unsafe fn products(args: Args) {
         let mut answers = Answers::of_this_thread(&args, WORDS);
         let column = 2 * pair_of;
         let c = [of.c(top, column), of.c(top, column + 1), of.c(bottom, column), of.c(bottom, column + 1)];
-
-        let a = |row, first| pair(|i| of.a(row, first + 2 * pair_of + i));
-        let b = |first| pair(|i| of.b(first + 2 * pair_of + i, group));
-        let a = [a(top, 0), a(bottom, 0), a(top, 8), a(bottom, 8)];
-        for sum in mma::m16n8k16_f16(a, [b(0), b(8)], c.map(|c| c as f32)) {
-            answers.put(sum);
-        }
 
         let a = |row, first| quad(|i| of.a(row, first + 4 * pair_of + i));
         let b = |first| quad(|i| of.b(first + 4 * pair_of + i, group));
@@ -88,18 +75,17 @@ pub(crate) fn case(input: &[u32]) -> Case {
     let launch = Launch { grid: (1, 1), block: 32, shared: 0 };
     let a = |row: u32, column: u32| input[row as usize].rotate_left(column) as u8;
     let b = |row: u32, column: u32| input[64 + row as usize].rotate_left(column * 3) as u8;
-    let element = |row: u32, column: u32, inner: u32, number: fn(u8) -> i32| {
+    let element = |row: u32, column: u32, number: fn(u8) -> i32| {
         let c = i32::from(input[128 + (row * 8 + column) as usize] as i16);
-        (0..inner).map(|k| number(a(row, k)) * number(b(k, column))).sum::<i32>() + c
+        (0..32).map(|k| number(a(row, k)) * number(b(k, column))).sum::<i32>() + c
     };
     let signed = |byte: u8| i32::from(byte as i8);
     let answers = launch.threads().flat_map(|(_, _, lane)| {
         let (row, column) = (lane / 4, lane % 4 * 2);
         let places = [(row, column), (row, column + 1), (row + 8, column), (row + 8, column + 1)];
-        let halves = places.map(|(row, column)| (element(row, column, 16, signed) as f32).to_bits());
-        let of_i8 = places.map(|(row, column)| element(row, column, 32, signed) as u32);
-        let of_u8 = places.map(|(row, column)| element(row, column, 32, i32::from) as u32);
-        [halves, of_i8, of_u8].concat()
+        let of_i8 = places.map(|(row, column)| element(row, column, signed) as u32);
+        let of_u8 = places.map(|(row, column)| element(row, column, i32::from) as u32);
+        [of_i8, of_u8].concat()
     });
     Case::new("products", products, launch, answers.collect(), &[], &[])
 }

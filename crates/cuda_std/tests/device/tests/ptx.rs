@@ -5,7 +5,7 @@ use std::fs;
 use cuda_std_kernels::PTX;
 
 /// The public modules, whose functions say which instruction they are.
-const MODULES: [&str; 8] = ["async_copy", "atomic", "global", "math/mod", "mma", "shared", "thread", "warp"];
+const MODULES: [&str; 7] = ["atomic", "global", "math/mod", "mma", "shared", "thread", "warp"];
 
 /// Instructions and special registers that the documentation of a module names.
 fn instructions(module: &str) -> Vec<String> {
