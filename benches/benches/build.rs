@@ -62,7 +62,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let open = || Graph::<f32>::open(path, &mut jasper::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());
     let executor = CpuExecutor::new(0).expect("a process may start threads");
-    let batch: Vec<VectorId> = graph.live_slots().take(PRUNED).collect();
+    let batch: Vec<VectorId> = graph.keys().live_slots().take(PRUNED).collect();
     let search = || {
         let Ok(candidates) = Linker::<f32>::search(&executor, &graph, &batch);
         candidates
@@ -81,11 +81,11 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
 
 /// Checks the rule of the prune: neighbours rise, and none leads towards a later one.
 fn check_row(graph: &Graph<f32>, vertex: VectorId) {
-    let (row, scorer) = (graph.neighbors(vertex), graph.row_scorer(vertex));
+    let (row, scorer) = (graph.adjacency().neighbors(vertex), graph.vectors().slot_scorer(vertex));
     assert!(!row.is_empty() && row.len() <= graph.params().max_degree() && !row.contains(&vertex));
     assert!(row.is_sorted_by_key(|&neighbor| scorer.score_one(neighbor)));
     for (i, &later) in row.iter().enumerate() {
-        let between = graph.row_scorer(later);
+        let between = graph.vectors().slot_scorer(later);
         let led = |&nearer: &VectorId| {
             graph.params().alpha() * between.score_one(nearer) <= scorer.score_one(later)
         };

@@ -68,7 +68,7 @@ fn insert_by<T: Element, E: Executor<T, Live = MutableDeviceGraph<T>, Error = Er
     graph: &mut MutableDeviceGraph<T>,
     rows: &MatrixView<'_, T>,
 ) -> Result<(f64, Value, InsertReport)> {
-    let next = jasper_vamana::MutableGraph::host(graph).next_key();
+    let next = jasper_vamana::MutableGraph::host(graph).keys().next_key();
     let keys: Vec<Key> = (next..next + rows.len() as Key).collect();
     let mut stages = Stages::new();
     let begun = Instant::now();

@@ -128,7 +128,7 @@ fn measure<T: Element>(
     let shape = BuildShape::of(&graph);
     let plan =
         if quantized_linking { plan_build::<i8>(&shape.quantized())? } else { plan_build::<T>(&shape)? };
-    let degrees: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+    let degrees: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
     drop(graph);
 
     let mut steps = Value::Null;

@@ -121,7 +121,7 @@ impl Bench {
         let uncoded = DeviceGraph::<T>::plan(graph, VectorStorage::Device).without("codes");
         let line = json!({
             "what": "memory", "set": set, "element": T::KIND.name(), "vectors": vectors.to_string(),
-            "codes": graph.codes().map(|codes| codes.quantizer().quantization().to_string()),
+            "codes": graph.vectors().codes().map(|codes| codes.quantizer().quantization().to_string()),
             "device_bytes": copy.bytes(), "device_bytes_without_codes": uncoded.total(MemorySpace::Device),
             "free_before": before.device, "free_after": after.device,
         });

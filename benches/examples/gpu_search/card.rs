@@ -56,7 +56,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
     ) -> Result<Self> {
         let (mut rows, mut row) = (Vec::new(), Vec::new());
         for i in 0..count.min(queries.len()) {
-            graph.prepare(i, queries.row(i), &mut row)?;
+            graph.vectors().prepare(i, queries.row(i), &mut row)?;
             rows.extend_from_slice(&row);
         }
         let (distinct, all) = (rows.len(), count * row.len());

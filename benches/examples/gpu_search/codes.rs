@@ -40,7 +40,7 @@ struct Between<S: Stream> {
 impl<S: Stream> Coder<S> {
     /// For up to `count` queries of `graph`, which has codes.
     pub fn new<T: Element>(stream: &S, graph: &Graph<T>, count: usize, rerank: u32) -> Result<Self> {
-        let codes = graph.codes().expect("the graph was coded");
+        let codes = graph.vectors().codes().expect("the graph was coded");
         let quantizer = DeviceQuantizer::new(stream, &**codes.quantizer())?;
         let code_bytes = quantizer.shape().row_bytes();
         Ok(Self { codes: quantizer.query_codes(stream, count)?, quantizer, rerank, code_bytes })

@@ -6,21 +6,21 @@ use jasper_graph::Graph;
 
 /// The same graph over rows of another element: coordinates are rounded, edges stay. For graphs without deletes.
 pub fn converted<T: Element>(graph: &Graph<f32>) -> Result<Graph<T>> {
-    let order: Vec<VectorId> = graph.live_slots().collect();
+    let order: Vec<VectorId> = graph.keys().live_slots().collect();
     let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
     let (mut row, mut names) = (Vec::new(), vec![VectorId::new(0); graph.slots()]);
     for (number, &slot) in order.iter().enumerate() {
-        let vector: Vec<T> = graph.vector(slot).iter().map(|&value| T::from_f32(value)).collect();
-        let squared_norm = other.prepare(number, &vector, &mut row)?;
+        let vector: Vec<T> = graph.vectors().get(slot).iter().map(|&value| T::from_f32(value)).collect();
+        let squared_norm = other.vectors().prepare(number, &vector, &mut row)?;
         let name = other.add_vector(&row, squared_norm)?;
-        graph.keys_of(slot).for_each(|key| other.assign_unused_key(key, name));
+        graph.keys().keys_of(slot).for_each(|key| other.keys_mut().assign_unused(key, name));
         names[slot.index()] = name;
     }
     let renamed = |slots: &[VectorId]| slots.iter().map(|slot| names[slot.index()]).collect::<Vec<_>>();
     for slot in order {
-        other.set_neighbors(names[slot.index()], &renamed(graph.neighbors(slot)));
+        other.adjacency_mut().set_neighbors(names[slot.index()], &renamed(graph.adjacency().neighbors(slot)));
     }
-    other.set_start_points(renamed(graph.start_points()));
+    other.adjacency_mut().set_start_points(renamed(graph.adjacency().start_points()));
     Ok(other)
 }
 
@@ -43,11 +43,11 @@ mod tests {
         let graph = graph();
         let halves = converted::<f16>(&graph).unwrap();
         assert!(halves.check_structure().is_sound());
-        assert_eq!(halves.start_points(), graph.start_points());
-        for slot in graph.live_slots() {
-            assert_eq!(halves.neighbors(slot), graph.neighbors(slot));
-            assert_eq!(halves.vector(slot)[3], f16::from_f32(graph.vector(slot)[3]));
-            assert!(halves.keys_of(slot).eq(graph.keys_of(slot)));
+        assert_eq!(halves.adjacency().start_points(), graph.adjacency().start_points());
+        for slot in graph.keys().live_slots() {
+            assert_eq!(halves.adjacency().neighbors(slot), graph.adjacency().neighbors(slot));
+            assert_eq!(halves.vectors().get(slot)[3], f16::from_f32(graph.vectors().get(slot)[3]));
+            assert!(halves.keys().keys_of(slot).eq(graph.keys().keys_of(slot)));
         }
     }
 }

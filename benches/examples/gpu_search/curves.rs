@@ -28,7 +28,7 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
     let queries = set.queries::<T>()?;
     let copy = bench.upload(&set.name, graph)?;
     let card = Card::new(&bench.stream, graph, copy, queries.view(), MANY)?;
-    let code = graph.codes().map(|codes| codes.quantizer().quantization().to_string());
+    let code = graph.vectors().codes().map(|codes| codes.quantizer().quantization().to_string());
     let mut coder = match &code {
         Some(_) => Some(Coder::new(&bench.stream, graph, MANY, bench.options.rerank)?),
         None => None,

@@ -93,10 +93,10 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
 fn first_vertex<T: Element>(graph: &Graph<T>) -> Result<Graph<T>> {
     let mut first = Graph::new(graph.metric(), graph.dimension(), *graph.params())?;
     let mut row = Vec::new();
-    let squared_norm = first.prepare(0, graph.vector(VectorId::new(0)), &mut row)?;
+    let squared_norm = first.vectors().prepare(0, graph.vectors().get(VectorId::new(0)), &mut row)?;
     let slot = first.add_vector(&row, squared_norm)?;
-    first.assign_key(0, slot)?;
-    first.set_start_points(vec![slot]);
+    first.keys_mut().assign(0, slot)?;
+    first.adjacency_mut().set_start_points(vec![slot]);
     Ok(first)
 }
 

@@ -77,11 +77,11 @@ impl Set {
                 graph
             }
         };
-        let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+        let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         let line = json!({
-            "what": "graph", "set": self.name, "rows": graph.keys(), "dimension": graph.dimension(),
+            "what": "graph", "set": self.name, "rows": graph.keys().len(), "dimension": graph.dimension(),
             "element": T::KIND.name(), "metric": self.metric().to_string(), "max_degree": graph.params().max_degree(),
-            "mean_degree": edges as f64 / graph.live().max(1) as f64, "ready_seconds": begun.elapsed().as_secs_f64(),
+            "mean_degree": edges as f64 / graph.keys().live().max(1) as f64, "ready_seconds": begun.elapsed().as_secs_f64(),
         });
         println!("{line}");
         Ok(graph)
@@ -181,7 +181,10 @@ mod tests {
         let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), false, &Clock::new(60.0));
         let built = set.graph(Some(&cache), build).unwrap();
         let opened = set.graph::<f32>(Some(&cache), |_| bail!("there is a file")).unwrap();
-        assert_eq!((built.live(), opened.live(), opened.params().max_degree()), (1000, 1000, 64));
+        assert_eq!(
+            (built.keys().live(), opened.keys().live(), opened.params().max_degree()),
+            (1000, 1000, 64)
+        );
         assert!(
             set.build::<f32>(None, BuildParams::default(), false, &Clock::new(0.0)).is_err(),
             "a build stops when time is over"

@@ -86,7 +86,7 @@ impl Copy {
         let saved = index.save_with(&output, &mut screen.progress())?;
         let changed = Changed {
             points: index.len(),
-            deleted: index.graph().deleted_keys().len(),
+            deleted: index.graph().keys().deleted().len(),
             seconds,
             save_seconds: begun.elapsed().as_secs_f64(),
             bytes: saved.bytes,

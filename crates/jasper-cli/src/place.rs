@@ -41,7 +41,7 @@ impl Place {
             return Ok(index);
         }
         let mut index = index.into_index()?;
-        if by.is_exact() || index.graph().codes().is_none() {
+        if by.is_exact() || index.graph().vectors().codes().is_none() {
             index.sketch()?;
         }
         Ok(SharedIndex::new(index))

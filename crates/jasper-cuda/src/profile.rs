@@ -36,7 +36,7 @@ impl<T: Element> SearchContexts<T> {
     ) -> Result<LaunchProfile, SearchError> {
         // What the device does not take is refused before there is room for its answers.
         graph.plan(params)?;
-        let prepared = graph.host().prepare_all(queries)?;
+        let prepared = graph.host().vectors().prepare_all(queries)?;
         // Memory for what launches leave to each other is no part of their time.
         let _kept = PoolRetention::new(self.context())?;
         let stream = Stream::new(self.context())?;

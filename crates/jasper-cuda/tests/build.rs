@@ -42,7 +42,8 @@ fn both<T: Element>(context: &Context, metric: Metric, dimension: usize, n: usiz
 }
 
 fn degree<T: Element>(graph: &Graph<T>) -> f64 {
-    graph.vertices().map(|slot| graph.neighbors(slot).len()).sum::<usize>() as f64 / graph.live() as f64
+    graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum::<usize>() as f64
+        / graph.keys().live() as f64
 }
 
 #[test]
@@ -55,12 +56,20 @@ fn graphs_of_bytes_are_the_same() {
         (Metric::L2, 1000, 2000),
     ] {
         let [expected, found] = both::<u8>(&context, metric, dimension, n);
-        let wrong = expected.vertices().find(|&slot| found.neighbors(slot) != expected.neighbors(slot));
+        let wrong = expected
+            .keys()
+            .vertices()
+            .find(|&slot| found.adjacency().neighbors(slot) != expected.adjacency().neighbors(slot));
         assert_eq!(wrong, None, "the first row that differs: {metric}, dimension {dimension}");
-        assert_eq!(found.start_points(), expected.start_points());
+        assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points());
     }
     let [expected, found] = both::<i8>(&context, Metric::L2, 96, 8000);
-    assert!(expected.vertices().all(|slot| found.neighbors(slot) == expected.neighbors(slot)));
+    assert!(
+        expected
+            .keys()
+            .vertices()
+            .all(|slot| found.adjacency().neighbors(slot) == expected.adjacency().neighbors(slot))
+    );
 }
 
 fn like_the_processor<T: Element>(context: &Context, metric: Metric, dimension: usize) {
@@ -68,7 +77,11 @@ fn like_the_processor<T: Element>(context: &Context, metric: Metric, dimension: 
     assert!(found.check_structure().is_sound());
     let (wanted, degree) = (degree(&expected), degree(&found));
     assert!((degree / wanted - 1.0).abs() < 0.02, "mean degree {degree}, not {wanted}: {} {metric}", T::KIND);
-    let same = expected.vertices().filter(|&slot| found.neighbors(slot) == expected.neighbors(slot)).count();
+    let same = expected
+        .keys()
+        .vertices()
+        .filter(|&slot| found.adjacency().neighbors(slot) == expected.adjacency().neighbors(slot))
+        .count();
     assert!(same > 5000, "{same} rows are the same: {} {metric}, dimension {dimension}", T::KIND);
 }
 

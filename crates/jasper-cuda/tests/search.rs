@@ -100,7 +100,7 @@ struct There<T> {
 impl<T: Element> There<T> {
     fn new(both: &Both<T>, stream: &Stream, queries: &[T], params: SearchParams<'_>) -> Self {
         let queries = MatrixView::new(queries, both.graph.dimension()).unwrap();
-        let (prepared, count) = (both.graph.prepare_all(queries).unwrap(), queries.len());
+        let (prepared, count) = (both.graph.vectors().prepare_all(queries).unwrap(), queries.len());
         Self {
             stream: stream.clone(),
             queries: stream.upload(&prepared).unwrap(),
@@ -154,7 +154,7 @@ fn agrees<T: Element>(context: &Context) {
         both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Matching(&half)));
         let few = |key| key % 1000 == 3;
         both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Matching(&few)));
-        (0..8000).step_by(4).for_each(|key| both.graph.delete_key(key).unwrap());
+        (0..8000).step_by(4).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
         let both = Both::of(context, both.cpu, both.graph);
         both.compare(&queries[..500 * dimension], SearchParams::new(10));
     }
@@ -178,7 +178,7 @@ fn does_not_depend_on_the_place<T: Element>(
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
     quantize(&both.cpu, &mut both.graph, code).unwrap();
-    (0..8000).step_by(7).for_each(|key| both.graph.delete_key(key).unwrap());
+    (0..8000).step_by(7).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
     let queries = both.queries(3000);
     let few = |key| key % 1000 == 3;
     let mut expected = Vec::new();
@@ -251,7 +251,7 @@ fn queries_on_the_device_are_searched_there() {
     let mut both = Both::<i8>::new(&context, 6000, 100, Metric::L2);
     let queries = both.queries(700);
     for deleted in [0, 2000] {
-        (0..deleted).for_each(|key| both.graph.delete_key(key).unwrap());
+        (0..deleted).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
         both = Both::of(&context, both.cpu, both.graph);
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
@@ -278,7 +278,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
     quantize(&both.cpu, &mut both.graph, code).unwrap();
-    (0..8000).step_by(7).for_each(|key| both.graph.delete_key(key).unwrap());
+    (0..8000).step_by(7).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
     let queries = both.queries(3000);
     let few = |key: Key| key.is_multiple_of(1000);
     let half = |key: Key| key.is_multiple_of(2);
@@ -401,12 +401,12 @@ fn rows_lie_beyond_what_32_bits_can_address() {
     for number in 0..1 << SIDES {
         corner(&mut row, number);
         let slot = graph.add_vector(&row, 0.0).unwrap();
-        graph.assign_unused_key(number as u64 + (1 << 40), slot);
+        graph.keys_mut().assign_unused(number as u64 + (1 << 40), slot);
         let neighbors: Vec<_> = (0..SIDES).map(|side| VectorId::from_index(number ^ 1 << side)).collect();
-        graph.set_neighbors(slot, &neighbors);
+        graph.adjacency_mut().set_neighbors(slot, &neighbors);
     }
-    graph.set_start_points(vec![VectorId::new(0)]);
-    assert!(graph.vector_bytes() as u64 > 1 << 32);
+    graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
+    assert!(graph.vectors().bytes() as u64 > 1 << 32);
     let both = Both::of(&context, CpuExecutor::new(0).unwrap(), graph);
     let numbers: Vec<usize> = (0..400).map(|i| (1 << SIDES) - 1 - i * 2600).collect();
     let mut queries = vec![0_u8; numbers.len() * DIMENSION];

@@ -74,17 +74,17 @@ fn open<T: Element>(bytes: &[u8]) -> bool {
 /// Does everything that a search does.
 fn walk<T: Element>(graph: &Graph<T>) {
     let mut distances = Vec::new();
-    for slot in graph.vertices() {
-        let neighbors = graph.neighbors(slot);
+    for slot in graph.keys().vertices() {
+        let neighbors = graph.adjacency().neighbors(slot);
         distances.resize(neighbors.len(), 0.0);
         if graph.has_vectors() {
-            graph.row_scorer(slot).score(neighbors, &mut distances);
-            graph.scorer(graph.padded_vector(slot)).score_one(slot);
+            graph.vectors().slot_scorer(slot).score(neighbors, &mut distances);
+            graph.vectors().scorer(graph.vectors().padded(slot)).score_one(slot);
         }
-        assert_eq!(graph.keys_of(slot).next().is_some(), graph.is_live(slot));
+        assert_eq!(graph.keys().keys_of(slot).next().is_some(), graph.keys().is_live(slot));
     }
-    graph.start_points().iter().for_each(|&start| assert!(!graph.is_free(start)));
-    graph.slot_of(0);
+    graph.adjacency().start_points().iter().for_each(|&start| assert!(!graph.keys().is_free(start)));
+    graph.keys().slot_of(0);
 }
 
 /// Makes an error say its piece: messages are code too.

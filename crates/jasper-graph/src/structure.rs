@@ -78,7 +78,7 @@ impl<T: Element> Graph<T> {
         let mut report = StructureReport { vertices: 0, edges: 0, keys: 0, faults: 0, examples: Vec::new() };
         for slot in (0..self.slots()).map(VectorId::from_index) {
             self.check_edges(slot, &mut report);
-            if !self.is_free(slot) {
+            if !self.keys.is_free(slot) {
                 report.vertices += 1;
                 if !self.is_vector_sound(slot) {
                     report.note(StructureFault::Vector(slot));
@@ -91,12 +91,12 @@ impl<T: Element> Graph<T> {
     }
 
     fn check_edges(&self, slot: VectorId, report: &mut StructureReport) {
-        let degree = self.degrees.at(slot.index());
-        let places = self.adjacency.row(slot.index());
+        let degree = self.adjacency.degrees.at(slot.index());
+        let places = self.adjacency.table.row(slot.index());
         if degree as usize > places.len() {
             return report.note(StructureFault::Degree(slot, degree));
         }
-        if self.is_free(slot) && degree > 0 {
+        if self.keys.is_free(slot) && degree > 0 {
             return report.note(StructureFault::FromFree(slot));
         }
         let neighbors = &places[..degree as usize];
@@ -104,7 +104,7 @@ impl<T: Element> Graph<T> {
         for &neighbor in neighbors {
             if neighbor.index() >= self.slots() {
                 report.note(StructureFault::Beyond(slot, neighbor));
-            } else if self.is_free(neighbor) {
+            } else if self.keys.is_free(neighbor) {
                 report.note(StructureFault::ToFree(slot, neighbor));
             } else if neighbor == slot {
                 report.note(StructureFault::ToItself(slot));
@@ -118,9 +118,9 @@ impl<T: Element> Graph<T> {
     }
 
     fn is_vector_sound(&self, slot: VectorId) -> bool {
-        let row = if self.has_vectors() { self.padded_vector(slot) } else { &[] };
+        let row = if self.has_vectors() { self.vectors.padded(slot) } else { &[] };
         let (vector, padding) = row.split_at(row.len().min(self.dimension()));
-        let norm = self.space.squared_norms.as_ref().map_or(0.0, |norms| norms.at(slot.index()));
+        let norm = self.vectors.squared_norms.as_ref().map_or(0.0, |norms| norms.at(slot.index()));
         norm.is_finite()
             && norm >= 0.0
             && padding.iter().all(|&x| x == T::default())
@@ -128,20 +128,20 @@ impl<T: Element> Graph<T> {
     }
 
     fn check_start_points(&self, report: &mut StructureReport) {
-        for &start in &self.start_points {
-            if start.index() >= self.slots() || self.is_free(start) {
+        for &start in self.adjacency.start_points() {
+            if start.index() >= self.slots() || self.keys.is_free(start) {
                 report.note(StructureFault::StartPoint(start));
             }
         }
-        if self.start_points.is_empty() && report.edges > 0 {
+        if self.adjacency.start_points().is_empty() && report.edges > 0 {
             report.note(StructureFault::NoStartPoint);
         }
     }
 
     fn check_keys(&self, report: &mut StructureReport) {
-        let mut keys: Vec<Key> = Vec::with_capacity(self.keys());
-        for slot in self.live_slots() {
-            keys.extend(self.keys_of(slot));
+        let mut keys: Vec<Key> = Vec::with_capacity(self.keys.len());
+        for slot in self.keys.live_slots() {
+            keys.extend(self.keys.keys_of(slot));
             if keys.last() == Some(&NO_KEY) {
                 report.note(StructureFault::KeyReserved(slot));
             }
@@ -151,7 +151,7 @@ impl<T: Element> Graph<T> {
         for pair in keys.windows(2).filter(|pair| pair[0] == pair[1]) {
             report.note(StructureFault::KeyTwice(pair[0]));
         }
-        for key in self.deleted_keys().filter(|key| keys.binary_search(key).is_ok()) {
+        for key in self.keys.deleted().filter(|key| keys.binary_search(key).is_ok()) {
             report.note(StructureFault::KeyDeleted(key));
         }
     }
@@ -186,17 +186,17 @@ mod tests {
         let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, params).unwrap();
         for key in 0..6 {
             let slot = graph.add_vector(&[1.0, 2.0, key as f32, 0.0], 1.0).unwrap();
-            graph.assign_key(key, slot).unwrap();
-            graph.set_neighbors(
+            graph.keys_mut().assign(key, slot).unwrap();
+            graph.adjacency_mut().set_neighbors(
                 slot,
                 &[VectorId::new((key as u32 + 1) % 5), VectorId::new((key as u32 + 2) % 5)],
             );
         }
-        graph.delete_key(5).unwrap();
+        graph.keys_mut().delete(5).unwrap();
         graph.release_tombstones();
-        graph.delete_key(4).unwrap();
-        graph.assign_key(9, VectorId::new(3)).unwrap();
-        graph.set_start_points(vec![VectorId::new(0)]);
+        graph.keys_mut().delete(4).unwrap();
+        graph.keys_mut().assign(9, VectorId::new(3)).unwrap();
+        graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
         graph
     }
 
@@ -214,21 +214,21 @@ mod tests {
         use StructureFault::*;
         let id = VectorId::new;
         let cases: [(StructureFault, Damage<'_>); 13] = [
-            (Degree(id(1), 4), &|g| g.degrees.set(1, 4)),
-            (Beyond(id(1), id(6)), &|g| g.adjacency.row_mut(1)[0] = id(6)),
-            (ToFree(id(1), id(5)), &|g| g.adjacency.row_mut(1)[0] = id(5)),
-            (ToItself(id(1)), &|g| g.adjacency.row_mut(1)[0] = id(1)),
-            (Twice(id(1), id(2)), &|g| g.adjacency.row_mut(1)[1] = id(2)),
-            (FromFree(id(5)), &|g| g.degrees.set(5, 1)),
-            (Vector(id(2)), &|g| g.space.vectors.row_mut(2)[2] = f32::NAN),
-            (Vector(id(2)), &|g| g.space.vectors.row_mut(2)[3] = 1.0),
-            (StartPoint(id(5)), &|g| g.start_points = vec![id(5)]),
-            (NoStartPoint, &|g| g.start_points.clear()),
-            (KeyTwice(2), &|g| g.keys.assign(2, id(1), false)),
+            (Degree(id(1), 4), &|g| g.adjacency.degrees.set(1, 4)),
+            (Beyond(id(1), id(6)), &|g| g.adjacency.table.row_mut(1)[0] = id(6)),
+            (ToFree(id(1), id(5)), &|g| g.adjacency.table.row_mut(1)[0] = id(5)),
+            (ToItself(id(1)), &|g| g.adjacency.table.row_mut(1)[0] = id(1)),
+            (Twice(id(1), id(2)), &|g| g.adjacency.table.row_mut(1)[1] = id(2)),
+            (FromFree(id(5)), &|g| g.adjacency.degrees.set(5, 1)),
+            (Vector(id(2)), &|g| g.vectors.table.row_mut(2)[2] = f32::NAN),
+            (Vector(id(2)), &|g| g.vectors.table.row_mut(2)[3] = 1.0),
+            (StartPoint(id(5)), &|g| g.adjacency.start_points = vec![id(5)]),
+            (NoStartPoint, &|g| g.adjacency.start_points.clear()),
+            (KeyTwice(2), &|g| g.keys.insert(2, id(1), false)),
             (KeyDeleted(2), &|g| {
-                g.keys.delete(2, id(2));
+                g.keys.remove(2, id(2));
             }),
-            (KeyReserved(id(0)), &|g| g.keys.assign(NO_KEY, id(0), false)),
+            (KeyReserved(id(0)), &|g| g.keys.insert(NO_KEY, id(0), false)),
         ];
         for (fault, damage) in cases {
             let mut graph = graph();
@@ -243,8 +243,8 @@ mod tests {
     fn many_faults_are_counted_and_few_told() {
         let mut graph = graph();
         for slot in 0..5 {
-            graph.adjacency.row_mut(slot).fill(VectorId::new(7));
-            graph.degrees.set(slot, 3);
+            graph.adjacency.table.row_mut(slot).fill(VectorId::new(7));
+            graph.adjacency.degrees.set(slot, 3);
         }
         let report = graph.check_structure();
         assert_eq!((report.faults, report.examples.len()), (25, EXAMPLES));

@@ -14,11 +14,11 @@ use jasper_quant::{ENCODE_ROWS, Quantization, ThreadPoolBuilder};
 fn in_step<T: Element>(metric: Metric) {
     let mut graph = coded_sample::<T>(metric);
     assert_eq!(kept_codes(&graph), fresh_codes(&graph), "as they were made");
-    assert!(graph.free() > 0);
+    assert!(graph.keys().free() > 0);
     for i in 0..10 {
         add(&mut graph, &[T::from_f32(i as f32 + 2.0); DIMENSION]);
     }
-    assert_eq!((graph.free(), graph.slots()), (0, 50));
+    assert_eq!((graph.keys().free(), graph.slots()), (0, 50));
     assert_eq!(kept_codes(&graph), fresh_codes(&graph), "free slots and new ones");
     let before = kept_codes(&graph);
     graph.begin();
@@ -78,7 +78,7 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     let info = IndexInfo::read(&path).unwrap();
     assert_eq!(info.quantization, Some(Quantization::Rabitq { bits: 2 }));
     assert!(info.sections.iter().any(|&(section, bytes)| section == Section::Codes && bytes == 45 * 32));
-    assert_eq!(graph.code_bytes(), 45 * 32);
+    assert_eq!(graph.vectors().code_bytes(), 45 * 32);
     let mut codes_alone = coded_sample::<f32>(Metric::L2);
     codes_alone.drop_vectors();
     codes_alone.save(&path, &mut no_progress).unwrap();
@@ -87,7 +87,8 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     codes_alone.release(VectorId::new(2));
     codes_alone.compact(&[(VectorId::new(39), VectorId::new(2))], 39).unwrap();
     assert!(!codes_alone.has_vectors());
-    let (moved, whole) = (codes_alone.codes().unwrap().table(), graph.codes().unwrap().table());
+    let (moved, whole) =
+        (codes_alone.vectors().codes().unwrap().table(), graph.vectors().codes().unwrap().table());
     assert_eq!((moved.len(), moved.row(2)), (39, whole.row(39)));
     graph.clear_codes();
     graph.save(&path, &mut no_progress).unwrap();
@@ -130,5 +131,5 @@ fn codes_of_another_metric_are_refused() {
 fn a_quantizer_of_another_dimension_is_a_mistake() {
     let coded = coded_sample::<f32>(Metric::L2);
     let mut graph = Graph::<f32>::new(Metric::L2, DIMENSION + 1, BuildParams::default()).unwrap();
-    let _ = graph.quantize(Arc::clone(coded.codes().unwrap().quantizer()), |blocks| drop(blocks));
+    let _ = graph.quantize(Arc::clone(coded.vectors().codes().unwrap().quantizer()), |blocks| drop(blocks));
 }

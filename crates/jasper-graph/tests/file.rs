@@ -43,8 +43,8 @@ fn round_trip_of<T: Element>(graph: &Graph<T>) {
     mapped.save(&path, &mut no_progress).unwrap();
     assert_eq!(fs::read(&path).unwrap(), bytes, "a mapped index can be saved over itself, and is the same");
     assert_same(graph, &mapped);
-    opened.restore_key(1000).unwrap();
-    opened.set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
+    opened.keys_mut().restore(1000).unwrap();
+    opened.adjacency_mut().set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
     common::add(&mut opened, &[T::from_f32(1.0); common::DIMENSION]);
     opened.save(&path, &mut no_progress).unwrap();
     assert_same(&opened, &Graph::open(&path, &mut no_progress).unwrap());
@@ -87,7 +87,7 @@ fn tuned_searches_stay_with_the_graph() {
         info.tuned.iter().map(|search| search.state == info.state).collect::<Vec<_>>(),
         [false, false, false, true]
     );
-    opened.delete_key(1007).unwrap();
+    opened.keys_mut().delete(1007).unwrap();
     opened.save(&path, &mut no_progress).unwrap();
     assert_ne!(IndexInfo::read(&path).unwrap().state, info.state, "a change shows");
 }
@@ -98,9 +98,9 @@ fn what_means_nothing_leaves_no_trace() {
     b.begin();
     for _ in 0..10 {
         let slot = common::add(&mut b, &[70.0; common::DIMENSION]);
-        b.set_neighbors(slot, &[VectorId::new(1), VectorId::new(2)]);
-        b.set_neighbors(VectorId::new(4), &[slot, VectorId::new(2)]);
-        b.set_neighbors(VectorId::new(0), &[slot]);
+        b.adjacency_mut().set_neighbors(slot, &[VectorId::new(1), VectorId::new(2)]);
+        b.adjacency_mut().set_neighbors(VectorId::new(4), &[slot, VectorId::new(2)]);
+        b.adjacency_mut().set_neighbors(VectorId::new(0), &[slot]);
     }
     b.rollback();
     let ((_f, a), (_g, b)) = (saved(&a), saved(&b));
@@ -118,8 +118,11 @@ fn the_front_tells_what_is_inside() {
     );
     assert_eq!(info.params, *graph.params());
     assert_eq!((info.slots, info.live(), info.tombstones, info.free), (45, 36, 4, 5));
-    assert_eq!((info.keys, info.deleted_keys), (graph.keys(), 3));
-    assert_eq!(info.edges, graph.vertices().map(|slot| graph.neighbors(slot).len() as u64).sum::<u64>());
+    assert_eq!((info.keys, info.deleted_keys), (graph.keys().len(), 3));
+    assert_eq!(
+        info.edges,
+        graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len() as u64).sum::<u64>()
+    );
     assert_eq!(info.mean_degree(), info.edges as f64 / 40.0);
     assert_eq!(info.sections[1], (Section::Vectors, 45 * 16));
     assert_eq!(info.file_bytes, fs::metadata(&path).unwrap().len());

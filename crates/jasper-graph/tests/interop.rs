@@ -22,7 +22,7 @@ fn params(max_degree: usize) -> BuildParams {
 }
 
 fn neighbors(graph: &Graph<f32>) -> Vec<Vec<u32>> {
-    let row = |i| graph.neighbors(VectorId::from_index(i)).iter().map(|n| n.get()).collect();
+    let row = |i| graph.adjacency().neighbors(VectorId::from_index(i)).iter().map(|n| n.get()).collect();
     (0..graph.slots()).map(row).collect()
 }
 
@@ -53,11 +53,11 @@ fn a_diskann_graph_is_read() {
     assert_eq!(bytes.len(), 76);
     let graph = read_diskann(&bytes, 3).unwrap();
     assert_eq!(neighbors(&graph), [vec![1, 3], vec![2], vec![0], vec![0, 1, 2]]);
-    assert_eq!(graph.start_points(), [VectorId::new(2)]);
-    assert_eq!((graph.live(), graph.tombstones()), (3, 1));
-    assert_eq!(graph.slot_of(1), Some(VectorId::new(1)));
-    assert_eq!(graph.slot_of(3), None, "a frozen point has no key");
-    assert_eq!(graph.vector(VectorId::new(2)), [0.0, 2.0]);
+    assert_eq!(graph.adjacency().start_points(), [VectorId::new(2)]);
+    assert_eq!((graph.keys().live(), graph.keys().tombstones()), (3, 1));
+    assert_eq!(graph.keys().slot_of(1), Some(VectorId::new(1)));
+    assert_eq!(graph.keys().slot_of(3), None, "a frozen point has no key");
+    assert_eq!(graph.vectors().get(VectorId::new(2)), [0.0, 2.0]);
     assert!(graph.check_structure().is_sound());
 }
 
@@ -108,7 +108,7 @@ fn a_parlay_graph_is_read_or_refused() {
     let good = bytes!(4, 2, 2, 1, 0, 1, 1, 3, 2, 0);
     let graph = read_parlay(&good).unwrap();
     assert_eq!(neighbors(&graph), [vec![1, 3], vec![2], vec![], vec![0]]);
-    assert_eq!((graph.start_points(), graph.live()), (&[VectorId::new(0)][..], 4));
+    assert_eq!((graph.adjacency().start_points(), graph.keys().live()), (&[VectorId::new(0)][..], 4));
     for cut in 0..good.len() {
         assert!(matches!(read_parlay(&good[..cut]), Err(ImportFault::Length { .. })), "{cut}");
     }
@@ -129,15 +129,15 @@ fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
     let mut graph = Graph::<T>::new(metric, 2, params(3)).unwrap();
     for (key, x) in [(30, 3.0), (5, 7.0), (10, 1.0), (20, 2.0)] {
         let slot = add(&mut graph, &[T::from_f32(x), T::from_f32(x + 1.0)]);
-        graph.assign_key(key, slot).unwrap();
+        graph.keys_mut().assign(key, slot).unwrap();
     }
-    graph.delete_key(5).unwrap();
+    graph.keys_mut().delete(5).unwrap();
     graph.release_tombstones();
     let id = VectorId::new;
-    graph.set_neighbors(id(0), &[id(2)]);
-    graph.set_neighbors(id(2), &[id(3), id(0)]);
-    graph.set_neighbors(id(3), &[id(0)]);
-    graph.set_start_points(vec![id(3)]);
+    graph.adjacency_mut().set_neighbors(id(0), &[id(2)]);
+    graph.adjacency_mut().set_neighbors(id(2), &[id(3), id(0)]);
+    graph.adjacency_mut().set_neighbors(id(3), &[id(0)]);
+    graph.adjacency_mut().set_start_points(vec![id(3)]);
     graph
 }
 
@@ -182,11 +182,11 @@ fn what_is_written_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ann");
     let slots = diskann::write(&graph, &path).unwrap();
-    let rows: Vec<f32> = slots.iter().flat_map(|&slot| graph.vector(slot).to_vec()).collect();
+    let rows: Vec<f32> = slots.iter().flat_map(|&slot| graph.vectors().get(slot).to_vec()).collect();
     let rows = MatrixView::new(&rows, 2).unwrap();
     let again = diskann::read(&path, &rows, Metric::InnerProduct, params(3), &mut no_progress).unwrap();
     assert_eq!(neighbors(&again), [vec![1, 2], vec![2], vec![0]]);
-    assert_eq!(again.start_points(), [VectorId::new(1)]);
+    assert_eq!(again.adjacency().start_points(), [VectorId::new(1)]);
 }
 
 #[test]

@@ -122,13 +122,13 @@ impl Both {
     fn add(&mut self, x: f32) -> usize {
         let slot = self.model.add(x);
         let mut row = Vec::new();
-        let squared_norm = self.graph.prepare(0, &[x, 1.0], &mut row).unwrap();
+        let squared_norm = self.graph.vectors().prepare(0, &[x, 1.0], &mut row).unwrap();
         assert_eq!(self.graph.add_vector(&row, squared_norm).unwrap(), VectorId::from_index(slot));
         slot
     }
 
     fn link(&mut self, slot: usize, edges: Vec<usize>) {
-        self.graph.set_neighbors(VectorId::from_index(slot), &ids(&edges));
+        self.graph.adjacency_mut().set_neighbors(VectorId::from_index(slot), &ids(&edges));
         self.model.vertex(slot).edges = edges;
     }
 
@@ -138,13 +138,13 @@ impl Both {
         let edges = &mut self.model.vertex(slot).edges;
         if slot != to && edges.len() < MAX_DEGREE && !edges.contains(&to) {
             edges.push(to);
-            self.graph.append_neighbors(VectorId::from_index(slot), &ids(&[to]));
+            self.graph.adjacency_mut().append_neighbors(VectorId::from_index(slot), &ids(&[to]));
         }
     }
 
     fn assign(&mut self, key: Key, slot: usize) {
         let expected = if self.model.slot_of(key).is_some() { Err(KeyError::Exists(key)) } else { Ok(()) };
-        assert_eq!(self.graph.assign_key(key, VectorId::from_index(slot)), expected);
+        assert_eq!(self.graph.keys_mut().assign(key, VectorId::from_index(slot)), expected);
         if expected.is_ok() {
             self.model.deleted.remove(&key);
             self.model.vertex(slot).keys.push(key);
@@ -174,7 +174,7 @@ impl Both {
                     None if self.model.deleted.contains_key(&key) => Err(KeyError::Deleted(key)),
                     None => Err(KeyError::Unknown(key)),
                 };
-                assert_eq!(self.graph.delete_key(key), expected);
+                assert_eq!(self.graph.keys_mut().delete(key), expected);
             }
             Step::Restore(key) => {
                 let live = self.model.slot_of(key).is_some();
@@ -187,7 +187,7 @@ impl Both {
                     }
                     None => Err(KeyError::Unknown(key)),
                 };
-                assert_eq!(self.graph.restore_key(key), expected);
+                assert_eq!(self.graph.keys_mut().restore(key), expected);
             }
             Step::Link(number, to) => {
                 if let Some(slot) = self.model.pick(number) {
@@ -201,7 +201,9 @@ impl Both {
             }
             Step::Start(number) => {
                 self.model.start = self.model.pick(number).or(self.model.start);
-                self.graph.set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
+                self.graph
+                    .adjacency_mut()
+                    .set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
             }
             Step::Fail(links) => self.fail(links),
             Step::Consolidate => self.consolidate(),
@@ -230,7 +232,7 @@ impl Both {
             self.apply(Step::Delete(keys[0]));
             self.assign(keys[1], slot);
             self.apply(Step::Restore(keys[0]));
-            self.graph.set_start_points(vec![VectorId::from_index(slot)]);
+            self.graph.adjacency_mut().set_start_points(vec![VectorId::from_index(slot)]);
         }
         self.graph.rollback();
         self.model = before;
@@ -253,7 +255,9 @@ impl Both {
         }
         self.model.deleted.retain(|_, slot| !dead.contains(slot));
         self.model.start = self.model.start.filter(|start| !dead.contains(start));
-        self.graph.set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
+        self.graph
+            .adjacency_mut()
+            .set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
         self.graph.release_tombstones();
     }
 
@@ -283,30 +287,37 @@ impl Both {
         for (slot, vertex) in model.slots.iter().enumerate() {
             let id = VectorId::from_index(slot);
             let live = vertex.as_ref().is_some_and(|vertex| !vertex.keys.is_empty());
-            assert_eq!((graph.is_free(id), graph.is_live(id)), (vertex.is_none(), live), "{id}");
-            assert_eq!(graph.is_tombstone(id), vertex.is_some() && !live, "{id}");
-            let edges: Vec<usize> = graph.neighbors(id).iter().map(|to| to.index()).collect();
+            assert_eq!(
+                (graph.keys().is_free(id), graph.keys().is_live(id)),
+                (vertex.is_none(), live),
+                "{id}"
+            );
+            assert_eq!(graph.keys().is_tombstone(id), vertex.is_some() && !live, "{id}");
+            let edges: Vec<usize> = graph.adjacency().neighbors(id).iter().map(|to| to.index()).collect();
             let Some(vertex) = vertex else {
                 assert!(edges.is_empty(), "{id}");
                 continue;
             };
             assert_eq!(edges, vertex.edges, "{id}");
-            assert_eq!(graph.vector(id), [vertex.x, 1.0], "{id}");
-            assert_eq!(graph.keys_of(id).collect::<Vec<_>>(), vertex.keys, "{id}");
+            assert_eq!(graph.vectors().get(id), [vertex.x, 1.0], "{id}");
+            assert_eq!(graph.keys().keys_of(id).collect::<Vec<_>>(), vertex.keys, "{id}");
         }
         for key in 0..KEYS {
-            assert_eq!(graph.slot_of(key).map(VectorId::index), model.slot_of(key), "key {key}");
+            assert_eq!(graph.keys().slot_of(key).map(VectorId::index), model.slot_of(key), "key {key}");
         }
-        assert!(graph.deleted_keys().eq(model.deleted.keys().copied()));
+        assert!(graph.keys().deleted().eq(model.deleted.keys().copied()));
         let count = |test: &dyn Fn(&Vertex) -> bool| model.slots.iter().flatten().filter(|v| test(v)).count();
-        assert_eq!(graph.live(), count(&|v| !v.keys.is_empty()));
-        assert_eq!(graph.tombstones(), count(&|v| v.keys.is_empty()));
-        assert_eq!(graph.free(), model.slots.iter().filter(|slot| slot.is_none()).count());
-        assert_eq!(graph.keys(), model.slots.iter().flatten().map(|v| v.keys.len()).sum::<usize>());
-        assert_eq!(graph.live_slots().count(), graph.live());
-        assert_eq!(graph.vertices().count(), graph.live() + graph.tombstones());
-        assert_eq!(graph.edges(), model.slots.iter().flatten().map(|v| v.edges.len() as u64).sum::<u64>());
-        assert_eq!(graph.start_points(), model.start.map(VectorId::from_index).as_slice());
+        assert_eq!(graph.keys().live(), count(&|v| !v.keys.is_empty()));
+        assert_eq!(graph.keys().tombstones(), count(&|v| v.keys.is_empty()));
+        assert_eq!(graph.keys().free(), model.slots.iter().filter(|slot| slot.is_none()).count());
+        assert_eq!(graph.keys().len(), model.slots.iter().flatten().map(|v| v.keys.len()).sum::<usize>());
+        assert_eq!(graph.keys().live_slots().count(), graph.keys().live());
+        assert_eq!(graph.keys().vertices().count(), graph.keys().live() + graph.keys().tombstones());
+        assert_eq!(
+            graph.adjacency().edges(),
+            model.slots.iter().flatten().map(|v| v.edges.len() as u64).sum::<u64>()
+        );
+        assert_eq!(graph.adjacency().start_points(), model.start.map(VectorId::from_index).as_slice());
         let report = graph.check_structure();
         let started =
             report.examples.iter().all(|fault| matches!(fault, jasper_graph::StructureFault::NoStartPoint));

@@ -87,15 +87,15 @@ pub fn link_on_host<T: Element>(
     let growth = executor.pool().install(|| LinkProgress::resume(graph, order, checkpoints))?;
     let shape = BuildShape::of(graph);
     // Sketches change no link, so that fewer of them do where memory is short: what is free has room for the links too.
-    let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.graph_bytes() as u64);
+    let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);
     let (wanted, affordable) = (shape.sketches::<T>().0, shape.sketches_within::<T>(left).0);
     let sketched = wanted.min(order.len()).min(affordable);
-    graph.sketch_some(&order[..sketched]).map_err(VectorError::from)?;
+    graph.vectors_mut().build_sketches(Some(&order[..sketched])).map_err(VectorError::from)?;
     let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
     let cell = &mut Exclusive(graph);
     let cost = link_growing(executor, cell, growth, &params, keep, progress)?;
     let reconnected = finish(executor, cell, order, progress)?;
-    graph.clear_sketches();
+    graph.vectors_mut().clear_sketches();
     Ok(LinkReport { reconnected, cost })
 }
 
@@ -111,7 +111,7 @@ pub fn finish<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
     cell.write(|graph| graph.change(|host| start::spread(host, order))).map_err(LinkError::Linker)?;
-    reconnect(executor, cell, Graph::is_live, progress)
+    reconnect(executor, cell, |graph, slot| graph.keys().is_live(slot), progress)
 }
 
 /// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all
@@ -135,15 +135,15 @@ pub fn bulk_build_by<T: Element>(
     }
     let slots = add_rows(executor, rows, metric, |change| change(&mut graph), progress)?;
     for (row, &slot) in slots.iter().enumerate() {
-        graph.assign_unused_key(keys.map_or(row as Key, |keys| keys[row]), slot);
+        graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
     }
     drop(slots);
     let mut report =
-        BuildReport { keys: graph.keys(), identical: graph.shared_keys(), ..BuildReport::default() };
+        BuildReport { keys: graph.keys().len(), identical: graph.keys().shared(), ..BuildReport::default() };
     let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
     let (medoid, mut order): (_, Vec<VectorId>) = executor.pool().join(|| start::medoid(&graph), shuffled);
     let Some(medoid) = medoid else { return Ok((graph, report)) };
-    graph.set_start_points(vec![medoid]);
+    graph.adjacency_mut().set_start_points(vec![medoid]);
     order.retain(|&slot| slot != medoid);
     LinkReport { reconnected: report.reconnected, cost: report.cost } = link(&mut graph, &order, progress)?;
     Ok((graph, report))

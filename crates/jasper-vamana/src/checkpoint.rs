@@ -248,7 +248,7 @@ fn rows_checksum<T: Element>(graph: &Graph<T>) -> u32 {
     let of_part = |part: usize| {
         let slots = part * SLOTS_A_PART..graph.slots().min((part + 1) * SLOTS_A_PART);
         slots.map(VectorId::from_index).fold(0, |checksum, slot| {
-            crc32c::crc32c_append(checksum, bytemuck::cast_slice(graph.padded_vector(slot)))
+            crc32c::crc32c_append(checksum, bytemuck::cast_slice(graph.vectors().padded(slot)))
         })
     };
     let parts: Vec<u32> = (0..graph.slots().div_ceil(SLOTS_A_PART)).into_par_iter().map(of_part).collect();

@@ -80,7 +80,7 @@ pub fn code_report<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
 ) -> Result<Option<CodeReport>, TrainError> {
-    let Some(codes) = graph.codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
+    let Some(codes) = graph.vectors().codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
     let anew = learn(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
@@ -103,10 +103,10 @@ struct Errors {
 impl Errors {
     /// Of a vertex and its neighbours, coded afresh.
     fn of<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: VectorId) -> Self {
-        let neighbors = graph.neighbors(vertex);
+        let neighbors = graph.adjacency().neighbors(vertex);
         let mut exact = vec![0.0; neighbors.len()];
-        graph.scorer(graph.padded_vector(vertex)).score(neighbors, &mut exact);
-        let values = |slot| graph.vector(slot).iter().map(|x| x.to_f32());
+        graph.vectors().scorer(graph.vectors().padded(vertex)).score(neighbors, &mut exact);
+        let values = |slot| graph.vectors().get(slot).iter().map(|x| x.to_f32());
         let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
         let words = quantizer.layout().words();
         let mut codes = vec![0; neighbors.len() * words];
@@ -145,7 +145,7 @@ impl Errors {
 /// Live vertices in a random order.
 fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = VectorId> {
     let slots = permutation(graph.slots(), graph.params().seed());
-    slots.into_iter().map(VectorId::new).filter(|&slot| graph.is_live(slot))
+    slots.into_iter().map(VectorId::new).filter(|&slot| graph.keys().is_live(slot))
 }
 
 /// A quantizer of this kind for rows like those of `graph`.
@@ -155,6 +155,6 @@ fn learn<T: Element>(
     code: Quantization,
 ) -> Result<Arc<dyn Quantizer>, TrainError> {
     let rows: Vec<T> =
-        sample(graph).take(SAMPLE_ROWS).flat_map(|slot| graph.vector(slot).iter().copied()).collect();
+        sample(graph).take(SAMPLE_ROWS).flat_map(|slot| graph.vectors().get(slot).iter().copied()).collect();
     code.train(graph.metric(), MatrixView::new(&rows, graph.dimension())?, executor.pool())
 }

@@ -20,7 +20,7 @@ pub struct CompactReport {
 /// [`VectorError::Memory`] if the operating system gives none for the tables of the shorter graph; nothing has changed.
 pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, VectorError> {
     let (kept, moves) = moves(graph);
-    let report = CompactReport { moved: moves.len(), freed: graph.free() };
+    let report = CompactReport { moved: moves.len(), freed: graph.keys().free() };
     if report.freed > 0 {
         graph.compact(&moves, kept)?;
     }
@@ -29,8 +29,8 @@ pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, Vector
 
 /// How many slots remain without holes, and which vertex moves where: pairs (from, to), both rising.
 pub fn moves<T: Element>(graph: &Graph<T>) -> (usize, Vec<(VectorId, VectorId)>) {
-    let kept = graph.slots() - graph.free();
-    let holes = (0..kept).map(VectorId::from_index).filter(|&slot| graph.is_free(slot));
-    let beyond = (kept..graph.slots()).map(VectorId::from_index).filter(|&slot| !graph.is_free(slot));
+    let kept = graph.slots() - graph.keys().free();
+    let holes = (0..kept).map(VectorId::from_index).filter(|&slot| graph.keys().is_free(slot));
+    let beyond = (kept..graph.slots()).map(VectorId::from_index).filter(|&slot| !graph.keys().is_free(slot));
     (kept, beyond.zip(holes).collect())
 }

@@ -49,7 +49,11 @@ impl Reached {
 /// Slots that a path from the first start point leads to, hidden ones included; the other start points are short cuts,
 /// and not needed. Reads every such row once, on the threads of the pool that this is called in.
 pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
-    graph.start_points().first().map_or_else(|| Reached::none_of(graph.slots()), |&start| from(graph, start))
+    graph
+        .adjacency()
+        .start_points()
+        .first()
+        .map_or_else(|| Reached::none_of(graph.slots()), |&start| from(graph, start))
 }
 
 /// Slots that a path from `start` leads to, itself included. Runs as [`reachable`]: in sweeps over all slots in their
@@ -71,7 +75,7 @@ pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
                 looked_at += open.count_ones() as usize;
                 while open != 0 {
                     let slot = VectorId::from_index(word * 32 + open.trailing_zeros() as usize);
-                    for &neighbor in graph.neighbors(slot) {
+                    for &neighbor in graph.adjacency().neighbors(slot) {
                         reached.insert(neighbor);
                     }
                     open &= open - 1;
@@ -92,7 +96,7 @@ pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
     let mut open: Vec<VectorId> =
         BitSet::from_words(open.collect()).iter().map(VectorId::from_index).collect();
     while let Some(slot) = open.pop() {
-        open.extend(graph.neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
+        open.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
     }
     reached
 }
@@ -106,7 +110,7 @@ const WORDS_A_TASK: usize = 16;
 
 /// Live slots that no path leads to, rising. Runs as [`reachable`].
 pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
-    beyond(graph, &reachable(graph), Graph::is_live)
+    beyond(graph, &reachable(graph), |graph, slot| graph.keys().is_live(slot))
 }
 
 /// The `wanted` slots outside `reached`, rising.
@@ -118,7 +122,7 @@ pub(crate) fn beyond<T: Element>(
     // Words of slots that are all reached, nearly all words, are passed over whole.
     let beyond = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
     let slots = beyond.iter().take_while(|&slot| slot < graph.slots()).map(VectorId::from_index);
-    slots.filter(|&slot| !graph.is_free(slot) && wanted(graph, slot)).collect()
+    slots.filter(|&slot| !graph.keys().is_free(slot) && wanted(graph, slot)).collect()
 }
 
 #[cfg(test)]
@@ -137,7 +141,9 @@ mod tests {
         for slot in (0..vertices).map(VectorId::from_index) {
             let degree = rng.random_range(0..3);
             let to: BTreeSet<_> = (0..degree).map(|_| rng.random_range(0..vertices)).collect();
-            graph.set_neighbors(slot, &to.into_iter().map(VectorId::from_index).collect::<Vec<_>>());
+            graph
+                .adjacency_mut()
+                .set_neighbors(slot, &to.into_iter().map(VectorId::from_index).collect::<Vec<_>>());
         }
         graph
     }
@@ -149,10 +155,10 @@ mod tests {
             let start = VectorId::from_index(seed as usize % vertices);
             let (mut known, mut open) = (BTreeSet::from([start]), vec![start]);
             while let Some(slot) = open.pop() {
-                open.extend(graph.neighbors(slot).iter().filter(|&&neighbor| known.insert(neighbor)));
+                open.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| known.insert(neighbor)));
             }
             let reached = from(&graph, start);
-            prop_assert!(graph.vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
+            prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
         }
     }
 }

@@ -58,7 +58,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     cell: &mut impl GraphLock<E::Live>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, ConsolidateError> {
-    let freed = cell.read(|graph| graph.host().tombstones());
+    let freed = cell.read(|graph| graph.host().keys().tombstones());
     if freed == 0 {
         return Ok(ConsolidateReport::default());
     }
@@ -81,9 +81,9 @@ fn consolidate_rows<T: Element, E: Executor<T>>(
             .report(progress)?;
         cost += repair(executor, &mut LinksLock::new(cell), rows).map_err(LinkError::Linker)?;
     }
-    cell.write(|graph| graph.change(|host| host.set_start_points(start_points)))
+    cell.write(|graph| graph.change(|host| host.adjacency_mut().set_start_points(start_points)))
         .map_err(LinkError::Linker)?;
-    let reconnected = reconnect(executor, cell, Graph::is_live, progress)?;
+    let reconnected = reconnect(executor, cell, |graph, slot| graph.keys().is_live(slot), progress)?;
     cell.write(|graph| graph.change(Graph::release_tombstones)).map_err(LinkError::Linker)?;
     Ok((cost, reconnected))
 }

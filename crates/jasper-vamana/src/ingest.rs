@@ -82,7 +82,7 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
     if keys.len() != rows {
         return Err(InsertError::KeyCount { keys: keys.len(), rows });
     }
-    let refusal = |&key: &Key| match graph.check_unused(key) {
+    let refusal = |&key: &Key| match graph.keys().check_unused(key) {
         Err(KeyError::Exists(_)) if existing == Existing::Replace => None,
         result => result.err(),
     };
@@ -278,7 +278,7 @@ impl<'a, T: Element> Staged<'a, T> {
     ) -> Result<(), InsertError> {
         let content = |row: usize| match row.checked_sub(self.range.start) {
             Some(place) => self.row(place),
-            None => graph.padded_vector(slots[row]),
+            None => graph.vectors().padded(slots[row]),
         };
         let enter = |row: usize| {
             let place = row - self.range.start;
@@ -383,12 +383,12 @@ mod tests {
             assert!(slots == expected);
             assert_eq!(graph.slots(), known.len());
             for (row, &slot) in view.rows().zip(&slots) {
-                assert_eq!(graph.vector(slot), row);
+                assert_eq!(graph.vectors().get(slot), row);
             }
             let norm = |row: &[u8]| row.iter().map(|&x| f32::from(x).powi(2)).sum::<f32>();
-            let norms = graph.squared_norms().unwrap();
+            let norms = graph.vectors().squared_norms().unwrap();
             assert!(view.rows().zip(&slots).all(|(row, slot)| norms.at(slot.index()) == norm(row)));
-            assert_eq!(graph.largest_squared_norm(), view.rows().map(norm).fold(0.0, f32::max));
+            assert_eq!(graph.vectors().largest_squared_norm(), view.rows().map(norm).fold(0.0, f32::max));
         }
     }
 
@@ -414,9 +414,9 @@ mod tests {
         let view = MatrixView::new(&rows, 16).unwrap();
         let [(given, slots), (read, others)] = [add(&view).unwrap(), add(&Serial(view)).unwrap()];
         assert!(slots == others && given.slots() == 2990);
-        let norms = [&given, &read].map(|graph| graph.squared_norms().unwrap());
+        let norms = [&given, &read].map(|graph| graph.vectors().squared_norms().unwrap());
         for (row, &slot) in view.rows().zip(&slots) {
-            assert_eq!((given.vector(slot), read.vector(slot)), (row, row));
+            assert_eq!((given.vectors().get(slot), read.vectors().get(slot)), (row, row));
             assert_eq!(norms[0].at(slot.index()), norms[1].at(slot.index()));
         }
     }

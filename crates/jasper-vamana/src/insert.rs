@@ -82,9 +82,9 @@ pub fn insert<T: Element, E: Executor<T>>(
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if existing == Existing::Replace {
                     // Its old vector can be restored no more: the key is taken.
-                    let _ = host.delete_key(key);
+                    let _ = host.keys_mut().delete(key);
                 }
-                host.assign_unused_key(key, slot);
+                host.keys_mut().assign_unused(key, slot);
             }
         })?;
         Ok(report)
@@ -114,13 +114,13 @@ fn link_rows<T: Element, E: Executor<T>>(
     order.dedup();
     let vertices = order.len();
     let order = match order.split_first() {
-        Some((&first, rest)) if cell.read(|graph| graph.host().start_points().is_empty()) => {
-            change(cell, |host| host.set_start_points(vec![first]))?;
+        Some((&first, rest)) if cell.read(|graph| graph.host().adjacency().start_points().is_empty()) => {
+            change(cell, |host| host.adjacency_mut().set_start_points(vec![first]))?;
             rest
         }
         _ => &order,
     };
-    let vertices_of = |graph: &E::Live| graph.host().live() + graph.host().tombstones();
+    let vertices_of = |graph: &E::Live| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = cell.read(vertices_of) - order.len();
     let widen = |graph: &E::Graph, found| {
         executor.batch_candidates(graph, executor.find_duplicates(graph, found)?, PEERS)
@@ -145,16 +145,16 @@ fn link_rows<T: Element, E: Executor<T>>(
 
     let mut report = InsertReport { keys: rows.len(), cost, ..InsertReport::default() };
     report.identical = rows.len() - (vertices - known.len());
-    let unchecked = cell.read(|graph| graph.host().unchecked()) + vertices;
+    let unchecked = cell.read(|graph| graph.host().adjacency().unchecked()) + vertices;
     if unchecked * check_share(metric) >= cell.read(vertices_of) {
         // The new vertices are hidden yet, and a deleted one may be restored: all of them count.
-        let wanted = |graph: &Graph<T>, slot| !graph.is_free(slot);
+        let wanted = |graph: &Graph<T>, slot| !graph.keys().is_free(slot);
         report.reconnected = reconnect(executor, cell, wanted, progress)?;
     } else {
         if metric == Metric::InnerProduct {
             report.reconnected = reconnect_orphans(executor, cell, &linked, progress)?;
         }
-        change(cell, |host| host.set_unchecked(unchecked))?;
+        change(cell, |host| host.adjacency_mut().set_unchecked(unchecked))?;
     }
     Ok((slots, report))
 }

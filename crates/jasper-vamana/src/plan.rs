@@ -53,7 +53,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         if beam_width > widest {
             return Err(SearchError::Widest { beam_width, widest });
         }
-        let rerank = match (params.distances, graph.codes()) {
+        let rerank = match (params.distances, graph.vectors().codes()) {
             (Distances::Exact, _) | (Distances::Auto, None) => {
                 graph.require_vectors()?;
                 None
@@ -63,7 +63,13 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             (Distances::Quantized { rerank }, Some(_)) => Some(rerank),
             (Distances::Quantized { .. }, None) => return Err(SearchError::NoCodes),
         };
-        Ok(Self { graph, params, strategy: choose(graph, params, widest), rerank, most: graph.keys().min(k) })
+        Ok(Self {
+            graph,
+            params,
+            strategy: choose(graph, params, widest),
+            rerank,
+            most: graph.keys().len().min(k),
+        })
     }
 
     /// The graph that is asked.
@@ -93,7 +99,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether every vertex may be an answer.
     pub fn allows_all(&self) -> bool {
-        self.params.filter.is_none() && self.graph.tombstones() == 0
+        self.params.filter.is_none() && self.graph.keys().tombstones() == 0
     }
 
     /// Whether a filter decides which keys may be answers.
@@ -103,12 +109,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a vertex may be an answer: it is live, and one of its keys passes the filter.
     pub fn allows(&self, slot: VectorId) -> bool {
-        self.graph.keys_of(slot).any(|key| self.accepts(key))
+        self.graph.keys().keys_of(slot).any(|key| self.accepts(key))
     }
 
     /// All vertices that may be answers, rising: what a scan looks at.
     pub fn matching(&self) -> impl Iterator<Item = VectorId> {
-        self.graph.live_slots().filter(|&slot| self.allows(slot))
+        self.graph.keys().live_slots().filter(|&slot| self.allows(slot))
     }
 
     /// Whether `hits` has the places for the answers of so many queries.
@@ -127,8 +133,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     /// Writes the answers to one query: the keys that may be returned of the vertices `found`, which rise by distance,
     /// then [`Hit::NONE`]. Gives how many there are.
     pub fn fill(&self, found: impl Iterator<Item = (VectorId, f32)>, hits: &mut [Hit]) -> usize {
-        let keys =
-            found.flat_map(|(slot, distance)| self.graph.keys_of(slot).map(move |key| Hit { key, distance }));
+        let keys = found.flat_map(|(slot, distance)| {
+            self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
+        });
         let mut filled = 0;
         for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| self.accepts(hit.key))) {
             *place = hit;
@@ -152,13 +159,14 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize) -> Strategy {
     let passing = params.filter.map_or(1.0, |filter| share_passing(graph, filter));
     // A frontier never holds more than there is.
-    let vertices = (graph.live() + graph.tombstones()).max(1);
-    let live = graph.live() as f64 / vertices as f64;
+    let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
+    let live = graph.keys().live() as f64 / vertices as f64;
     let share = passing * live;
     if share == 1.0 {
         return Strategy::Beam(params.beam_width.min(vertices));
     }
-    let scan = graph.live() as f64 * passing + (graph.live() / FILTER_CALLS_PER_DISTANCE) as f64;
+    let scan =
+        graph.keys().live() as f64 * passing + (graph.keys().live() / FILTER_CALLS_PER_DISTANCE) as f64;
     let wide = (params.beam_width as f64 / share).ceil();
     if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
         return Strategy::Scan;
@@ -177,11 +185,11 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
         if slots <= FILTER_SAMPLE { i } else { ((u128::from(share) * slots as u128) >> 64) as usize }
     };
     let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| VectorId::from_index(place(i)));
-    let sample = sample.filter(|&slot| graph.is_live(slot));
+    let sample = sample.filter(|&slot| graph.keys().is_live(slot));
     let (mut asked, mut passed) = (0, 0);
     for slot in sample {
         asked += 1;
-        passed += usize::from(graph.keys_of(slot).any(|key| filter.accepts(key)));
+        passed += usize::from(graph.keys().keys_of(slot).any(|key| filter.accepts(key)));
     }
     if asked == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(asked as u32) }
 }
@@ -196,7 +204,7 @@ mod tests {
         let mut graph = Graph::new(Metric::L2, 16, BuildParams::default()).unwrap();
         for key in 0..n {
             let slot = graph.add_vector(&[key as u8; 16], 0.0).unwrap();
-            graph.assign_key(key, slot).unwrap();
+            graph.keys_mut().assign(key, slot).unwrap();
         }
         graph
     }
@@ -211,10 +219,10 @@ mod tests {
         let params = SearchParams::new(10);
         assert_eq!(strategy(&graph, params, 64), Strategy::Beam(64));
         assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), Strategy::Beam(4000));
-        (0..3000).for_each(|key| graph.delete_key(key).unwrap());
+        (0..3000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Beam(256));
         assert_eq!(strategy(&graph, params, 200), Strategy::Beam(200));
-        (3000..4000).for_each(|key| graph.delete_key(key).unwrap());
+        (3000..4000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Scan);
     }
 
@@ -233,7 +241,7 @@ mod tests {
     #[test]
     fn a_filter_that_few_pass_makes_a_scan_and_names_what_it_looks_at() {
         let mut graph = graph(1000);
-        graph.delete_key(501).unwrap();
+        graph.keys_mut().delete(501).unwrap();
         let keys: BitSet = [7, 500, 501].into_iter().collect();
         let params = SearchParams::new(2).filter(Filter::Keys(&keys));
         let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();

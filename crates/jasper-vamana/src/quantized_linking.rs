@@ -63,15 +63,19 @@ impl Steps {
     fn learn<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
             let reach_of = |slot: usize| {
-                let row = graph.vector(VectorId::from_index(slot));
+                let row = graph.vectors().get(VectorId::from_index(slot));
                 row.iter().fold(0.0, |reach: f32, x| reach.max(x.to_f32().abs()))
             };
             let reach = (0..graph.slots()).into_par_iter().map(reach_of).reduce(|| 0.0, f32::max);
             return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(reach) };
         }
         let step = graph.slots().div_ceil(SAMPLE_ROWS).max(1);
-        let rows: Vec<&[T]> =
-            graph.vertices().filter(|slot| slot.index() % step == 0).map(|slot| graph.vector(slot)).collect();
+        let rows: Vec<&[T]> = graph
+            .keys()
+            .vertices()
+            .filter(|slot| slot.index() % step == 0)
+            .map(|slot| graph.vectors().get(slot))
+            .collect();
         let of_dimension = |column: usize| {
             let mut values: Vec<f32> = rows.iter().map(|row| row[column].to_f32()).collect();
             let sum: f64 = values.iter().map(|&x| f64::from(x)).sum();
@@ -129,7 +133,8 @@ mod tests {
 
     /// Edges that two graphs share, of those of the first.
     fn shared(a: &Graph<f32>, b: &Graph<f32>) -> f64 {
-        let rows = || a.vertices().map(|slot| (a.neighbors(slot), b.neighbors(slot)));
+        let rows =
+            || a.keys().vertices().map(|slot| (a.adjacency().neighbors(slot), b.adjacency().neighbors(slot)));
         let same: usize = rows().map(|(a, b)| a.iter().filter(|id| b.contains(id)).count()).sum();
         same as f64 / rows().map(|(a, _)| a.len()).sum::<usize>() as f64
     }
@@ -152,8 +157,8 @@ mod tests {
             let quantized_linking =
                 bulk_build_by(&executor, link, &view, None, metric, params, &mut no_progress).unwrap().0;
             assert_eq!(
-                quantized_linking.vector(VectorId::new(7)),
-                exact.vector(VectorId::new(7)),
+                quantized_linking.vectors().get(VectorId::new(7)),
+                exact.vectors().get(VectorId::new(7)),
                 "{metric}"
             );
             assert!(quantized_linking.check_structure().is_sound());

@@ -26,7 +26,8 @@ pub fn reconnect<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, LinkError<E::Error>> {
     let total = give_edges(executor, cell, |graph| lost(executor, graph, &wanted), progress)?;
-    cell.write(|graph| graph.change(|host| host.set_unchecked(0))).map_err(LinkError::Linker)?;
+    cell.write(|graph| graph.change(|host| host.adjacency_mut().set_unchecked(0)))
+        .map_err(LinkError::Linker)?;
     Ok(total)
 }
 
@@ -131,7 +132,7 @@ fn orphans<T: Element, E: Executor<T>>(
         for (&vertex, links) in new.iter().zip(&links) {
             let leads_back =
                 |target| targets.binary_search(target).is_ok_and(|place| rows[place].contains(&vertex));
-            if links.iter().any(leads_back) || graph.host().start_points().contains(&vertex) {
+            if links.iter().any(leads_back) || graph.host().adjacency().start_points().contains(&vertex) {
                 adopted.insert(vertex.index());
                 open.push(vertex);
             }
@@ -154,7 +155,7 @@ fn lost<T: Element, E: Executor<T>>(
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
 ) -> Result<(Reached, Vec<VectorId>), E::Error> {
     let host = graph.host();
-    let reached = match host.start_points().first() {
+    let reached = match host.adjacency().start_points().first() {
         Some(&start) => executor.reachable(graph.links(), start)?,
         None => Reached::none_of(host.slots()),
     };
@@ -195,7 +196,7 @@ fn force_edge<T: Element, E: Executor<T>>(
     let mut row_of_lost = neighbors(graph, lost)?;
     let mut near: Vec<VectorId> =
         row_of_lost.iter().copied().filter(|&slot| reached.contains(slot)).collect();
-    near.extend(graph.host().start_points().first().copied().filter(|&start| start != lost));
+    near.extend(graph.host().adjacency().start_points().first().copied().filter(|&start| start != lost));
     let rows = executor.neighbors(graph.links(), &near)?;
     let roomy = near.iter().zip(&rows).find(|(_, row)| row.len() < max_degree);
     let Some((&slot, row)) = roomy.or(near.iter().zip(&rows).next()) else { return Ok(()) };
@@ -204,7 +205,7 @@ fn force_edge<T: Element, E: Executor<T>>(
         row.push(lost);
         return executor.set_neighbors(graph.links_mut(), &[slot], &[row]);
     }
-    let scorer = graph.host().row_scorer(slot);
+    let scorer = graph.host().vectors().slot_scorer(slot);
     let ranked = row.iter().map(|&id| Neighbor::new(scorer.score_one(id), id));
     let Some(farthest) = ranked.max().map(Neighbor::id) else { return Ok(()) };
     row.retain(|&id| id != farthest);

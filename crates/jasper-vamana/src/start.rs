@@ -14,20 +14,23 @@ use crate::{Executor, MutableGraph};
 /// will do: the choice moves recall by less than 0.001 (docs: experiments). So in large graphs both are of an even sample:
 /// two passes over all rows would be a good part of what a device takes to link them.
 pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
-    let any = graph.live_slots().next()?;
-    let width = graph.padded_vector(any).len();
+    let any = graph.keys().live_slots().next()?;
+    let width = graph.vectors().padded(any).len();
     let step = graph.slots().div_ceil(SAMPLED);
     let parts = (0..graph.slots().div_ceil(SLOTS_A_PART)).into_par_iter();
     let live = |part: usize| {
         let slots = part * SLOTS_A_PART..graph.slots().min((part + 1) * SLOTS_A_PART);
-        slots.filter(|slot| slot % step == 0).map(VectorId::from_index).filter(|&slot| graph.is_live(slot))
+        slots
+            .filter(|slot| slot % step == 0)
+            .map(VectorId::from_index)
+            .filter(|&slot| graph.keys().is_live(slot))
     };
     let add = |sums: &mut [f64], row: &[f64]| sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
     let sums_of = |part| {
         let (mut sums, mut count) = (vec![0.0_f64; width], 0);
         for slot in live(part) {
             count += 1;
-            let row = graph.padded_vector(slot);
+            let row = graph.vectors().padded(slot);
             sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(x.to_f32()));
         }
         (sums, count)
@@ -40,8 +43,9 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
     let count = f64::from(count);
     let mean: Vec<T> = sums.iter().map(|sum| T::from_f32((sum / count) as f32)).collect();
     let distance = T::kernels().squared_l2;
-    let nearest =
-        |part| live(part).map(|slot| Neighbor::new(distance(&mean, graph.padded_vector(slot)), slot)).min();
+    let nearest = |part| {
+        live(part).map(|slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot)).min()
+    };
     Some(parts.filter_map(nearest).min().map_or(any, Neighbor::id))
 }
 
@@ -64,8 +68,8 @@ const MOST_STARTS: usize = 128;
 /// The first start point is the one from which everything can be reached; the others are short cuts. Inner products get
 /// none: long rows would fill the frontier from the start, whatever their direction, and recall falls below 0.95.
 pub(crate) fn spread<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) {
-    let vertices = graph.live() + graph.tombstones();
-    let mut starts = graph.start_points().to_vec();
+    let vertices = graph.keys().live() + graph.keys().tombstones();
+    let mut starts = graph.adjacency().start_points().to_vec();
     let missing = (vertices / VERTICES_PER_START).clamp(1, MOST_STARTS).saturating_sub(starts.len());
     if missing == 0 || candidates.is_empty() || graph.metric() == Metric::InnerProduct {
         return;
@@ -73,7 +77,7 @@ pub(crate) fn spread<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) 
     let spread =
         candidates.iter().step_by(candidates.len().div_ceil(missing)).filter(|slot| !starts.contains(slot));
     starts.extend(spread.copied().collect::<Vec<_>>());
-    graph.set_start_points(starts);
+    graph.adjacency_mut().set_start_points(starts);
 }
 
 /// The start points without the hidden ones, in whose place comes a live vertex near each, if there is one.
@@ -83,11 +87,11 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
 ) -> Result<Vec<VectorId>, E::Error> {
     let host = graph.host();
     let (mut known, mut starts) = (HashSet::new(), Vec::new());
-    for &start in host.start_points() {
+    for &start in host.adjacency().start_points() {
         starts.extend(nearest_live(executor, graph, start)?.filter(|&slot| known.insert(slot)));
     }
     if starts.is_empty() {
-        starts.extend(host.live_slots().next());
+        starts.extend(host.keys().live_slots().next());
     }
     Ok(starts)
 }
@@ -100,7 +104,7 @@ fn nearest_live<T: Element, E: Executor<T>>(
 ) -> Result<Option<VectorId>, E::Error> {
     let (mut seen, mut open) = (BitSet::new(), vec![start]);
     while !open.is_empty() {
-        if let Some(&live) = open.iter().find(|&&slot| graph.host().is_live(slot)) {
+        if let Some(&live) = open.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
             return Ok(Some(live));
         }
         let beyond = executor.neighbors(graph.links(), &open)?.into_iter().flatten();

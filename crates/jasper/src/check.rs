@@ -18,7 +18,10 @@ impl CheckReport {
     pub(crate) fn of<T: Element>(graph: &Graph<T>) -> Self {
         let structure = graph.check_structure();
         let lost = if structure.is_sound() { unreachable(graph) } else { Vec::new() };
-        Self { structure, unreachable: lost.into_iter().flat_map(|slot| graph.keys_of(slot)).collect() }
+        Self {
+            structure,
+            unreachable: lost.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect(),
+        }
     }
 
     /// Whether nothing is wrong.

@@ -83,7 +83,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`VectorError::Memory`].
     pub fn sketch(&mut self) -> Result<(), VectorError> {
-        Ok(self.graph.sketch()?)
+        Ok(self.graph.vectors_mut().build_sketches(None)?)
     }
 
     /// Codes all vectors, in the place of what codes there are: searches then find their way by estimated distances, which
@@ -105,7 +105,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`SearchError::NoCodes`]; the index is as it was.
     pub fn drop_vectors(&mut self) -> Result<(), SearchError> {
-        if self.graph.codes().is_none() {
+        if self.graph.vectors().codes().is_none() {
             return Err(SearchError::NoCodes);
         }
         self.graph.drop_vectors();
@@ -334,7 +334,7 @@ impl<T: Element> Index<T> {
 
     /// Keys that can be found.
     pub fn len(&self) -> usize {
-        self.graph.keys()
+        self.graph.keys().len()
     }
 
     /// Whether no key can be found.
@@ -359,18 +359,22 @@ impl<T: Element> Index<T> {
 
     /// Whether the key can be found.
     pub fn contains(&self, key: Key) -> bool {
-        self.graph.slot_of(key).is_some()
+        self.graph.keys().slot_of(key).is_some()
     }
 
     /// The vector of a key as it is stored: at unit length where the metric is cosine and the element a float. None where
     /// there is no such key, or only codes.
     pub fn vector(&self, key: Key) -> Option<&[T]> {
-        self.graph.slot_of(key).filter(|_| self.graph.has_vectors()).map(|slot| self.graph.vector(slot))
+        self.graph
+            .keys()
+            .slot_of(key)
+            .filter(|_| self.graph.has_vectors())
+            .map(|slot| self.graph.vectors().get(slot))
     }
 
     /// All keys that can be found, in no order that means anything.
     pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
-        self.graph.live_slots().flat_map(|slot| self.graph.keys_of(slot))
+        self.graph.keys().live_slots().flat_map(|slot| self.graph.keys().keys_of(slot))
     }
 
     fn updater(&mut self) -> Updater<'_, CpuExecutor, Exclusive<'_, Graph<T>>> {

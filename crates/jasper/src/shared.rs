@@ -318,7 +318,7 @@ impl<T: Element> SharedIndex<T> {
 
     /// See [`Index::len`].
     pub fn len(&self) -> usize {
-        self.home.read(Graph::keys)
+        self.home.read(|graph| graph.keys().len())
     }
 
     /// See [`Index::is_empty`].
@@ -338,13 +338,17 @@ impl<T: Element> SharedIndex<T> {
 
     /// Whether the key can be found.
     pub fn contains(&self, key: Key) -> bool {
-        self.home.read(|graph| graph.slot_of(key).is_some())
+        self.home.read(|graph| graph.keys().slot_of(key).is_some())
     }
 
     /// A copy of a key's vector; see [`Index::vector`].
     pub fn vector(&self, key: Key) -> Option<Vec<T>> {
         let vector = |graph: &Graph<T>| {
-            graph.slot_of(key).filter(|_| graph.has_vectors()).map(|slot| graph.vector(slot).to_vec())
+            graph
+                .keys()
+                .slot_of(key)
+                .filter(|_| graph.has_vectors())
+                .map(|slot| graph.vectors().get(slot).to_vec())
         };
         self.home.read(vector)
     }
@@ -421,6 +425,6 @@ impl<T: Element> SharedIndex<T> {
     /// # Errors
     /// [`SearchError`], naming the query.
     pub fn prepare_queries(&self, queries: MatrixView<'_, T>) -> Result<Vec<T>, SearchError> {
-        self.home.read(|graph| Ok(graph.prepare_all(queries)?))
+        self.home.read(|graph| Ok(graph.vectors().prepare_all(queries)?))
     }
 }

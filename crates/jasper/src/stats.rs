@@ -43,24 +43,24 @@ pub struct IndexStats {
 impl IndexStats {
     /// Counts; searches read vectors in that place. Cost: the degree of every vertex is read.
     pub(crate) fn of<T: Element>(graph: &Graph<T>, vectors: VectorStorage) -> Self {
-        let vertices = graph.live() + graph.tombstones();
-        let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+        let vertices = graph.keys().live() + graph.keys().tombstones();
+        let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         Self {
-            keys: graph.keys(),
-            vertices: graph.live(),
-            deleted: graph.tombstones(),
-            free: graph.free(),
+            keys: graph.keys().len(),
+            vertices: graph.keys().live(),
+            deleted: graph.keys().tombstones(),
+            free: graph.keys().free(),
             dimension: graph.dimension(),
             element: T::KIND,
             metric: graph.metric(),
             max_degree: graph.params().max_degree(),
             mean_degree: edges as f64 / vertices.max(1) as f64,
-            vector_bytes: graph.vector_bytes(),
+            vector_bytes: graph.vectors().bytes(),
             vectors,
-            sketch_bytes: graph.sketch_bytes(),
-            quantization: graph.codes().map(|codes| codes.quantizer().quantization()),
-            code_bytes: graph.code_bytes(),
-            graph_bytes: graph.graph_bytes(),
+            sketch_bytes: graph.vectors().sketch_bytes(),
+            quantization: graph.vectors().codes().map(|codes| codes.quantizer().quantization()),
+            code_bytes: graph.vectors().code_bytes(),
+            graph_bytes: graph.adjacency().bytes(),
         }
     }
 }

@@ -103,7 +103,7 @@ impl<T: Element> Index<T> {
     /// [`TrialError`]; the index is as it was, but has no codes any more where some were tried.
     pub fn quantize_by_trial(&mut self, progress: &mut ProgressFn<'_>) -> Result<CodeTrial, TrialError> {
         self.graph.require_vectors().map_err(QuantizeError::from)?;
-        let quantizer = |graph: &Graph<T>| graph.codes().map(|codes| codes.quantizer().clone());
+        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = quantizer(&self.graph);
         self.graph.begin();
         let tried = self.try_codes(progress);
@@ -138,7 +138,7 @@ impl<T: Element> Index<T> {
             // One code's memory at a time.
             self.graph.clear_codes();
             self.quantize(code)?;
-            let bytes = self.graph.codes().map_or(0, |codes| codes.quantizer().layout().bytes());
+            let bytes = self.graph.vectors().codes().map_or(0, |codes| codes.quantizer().layout().bytes());
             let estimated = Distances::Quantized { rerank: usize::MAX };
             let last = Cell::new(SearchReport::default());
             let width = least_width(K, WIDEST, |width| {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
-use jasper_graph::{Graph, KeyError, VectorError};
+use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
 use jasper_vamana::{
     ConsolidateError, ConsolidateReport, Executor, Existing, GraphLock, InsertError, InsertReport,
     MutableGraph, consolidate, insert,
@@ -76,7 +76,7 @@ impl<E, C> Updater<'_, E, C> {
         E: Executor<T>,
         C: GraphLock<E::Live>,
     {
-        let first = self.cell.read(|graph| graph.host().next_key());
+        let first = self.cell.read(|graph| graph.host().keys().next_key());
         // NO_KEY itself ends the keys there are.
         let end = first.checked_add(rows.len() as Key).ok_or(KeyError::Reserved)?;
         let keys: Vec<Key> = (first..end).collect();
@@ -89,7 +89,7 @@ impl<E, C> Updater<'_, E, C> {
         E: Executor<T, Error: Into<DeleteError>>,
         C: GraphLock<E::Live>,
     {
-        self.change_keys(keys, Graph::check_live, Graph::delete_key)
+        self.change_keys(keys, KeyMap::check_live, KeyMap::delete)
     }
 
     pub(crate) fn undelete<T: Element>(self, keys: &[Key]) -> Result<(), DeleteError>
@@ -97,23 +97,23 @@ impl<E, C> Updater<'_, E, C> {
         E: Executor<T, Error: Into<DeleteError>>,
         C: GraphLock<E::Live>,
     {
-        self.change_keys(keys, Graph::check_restorable, Graph::restore_key)
+        self.change_keys(keys, KeyMap::check_restorable, KeyMap::restore)
     }
 
     /// Changes all keys, if all of them pass the check.
     fn change_keys<T: Element>(
         mut self,
         keys: &[Key],
-        check: impl Fn(&Graph<T>, Key) -> Result<(), KeyError>,
-        change: impl Fn(&mut Graph<T>, Key) -> Result<(), KeyError>,
+        check: impl Fn(&KeyMap, Key) -> Result<(), KeyError>,
+        change: impl Fn(&mut KeyMap, Key) -> Result<(), KeyError>,
     ) -> Result<(), DeleteError>
     where
         E: Executor<T, Error: Into<DeleteError>>,
         C: GraphLock<E::Live>,
     {
         check_distinct(keys)?;
-        self.cell.read(|graph| keys.iter().try_for_each(|&key| check(graph.host(), key)))?;
-        let change = |host: &mut Graph<T>| keys.iter().try_for_each(|&key| change(host, key));
+        self.cell.read(|graph| keys.iter().try_for_each(|&key| check(graph.host().keys(), key)))?;
+        let change = |host: &mut Graph<T>| keys.iter().try_for_each(|&key| change(host.keys_mut(), key));
         Ok(self.cell.write(|graph| graph.change(change)).map_err(Into::into)??)
     }
 

@@ -166,7 +166,7 @@ fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key
         _ => diskann::write(graph, output),
     };
     let slots = slots.with_context(|| format!("{} cannot become a {to} graph", input.display()))?;
-    Ok(slots.into_iter().map(|slot| graph.first_key(slot)).collect())
+    Ok(slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect())
 }
 
 impl fmt::Display for Report {

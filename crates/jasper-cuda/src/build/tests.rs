@@ -67,10 +67,15 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     let (expected, report) = bulk_build(&cpu, rows, None, metric, params(), &mut no_progress).unwrap();
     let (found, device_report) = built(rows, metric, seed);
     let name = format!("{} {metric}, {} rows", T::KIND, rows.len());
-    for slot in expected.vertices() {
-        assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}: {name}", slot.get());
+    for slot in expected.keys().vertices() {
+        assert_eq!(
+            found.adjacency().neighbors(slot),
+            expected.adjacency().neighbors(slot),
+            "row of {}: {name}",
+            slot.get()
+        );
     }
-    assert_eq!(found.start_points(), expected.start_points(), "{name}");
+    assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points(), "{name}");
     assert_eq!(device_report.cost.hops, report.cost.hops, "{name}");
     assert_eq!(device_report.reconnected, report.reconnected, "{name}");
     // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
@@ -127,11 +132,11 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     let mut graph = Graph::new(Metric::L2, DIMENSION, params()).unwrap();
     let mut prepared = Vec::new();
     for row in rows.chunks_exact(DIMENSION) {
-        let norm = graph.prepare(0, row, &mut prepared).unwrap();
+        let norm = graph.vectors().prepare(0, row, &mut prepared).unwrap();
         let slot = graph.add_vector(&prepared, norm).unwrap();
-        graph.assign_key(u64::from(slot.get()), slot).unwrap();
+        graph.keys_mut().assign(u64::from(slot.get()), slot).unwrap();
     }
-    graph.set_start_points(vec![VectorId::new(0)]);
+    graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
     let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
     let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
@@ -144,7 +149,7 @@ fn a_cancelled_build_leaves_the_graph_as_it_was() {
     let growth = LinkProgress::new(&order);
     let error = link(&linker, copy, cpu.pool(), &mut graph, &order, growth, &mut cancel).unwrap_err();
     assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
-    assert!(graph.vertices().all(|slot| graph.neighbors(slot).is_empty()));
+    assert!(graph.keys().vertices().all(|slot| graph.adjacency().neighbors(slot).is_empty()));
 }
 
 #[test]
@@ -164,8 +169,13 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
         assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
     }
     let (found, report) = built_with(&rows, Metric::L2, 10, Some(checkpoints), &mut no_progress).unwrap();
-    for slot in expected.vertices() {
-        assert_eq!(found.neighbors(slot), expected.neighbors(slot), "row of {}", slot.get());
+    for slot in expected.keys().vertices() {
+        assert_eq!(
+            found.adjacency().neighbors(slot),
+            expected.adjacency().neighbors(slot),
+            "row of {}",
+            slot.get()
+        );
     }
     assert_eq!(report.cost.hops, whole.cost.hops);
 }

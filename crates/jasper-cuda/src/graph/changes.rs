@@ -32,20 +32,20 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.make_room(stream, host.slots())?;
         self.slots = host.slots();
         // Most changes are of many slots that rise: what lists them is not copied.
-        let rows = rising(Cow::from(&changes.rows), host.slots());
-        let marks = match (rows.is_empty(), changes.marks.is_empty()) {
+        let rows = rising(Cow::from(&changes.vectors), host.slots());
+        let marks = match (rows.is_empty(), changes.keys.is_empty()) {
             (_, true) => Cow::from(&rows[..]),
-            (true, false) => rising(Cow::from(&changes.marks), host.slots()),
-            (false, false) => rising([&rows, &changes.marks[..]].concat().into(), host.slots()),
+            (true, false) => rising(Cow::from(&changes.keys), host.slots()),
+            (false, false) => rising([&rows, &changes.keys[..]].concat().into(), host.slots()),
         };
         let width = padded_len::<T>(self.dimension);
         for rows in spans(numbers(&rows), width * size_of::<T>()) {
             if self.has_vectors {
                 write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
-                    out.copy_from_slice(host.padded_vector(slot));
+                    out.copy_from_slice(host.vectors().padded(slot));
                 })?;
             }
-            if let (Some(norms), Some(of_host)) = (&mut self.squared_norms, host.squared_norms()) {
+            if let (Some(norms), Some(of_host)) = (&mut self.squared_norms, host.vectors().squared_norms()) {
                 write_rows(stream, norms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
             }
         }
@@ -54,15 +54,17 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         DeviceCodes::follow(&mut self.codes, stream, host, code_rows, self.capacity)?;
         self.clear_links(stream, &rows)?;
         for slots in spans(numbers(&marks), size_of::<u64>()) {
-            write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.first_key(slot))?;
+            write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.keys().first_key(slot))?;
         }
         for words in spans(numbers(&marks).map(|slot| slot / 32), size_of::<u32>()) {
-            write_rows(stream, &mut self.live, words, 1, |word, out| out[0] = host.live_word(word.index()))?;
+            write_rows(stream, &mut self.live, words, 1, |word, out| {
+                out[0] = host.keys().live_word(word.index())
+            })?;
         }
         if changes.start_points {
             self.starts = stream.upload(&starts(host))?;
         }
-        self.largest_squared_norm = host.largest_squared_norm();
+        self.largest_squared_norm = host.vectors().largest_squared_norm();
         self.whole = is_whole(host);
         stream.synchronize()
     }

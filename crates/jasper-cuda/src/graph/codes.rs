@@ -73,7 +73,7 @@ impl<S: Stream> DeviceCodes<S> {
         rows: impl Iterator<Item = Range<usize>>,
         capacity: usize,
     ) -> Result<(), S::Error> {
-        let Some(codes) = host.codes() else {
+        let Some(codes) = host.vectors().codes() else {
             *copy_of = None;
             return Ok(());
         };

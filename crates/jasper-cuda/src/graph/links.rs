@@ -186,7 +186,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Of the device.
     pub fn read_links(&self, stream: &S, pool: &ThreadPool, graph: &mut Graph<T>) -> Result<(), S::Error> {
         let (stride, max_degree) = (self.links_stride, graph.params().max_degree());
-        for (part, (places, degrees)) in graph.link_tables().enumerate() {
+        for (part, (places, degrees)) in graph.adjacency_mut().chunks_mut().enumerate() {
             let first = part * SEGMENT_ROWS;
             let within = first * stride..(first + degrees.len()) * stride;
             stream.read_range(&self.links, within, stride, |piece, links| {
@@ -207,10 +207,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 });
             })?;
         }
-        if graph.free() > 0 {
-            let free: Vec<VectorId> =
-                (0..graph.slots()).map(VectorId::from_index).filter(|&slot| graph.is_free(slot)).collect();
-            free.into_iter().for_each(|slot| graph.set_neighbors(slot, &[]));
+        if graph.keys().free() > 0 {
+            let free: Vec<VectorId> = (0..graph.slots())
+                .map(VectorId::from_index)
+                .filter(|&slot| graph.keys().is_free(slot))
+                .collect();
+            free.into_iter().for_each(|slot| graph.adjacency_mut().set_neighbors(slot, &[]));
         }
         Ok(())
     }

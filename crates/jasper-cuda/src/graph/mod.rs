@@ -102,26 +102,33 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             VectorStorage::Host => stream.allocate_on_host(rows * width)?,
         };
         write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
-            out.copy_from_slice(graph.padded_vector(slot));
+            out.copy_from_slice(graph.vectors().padded(slot));
         })?;
         Ok(Self {
             has_vectors: graph.has_vectors(),
             rows: rows_table,
             links: links(stream, graph, links_stride)?,
             squared_norms: graph
+                .vectors()
                 .squared_norms()
                 .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
                 .transpose()?,
-            codes: graph.codes().map(|codes| DeviceCodes::upload(stream, &codes, slots)).transpose()?,
-            keys: table(stream, slots, 1, |slot, out| out[0] = graph.first_key(slot))?,
+            codes: graph
+                .vectors()
+                .codes()
+                .map(|codes| DeviceCodes::upload(stream, &codes, slots))
+                .transpose()?,
+            keys: table(stream, slots, 1, |slot, out| out[0] = graph.keys().first_key(slot))?,
             starts: stream.upload(&starts(graph))?,
-            live: table(stream, slots.div_ceil(32), 1, |word, out| out[0] = graph.live_word(word.index()))?,
+            live: table(stream, slots.div_ceil(32), 1, |word, out| {
+                out[0] = graph.keys().live_word(word.index())
+            })?,
             whole: is_whole(graph),
             slots,
             capacity: slots,
             dimension,
             links_stride,
-            largest_squared_norm: graph.largest_squared_norm(),
+            largest_squared_norm: graph.vectors().largest_squared_norm(),
             metric: graph.metric(),
             number: GraphId(NUMBERS.fetch_add(1, Relaxed)),
             undo: None,
@@ -241,12 +248,12 @@ pub(crate) fn links_stride(params: &BuildParams) -> usize {
 
 /// Whether every slot is live.
 fn is_whole<T: Element>(graph: &Graph<T>) -> bool {
-    graph.live() == graph.slots()
+    graph.keys().live() == graph.slots()
 }
 
 /// Where searches begin, as kernels want it.
 fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
-    let mut starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+    let mut starts: Vec<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
     starts.sort_unstable();
     starts.dedup();
     starts
@@ -259,14 +266,14 @@ fn links<T: Element, S: gpu_kernels::Stream>(
     stride: usize,
 ) -> Result<S::Buffer<u32>, S::Error> {
     let slots = graph.slots();
-    let has_links = |slot: usize| !graph.neighbors(VectorId::from_index(slot)).is_empty();
+    let has_links = |slot: usize| !graph.adjacency().neighbors(VectorId::from_index(slot)).is_empty();
     if !(0..slots).into_par_iter().any(has_links) {
         let mut links = stream.allocate(slots * stride)?;
         stream.fill(&mut links, u8::MAX)?;
         return Ok(links);
     }
     table(stream, slots, stride, |slot, out| {
-        let neighbors = graph.neighbors(slot);
+        let neighbors = graph.adjacency().neighbors(slot);
         let (links, rest) = out.split_at_mut(neighbors.len());
         links.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
         rest.fill(NO_ROW);
@@ -319,35 +326,36 @@ mod tests {
         let mut host = Graph::<i8>::new(Metric::Cosine, 17, params).unwrap();
         let mut row = Vec::new();
         for key in 0..70_u32 {
-            let norm = host.prepare(0, &[key as i8 - 35, 1].repeat(9)[..17], &mut row).unwrap();
+            let norm = host.vectors().prepare(0, &[key as i8 - 35, 1].repeat(9)[..17], &mut row).unwrap();
             let slot = host.add_vector(&row, norm).unwrap();
-            host.assign_key(1000 + u64::from(key), slot).unwrap();
-            host.set_neighbors(slot, &[VectorId::new((key + 1) % 70), VectorId::new((key + 9) % 70)]);
+            host.keys_mut().assign(1000 + u64::from(key), slot).unwrap();
+            host.adjacency_mut()
+                .set_neighbors(slot, &[VectorId::new((key + 1) % 70), VectorId::new((key + 9) % 70)]);
         }
-        host.set_start_points([40, 3, 40].map(VectorId::new).to_vec());
+        host.adjacency_mut().set_start_points([40, 3, 40].map(VectorId::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
         assert!(whole.live().is_nowhere());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
-        host.delete_key(1066).unwrap();
+        host.keys_mut().delete(1066).unwrap();
         let copy = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
         let (rows, links) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.links).unwrap());
         let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
         for slot in (0..70).map(VectorId::new) {
             let at = slot.index();
-            assert_eq!(rows[at * 32..][..32], *host.padded_vector(slot));
+            assert_eq!(rows[at * 32..][..32], *host.vectors().padded(slot));
             assert_eq!(links[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
             assert_eq!(links[at * 64 + 2..][..62], [NO_ROW; 62]);
-            assert_eq!(norms[at], host.squared_norms().unwrap().at(at));
+            assert_eq!(norms[at], host.vectors().squared_norms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
         assert!(!copy.live().is_nowhere());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
         assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));
-        assert_eq!(args.largest_squared_norm, host.largest_squared_norm());
+        assert_eq!(args.largest_squared_norm, host.vectors().largest_squared_norm());
         let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
         let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, VectorStorage::Device);
         assert_eq!(plan.total(MemorySpace::Device), parts.iter().sum::<usize>() as u64);

@@ -109,18 +109,18 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     pub fn compact(&mut self) -> Result<CompactReport, S::Error> {
         self.check()?;
         let (kept, moves) = moves(&self.host);
-        let report = CompactReport { moved: moves.len(), freed: self.host.free() };
+        let report = CompactReport { moved: moves.len(), freed: self.host.keys().free() };
         if report.freed > 0 {
             let names = self.copy.names(&self.stream, &moves, kept)?;
             let moved = self.copy.compact(&self.stream, &names);
             self.or_lose(moved)?;
             // What the host has of links is not what is renamed.
             self.links_behind = true;
-            self.host.clear_neighbors();
+            self.host.adjacency_mut().clear();
             self.host.compact(&moves, kept).expect("a table shrinks without asking for memory");
             self.behind.append(Changes {
-                rows: Vec::new(),
-                marks: (0..kept).map(VectorId::from_index).collect(),
+                vectors: Vec::new(),
+                keys: (0..kept).map(VectorId::from_index).collect(),
                 start_points: true,
             });
             let followed = self.follow();

@@ -11,7 +11,7 @@ use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream, VectorStorage};
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// What a copy of `graph` takes, with its vectors in that place.
     pub fn plan(graph: &Graph<T>, vectors: VectorStorage) -> MemoryPlan {
-        let (code, quantizer) = graph.codes().map_or((0, 0), |codes| {
+        let (code, quantizer) = graph.vectors().codes().map_or((0, 0), |codes| {
             let quantizer = codes.quantizer();
             (quantizer.layout().bytes(), DeviceQuantizer::<S>::bytes_of(&**quantizer))
         });
@@ -44,7 +44,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         };
         match wanted {
             Some(vectors) => fits(vectors),
-            None if graph.has_vectors() && graph.codes().is_some() => {
+            None if graph.has_vectors() && graph.vectors().codes().is_some() => {
                 fits(VectorStorage::Device).or_else(|_| fits(VectorStorage::Host))
             }
             None => fits(VectorStorage::Device),

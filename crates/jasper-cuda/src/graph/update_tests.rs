@@ -202,7 +202,7 @@ impl<T: Element> Twins<T> {
     }
 
     fn delete(&mut self, keys: &[Key]) {
-        self.change_keys(keys, |host, key| host.delete_key(key).unwrap());
+        self.change_keys(keys, |host, key| host.keys_mut().delete(key).unwrap());
     }
 
     fn consolidate(&mut self) {
@@ -221,13 +221,19 @@ impl<T: Element> Twins<T> {
     fn compare(&mut self) {
         self.resident.read_links(self.cpu.pool()).unwrap();
         let (expected, found) = (&self.host, self.resident.host());
-        assert_eq!((found.slots(), found.free()), (expected.slots(), expected.free()));
-        assert_eq!((found.live(), found.tombstones()), (expected.live(), expected.tombstones()));
-        assert_eq!((found.keys(), found.next_key()), (expected.keys(), expected.next_key()));
-        assert_eq!(found.start_points(), expected.start_points());
-        assert_eq!(found.unchecked(), expected.unchecked());
-        assert!(found.deleted_keys().eq(expected.deleted_keys()));
-        assert!(found.live_slots().eq(expected.live_slots()));
+        assert_eq!((found.slots(), found.keys().free()), (expected.slots(), expected.keys().free()));
+        assert_eq!(
+            (found.keys().live(), found.keys().tombstones()),
+            (expected.keys().live(), expected.keys().tombstones())
+        );
+        assert_eq!(
+            (found.keys().len(), found.keys().next_key()),
+            (expected.keys().len(), expected.keys().next_key())
+        );
+        assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points());
+        assert_eq!(found.adjacency().unchecked(), expected.adjacency().unchecked());
+        assert!(found.keys().deleted().eq(expected.keys().deleted()));
+        assert!(found.keys().live_slots().eq(expected.keys().live_slots()));
         let (copy, stream, slots) = (self.resident.copy(), &self.stream, expected.slots());
         let row_len = copy.row_len();
         let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
@@ -240,27 +246,34 @@ impl<T: Element> Twins<T> {
             .map(|codes| stream.download_range(&codes.table, 0..slots * codes.words()).unwrap());
         for slot in (0..slots).map(VectorId::from_index) {
             let is_live = live[slot.index() / 32] >> (slot.index() % 32) & 1 == 1;
-            assert_eq!(is_live, expected.is_live(slot), "liveness of {slot}");
+            assert_eq!(is_live, expected.keys().is_live(slot), "liveness of {slot}");
         }
-        for slot in expected.vertices() {
+        for slot in expected.keys().vertices() {
             let at = slot.index();
-            let code = expected.codes().map(|codes| codes.table().row(at));
+            let code = expected.vectors().codes().map(|codes| codes.table().row(at));
             let copied = codes.as_ref().map(|codes| {
                 let words = copy.codes.as_ref().unwrap().words();
                 &codes[at * words..][..words]
             });
             assert_eq!(copied, code, "code of {slot}");
-            assert_eq!(found.neighbors(slot), expected.neighbors(slot), "links of {slot}");
-            assert_eq!(&rows[at * row_len..][..row_len], expected.padded_vector(slot), "row of {slot}");
-            assert_eq!(norms.as_ref().map(|norms| norms[at]), expected.squared_norms().map(|n| n.at(at)));
-            assert!(found.keys_of(slot).eq(expected.keys_of(slot)), "keys of {slot}");
-            if expected.is_live(slot) {
-                assert_eq!(keys[at], expected.first_key(slot));
+            assert_eq!(
+                found.adjacency().neighbors(slot),
+                expected.adjacency().neighbors(slot),
+                "links of {slot}"
+            );
+            assert_eq!(&rows[at * row_len..][..row_len], expected.vectors().padded(slot), "row of {slot}");
+            assert_eq!(
+                norms.as_ref().map(|norms| norms[at]),
+                expected.vectors().squared_norms().map(|n| n.at(at))
+            );
+            assert!(found.keys().keys_of(slot).eq(expected.keys().keys_of(slot)), "keys of {slot}");
+            if expected.keys().is_live(slot) {
+                assert_eq!(keys[at], expected.keys().first_key(slot));
             }
         }
         assert_eq!((copy.slots(), copy.vectors()), (slots, self.vectors));
-        assert_eq!(copy.live().is_nowhere(), expected.live() == slots);
-        assert_eq!(copy.largest_squared_norm, expected.largest_squared_norm());
+        assert_eq!(copy.live().is_nowhere(), expected.keys().live() == slots);
+        assert_eq!(copy.largest_squared_norm, expected.vectors().largest_squared_norm());
         assert_eq!(stream.download(&copy.starts).unwrap(), super::starts(expected));
         assert!(found.check_structure().is_sound() && self.resident.check().is_ok());
     }
@@ -290,15 +303,15 @@ fn rounds<T: Element>(metric: Metric, seed: u64, vectors: VectorStorage) {
         // Half of these are new vectors of keys that there are; some rows are there already.
         let mixed: Vec<Key> = (next + 30..next + 50).collect();
         let mut rows = twins.rows(20);
-        let stored = twins.host.live_slots().next().unwrap();
-        rows[..DIMENSION].copy_from_slice(twins.host.vector(stored));
+        let stored = twins.host.keys().live_slots().next().unwrap();
+        rows[..DIMENSION].copy_from_slice(twins.host.vectors().get(stored));
         twins.insert(&rows, &mixed);
         let gone: Vec<Key> = (next..next + 30).filter(|key| key % 3 != 0).collect();
         twins.delete(&gone);
-        twins.change_keys(&gone[..4], |host, key| host.restore_key(key).unwrap());
+        twins.change_keys(&gone[..4], |host, key| host.keys_mut().restore(key).unwrap());
         // A start point goes too.
-        let start = twins.host.start_points()[0];
-        let of_start: Vec<Key> = twins.host.keys_of(start).collect();
+        let start = twins.host.adjacency().start_points()[0];
+        let of_start: Vec<Key> = twins.host.keys().keys_of(start).collect();
         twins.delete(&of_start);
         twins.consolidate();
         if round > 0 {
@@ -325,8 +338,12 @@ fn an_index_begins_empty_and_ends_empty() {
     twins.insert(&rows, &[7]);
     let rows = twins.rows(30);
     twins.insert(&rows, &(100..130).collect::<Vec<_>>());
-    let all: Vec<Key> =
-        twins.host.live_slots().flat_map(|slot| twins.host.keys_of(slot).collect::<Vec<_>>()).collect();
+    let all: Vec<Key> = twins
+        .host
+        .keys()
+        .live_slots()
+        .flat_map(|slot| twins.host.keys().keys_of(slot).collect::<Vec<_>>())
+        .collect();
     twins.delete(&all);
     twins.consolidate();
     twins.compact();
@@ -352,7 +369,8 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
             }
             assert!(matches!(inserted, Err(InsertError::Device(_))), "call {call}: {inserted:?}");
             failures += 1;
-            let slot_of = |graph: &Graph<u8>| keys.iter().map(|&key| graph.slot_of(key)).collect::<Vec<_>>();
+            let slot_of =
+                |graph: &Graph<u8>| keys.iter().map(|&key| graph.keys().slot_of(key)).collect::<Vec<_>>();
             assert_eq!(slot_of(twins.resident.host()), slot_of(&twins.host), "call {call}");
             twins.compare();
         }
@@ -375,7 +393,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     consolidate(&*twins.cpu, &mut Exclusive(&mut twins.host), &mut no_progress).unwrap();
     twins.compare();
     // Into slots that are free now.
-    assert!(twins.host.free() > rows.len() / DIMENSION);
+    assert!(twins.host.keys().free() > rows.len() / DIMENSION);
     let rows = twins.rows(12);
     insert_with_failures(&mut twins, &rows, &(300..312).collect::<Vec<_>>());
     assert!(failures > 20);

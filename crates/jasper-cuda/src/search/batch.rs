@@ -173,7 +173,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(work[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
-        let first_keys_do = plan.graph().shared_keys() == 0;
+        let first_keys_do = plan.graph().keys().shared() == 0;
         let take = |(chunk, answers): (&mut [Task<'_, T>], &[Answer])| {
             for (task, answers) in chunk.iter_mut().zip(answers.chunks_exact(k)) {
                 task.take(plan, first_keys_do, answers);
@@ -212,7 +212,7 @@ fn prepare<T: Element>(
     let prepare = |(chunk, out): (&[Task<'_, T>], &mut [T])| {
         let mut prepared = Vec::new();
         chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {
-            graph.prepare(task.row, task.vector, &mut prepared)?;
+            graph.vectors().prepare(task.row, task.vector, &mut prepared)?;
             out.copy_from_slice(&prepared);
             Ok(())
         })

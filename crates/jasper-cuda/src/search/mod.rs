@@ -120,7 +120,7 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = graph.plan(params)?;
-        let mut hits = vec![Hit::NONE; params.k.min(graph.host.keys())];
+        let mut hits = vec![Hit::NONE; params.k.min(graph.host.keys().len())];
         self.run(&plan, graph.copy, pool, vec![Task::new(0, query, &mut hits)])?;
         hits.retain(|hit| *hit != Hit::NONE);
         Ok(hits)

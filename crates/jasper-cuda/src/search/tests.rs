@@ -273,7 +273,7 @@ fn what_a_frontier_leaves_short_is_found_by_a_scan() {
     // All but the farthest from the first queries: the frontier holds none of them.
     let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
     for hit in &near[..280] {
-        graph.delete_key(hit.key).unwrap();
+        graph.keys_mut().delete(hit.key).unwrap();
     }
     let all = |_| true;
     both.agree(&graph, &queries, SearchParams::new(20).beam_width(20));
@@ -286,14 +286,14 @@ fn tombstones_are_walked_through_and_never_answers() {
     let mut graph = built(&whole::<f16>(400, 9, 11), 9, Metric::InnerProduct, &both);
     let queries = whole(6, 9, 12);
     let params = SearchParams::new(10).beam_width(20);
-    (0..400).step_by(3).for_each(|key| graph.delete_key(key).unwrap());
+    (0..400).step_by(3).for_each(|key| graph.keys_mut().delete(key).unwrap());
     let hits = both.agree(&graph, &queries, params);
     assert!(hits.iter().all(|hit| hit.key % 3 != 0));
     consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut no_progress).unwrap();
-    assert!(graph.free() > 0);
+    assert!(graph.keys().free() > 0);
     both.agree(&graph, &queries, params);
     let rest: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
-    rest.into_iter().for_each(|key| graph.delete_key(key).unwrap());
+    rest.into_iter().for_each(|key| graph.keys_mut().delete(key).unwrap());
     assert!(both.agree(&graph, &queries, params).iter().all(|&hit| hit == Hit::NONE));
 }
 
@@ -302,12 +302,12 @@ fn identical_rows_are_answers_under_all_their_keys() {
     let both = Both::new(9);
     let rows = whole::<u8>(60, 7, 13);
     let mut graph = built(&rows.repeat(4), 7, Metric::L2, &both);
-    assert_eq!((graph.live(), graph.keys()), (60, 240));
+    assert_eq!((graph.keys().live(), graph.keys().len()), (60, 240));
     let queries = whole(6, 7, 14);
     let params = SearchParams::new(10).beam_width(12);
     let hits = both.agree(&graph, &queries, params);
     assert_eq!(hits[0].key % 60, hits[3].key % 60);
-    (0..240).filter(|key| key % 7 < 5).for_each(|key| graph.delete_key(key).unwrap());
+    (0..240).filter(|key| key % 7 < 5).for_each(|key| graph.keys_mut().delete(key).unwrap());
     both.agree(&graph, &queries, params);
     let odd = |key| key % 2 == 1;
     both.agree(&graph, &queries, params.filter(Filter::Matching(&odd)));
@@ -392,7 +392,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
         }
         // Once more among the deleted, then without vectors.
         if round == 0 {
-            (0..400).step_by(3).for_each(|key| graph.delete_key(key).unwrap());
+            (0..400).step_by(3).for_each(|key| graph.keys_mut().delete(key).unwrap());
         }
     }
     graph.drop_vectors();
@@ -416,7 +416,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     let mut both = Both::new(24);
     let mut graph = built(&whole::<f32>(400, 33, 25), 33, Metric::L2, &both);
     quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
-    (0..400).step_by(5).for_each(|key| graph.delete_key(key).unwrap());
+    (0..400).step_by(5).for_each(|key| graph.keys_mut().delete(key).unwrap());
     let queries = whole(9, 33, 26);
     let view = MatrixView::new(&queries, 33).unwrap();
     let few: BitSet = (0..30).collect();
@@ -437,7 +437,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
 
 /// Queries as the device has them.
 fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
-    graph.prepare_all(MatrixView::new(queries, graph.dimension()).unwrap()).unwrap()
+    graph.vectors().prepare_all(MatrixView::new(queries, graph.dimension()).unwrap()).unwrap()
 }
 
 /// A graph with codes, asked for queries that lie on the device: of any number, in one part or several.

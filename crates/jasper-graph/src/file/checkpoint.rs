@@ -47,16 +47,16 @@ impl<T: Element> Graph<T> {
         let slots = || (0..self.slots()).map(VectorId::from_index);
         let path = path.as_ref();
         write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
-            let meter = Meter::new(Stage::Saving, self.slots(), self.graph_bytes() as u64);
+            let meter = Meter::new(Stage::Saving, self.slots(), self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, meter, progress)?;
             file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(self)))?;
             file.section(Section::Checkpoint, item::RECORD, |section| section.put(&[*checkpoint]))?;
             file.section(Section::Degrees, item::U16, |section| {
-                slots().try_for_each(|slot| section.put(&[self.neighbors(slot).len() as u16]))
+                slots().try_for_each(|slot| section.put(&[self.adjacency().neighbors(slot).len() as u16]))
             })?;
             file.section(Section::Links, item::U32, |section| {
-                slots().try_for_each(|slot| section.put(self.neighbors(slot)))
+                slots().try_for_each(|slot| section.put(self.adjacency().neighbors(slot)))
             })?;
             file.finish()
         })?;
@@ -158,7 +158,7 @@ impl CheckpointFile {
             let mut links = &*block;
             for &degree in degrees {
                 let (row, rest) = links.split_at(degree.into());
-                graph.set_neighbors(VectorId::from_index(next), row);
+                graph.adjacency_mut().set_neighbors(VectorId::from_index(next), row);
                 (links, next) = (rest, next + 1);
             }
         }

@@ -14,7 +14,7 @@ use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
 use super::{FileFault, OpenError, codes, tuned};
-use crate::space::needs_norms;
+use crate::needs_norms;
 use crate::{Graph, TunedSearch};
 
 /// What an index file holds, read from its first two pages, one more where searches were tuned, and what codes are
@@ -278,20 +278,20 @@ pub(super) fn params_bytes<T: Element>(graph: &Graph<T>) -> Vec<u8> {
         element: T::KIND.code(),
         metric: graph.metric().code(),
         dimension: graph.dimension() as u32,
-        row_stride: graph.space.vectors.width() as u32,
+        row_stride: graph.vectors.table.width() as u32,
         max_degree: params.max_degree() as u32,
         build_beam_width: params.build_beam_width() as u32,
         alpha: params.alpha(),
         alpha_convention: 0,
         seed: params.seed(),
         max_batch_share: params.max_batch_share(),
-        largest_squared_norm: graph.space.largest_squared_norm,
+        largest_squared_norm: graph.vectors.largest_squared_norm(),
         slots: graph.slots() as u64,
-        tombstones: graph.tombstones() as u64,
-        free: graph.free() as u64,
-        edges: graph.edges(),
-        unchecked: graph.unchecked() as u64,
-        next_key: graph.next_key(),
+        tombstones: graph.keys.tombstones() as u64,
+        free: graph.keys.free() as u64,
+        edges: graph.adjacency.edges(),
+        unchecked: graph.adjacency.unchecked() as u64,
+        next_key: graph.keys.next_key(),
     };
     bytemuck::bytes_of(&record).to_vec()
 }

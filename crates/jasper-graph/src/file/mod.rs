@@ -7,14 +7,14 @@
 //! # let path = folder.path().join("points.jasper");
 //! # let mut graph = Graph::<f32>::new(Metric::L2, 2, BuildParams::default())?;
 //! # let mut row = Vec::new();
-//! # let squared_norm = graph.prepare(0, &[0.5, 0.5], &mut row)?;
+//! # let squared_norm = graph.vectors().prepare(0, &[0.5, 0.5], &mut row)?;
 //! # let slot = graph.add_vector(&row, squared_norm)?;
-//! # graph.assign_key(7, slot)?;
+//! # graph.keys_mut().assign(7, slot)?;
 //! graph.save(&path, &mut no_progress)?;
 //! let info = IndexInfo::read(&path)?; // two pages: what the file holds
 //! assert_eq!((info.element.name(), info.keys), ("f32", 1));
 //! let same = Graph::<f32>::open(&path, &mut no_progress)?; // everything, into memory, checked
-//! assert!(same.slot_of(7).is_some());
+//! assert!(same.keys().slot_of(7).is_some());
 //! let lazy = Graph::<f32>::map(&path)?; // pages come in when a search touches them
 //! assert_eq!(lazy.dimension(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -13,10 +13,8 @@ use super::rule::Rule;
 use super::small::Small;
 use super::table::{Section, Table};
 use super::{FileFault, IndexInfo, OpenError, codes};
-use crate::codes::CodedRows;
-use crate::keys::KeyTable;
-use crate::space::Space;
-use crate::{Graph, Segments};
+use crate::vectors::codes::CodeTable;
+use crate::{Adjacency, Graph, KeyMap, Segments, Vectors};
 
 impl<T: Element> Graph<T> {
     /// Reads an index file into memory with huge pages, and checks all of it: every checksum, and that no edge,
@@ -67,7 +65,7 @@ impl<T: Element> Graph<T> {
             degrees: Segments::map(file, at(Section::Degrees)?, info.slots, 1)?,
             keys: Segments::map(file, at(Section::Keys)?, info.slots, 1)?,
             codes: match &small.quantizer {
-                Some(quantizer) => Some(CodedRows {
+                Some(quantizer) => Some(CodeTable {
                     quantizer: quantizer.clone(),
                     table: Segments::map(file, at(Section::Codes)?, info.slots, quantizer.layout().words())?,
                 }),
@@ -88,7 +86,7 @@ impl<T: Element> Graph<T> {
         columns.fill(source, &table, &info, progress)?;
         let claimed = info.edges;
         let graph = columns.into_graph(info, small);
-        match graph.edges() {
+        match graph.adjacency.edges() {
             edges if edges == claimed => Ok(graph),
             edges => {
                 Err(FileFault::invalid(Section::Params, format!("it claims {claimed} edges of {edges}")))
@@ -104,12 +102,12 @@ struct Columns<T> {
     adjacency: Segments<VectorId>,
     degrees: Segments<u16>,
     keys: Segments<Key>,
-    codes: Option<CodedRows>,
+    codes: Option<CodeTable>,
 }
 
 impl<T: Element> Columns<T> {
     fn zeroed(info: &IndexInfo, small: &Small) -> io::Result<Self> {
-        let codes = small.quantizer.clone().map(|quantizer| CodedRows::new(quantizer, info.slots));
+        let codes = small.quantizer.clone().map(|quantizer| CodeTable::new(quantizer, info.slots));
         Ok(Self {
             vectors: Segments::zeroed(if info.has_vectors { info.slots } else { 0 }, info.row_stride())?,
             squared_norms: info.has_norms().then(|| Segments::zeroed(info.slots, 1)).transpose()?,
@@ -165,29 +163,34 @@ impl<T: Element> Columns<T> {
     }
 
     fn into_graph(self, info: IndexInfo, small: Small) -> Graph<T> {
+        let vectors = info.has_vectors.then_some(self.vectors);
+        let largest_squared_norm = info.largest_squared_norm;
+        let (metric, dimension) = (info.metric, info.dimension);
         Graph {
             params: info.params,
-            space: Space {
-                metric: info.metric,
-                dimension: info.dimension,
-                vectors: self.vectors,
-                has_vectors: info.has_vectors,
-                squared_norms: self.squared_norms,
-                largest_squared_norm: info.largest_squared_norm,
-                sketches: None,
-                codes: self.codes,
-            },
-            adjacency: self.adjacency,
-            degrees: self.degrees,
-            keys: KeyTable::from_parts(self.keys, small.further, small.deleted),
-            tombstones: small.tombstones,
-            free: small.free,
-            start_points: small.start_points,
-            unchecked: info.unchecked,
-            next_key: info.next_key,
+            vectors: Vectors::from_parts(
+                metric,
+                dimension,
+                vectors,
+                self.squared_norms,
+                largest_squared_norm,
+                self.codes,
+            ),
+            adjacency: Adjacency::from_parts(
+                self.adjacency,
+                self.degrees,
+                small.start_points,
+                info.unchecked,
+            ),
+            keys: KeyMap::from_parts(
+                self.keys,
+                small.further,
+                small.deleted,
+                small.tombstones,
+                small.free,
+                info.next_key,
+            ),
             tuned: info.tuned,
-            journal: None,
-            changes: None,
         }
     }
 }

@@ -42,11 +42,6 @@ impl<T: Element> Graph<T> {
         let path = path.as_ref();
         write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
-
-    /// Edges of all vertices. Cost: a pass over the degrees.
-    pub fn edges(&self) -> u64 {
-        self.degrees.chunks().flatten().map(|&degree| u64::from(degree)).sum()
-    }
 }
 
 /// Runs `write` on `file`, the replacement of `path`, and commits it. On an error the old file stays.
@@ -71,71 +66,62 @@ pub(super) fn write<T: Element>(
     out: &mut (impl Write + Seek),
     progress: &mut ProgressFn<'_>,
 ) -> Result<SaveStats, WriteFault> {
-    let bytes =
-        (graph.vector_bytes() + graph.graph_bytes() + graph.code_bytes() + graph.slots() * size_of::<u64>())
-            as u64;
-    let meter = Meter::new(Stage::Saving, graph.slots(), bytes);
+    let Graph { vectors, adjacency, keys, .. } = graph;
+    let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + graph.slots() * size_of::<u64>();
+    let meter = Meter::new(Stage::Saving, graph.slots(), bytes as u64);
     let mut file = FileWriter::begin(out, meter, progress)?;
     let slots = || (0..graph.slots()).map(VectorId::from_index);
 
     file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(graph)))?;
     if graph.has_vectors() {
         file.section(Section::Vectors, T::KIND.code(), |section| {
-            let nothing = vec![T::default(); graph.space.vectors.width()];
+            let nothing = vec![T::default(); vectors.table.width()];
             slots().try_for_each(|slot| {
-                section.put(if graph.is_free(slot) { &nothing } else { graph.padded_vector(slot) })
+                section.put(if keys.is_free(slot) { &nothing } else { vectors.padded(slot) })
             })
         })?;
     }
-    if let Some(norms) = &graph.space.squared_norms {
+    if let Some(norms) = vectors.squared_norms() {
         file.section(Section::SquaredNorms, ElementKind::F32.code(), |section| {
             slots().try_for_each(|slot| {
-                section.put(&[if graph.is_free(slot) { 0.0 } else { norms.at(slot.index()) }])
+                section.put(&[if keys.is_free(slot) { 0.0 } else { norms.at(slot.index()) }])
             })
         })?;
     }
     file.section(Section::Adjacency, item::U32, |section| {
         let nothing = vec![0_u32; graph.params().max_degree()];
         slots().try_for_each(|slot| {
-            let neighbors = graph.neighbors(slot);
+            let neighbors = adjacency.neighbors(slot);
             section.put(neighbors)?;
             section.put(&nothing[neighbors.len()..])
         })
     })?;
     file.section(Section::Degrees, item::U16, |section| {
-        slots().try_for_each(|slot| section.put(&[graph.neighbors(slot).len() as u16]))
+        slots().try_for_each(|slot| section.put(&[adjacency.neighbors(slot).len() as u16]))
     })?;
     file.section(Section::Keys, item::U64, |section| {
-        slots()
-            .try_for_each(|slot| section.put(&[if graph.is_live(slot) { graph.first_key(slot) } else { 0 }]))
+        slots().try_for_each(|slot| section.put(&[if keys.is_live(slot) { keys.first_key(slot) } else { 0 }]))
     })?;
     file.section(Section::FurtherKeys, item::RECORD, |section| {
-        let pairs =
-            graph.keys.more().iter().flat_map(|(slot, keys)| keys.iter().map(move |&key| (key, slot)));
-        pairs
-            .map(|(key, slot)| KeyAt { key, slot: slot.get(), reserved: 0 })
-            .try_for_each(|pair| section.put(&[pair]))
+        keys.further().try_for_each(|pair| section.put(&[KeyAt::from(pair)]))
     })?;
     file.section(Section::DeletedKeys, item::RECORD, |section| {
-        let pairs = graph.keys.deleted().iter();
-        pairs
-            .map(|(&key, slot)| KeyAt { key, slot: slot.get(), reserved: 0 })
-            .try_for_each(|pair| section.put(&[pair]))
+        keys.deleted_slots().try_for_each(|pair| section.put(&[KeyAt::from(pair)]))
     })?;
-    for (section, set) in [(Section::Tombstones, &graph.tombstones), (Section::FreeSlots, &graph.free)] {
+    for (section, set) in [(Section::Tombstones, &keys.tombstones), (Section::FreeSlots, &keys.free)] {
         file.section(section, item::U32, |section| section.put(&words(set, graph.slots())))?;
     }
-    file.section(Section::StartPoints, item::U32, |section| section.put(graph.start_points()))?;
+    file.section(Section::StartPoints, item::U32, |section| section.put(adjacency.start_points()))?;
     if !graph.tuned.is_empty() {
         let records: Vec<tuned::Record> = graph.tuned.iter().map(tuned::Record::from).collect();
         file.section(Section::TunedSearches, item::RECORD, |section| section.put(&records))?;
     }
-    if let Some(codes) = &graph.space.codes {
+    if let Some(codes) = &vectors.codes {
         file.section(Section::Quantizer, item::RECORD, |section| section.put(&codes.quantizer.to_bytes()))?;
         file.section(Section::Codes, item::U32, |section| {
             let nothing = vec![0_u32; codes.table.width()];
             slots().try_for_each(|slot| {
-                section.put(if graph.is_free(slot) { &nothing } else { codes.table.row(slot.index()) })
+                section.put(if keys.is_free(slot) { &nothing } else { codes.table.row(slot.index()) })
             })
         })?;
     }

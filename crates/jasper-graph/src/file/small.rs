@@ -20,6 +20,12 @@ pub(super) struct KeyAt {
     pub(super) reserved: u32,
 }
 
+impl From<(Key, VectorId)> for KeyAt {
+    fn from((key, slot): (Key, VectorId)) -> Self {
+        Self { key, slot: slot.get(), reserved: 0 }
+    }
+}
+
 /// What the small sections hold.
 pub(super) struct Small {
     pub(super) tombstones: BitSet,

@@ -16,23 +16,23 @@ fn graph() -> Result<Graph<f32>, VectorError> {
     let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, params)?;
     for key in 0..40 {
         let slot = graph.add_vector(&[key as f32, 1.0, 0.5, 0.0], 900.0)?;
-        graph.assign_key(key, slot).expect("a new key");
-        graph.set_neighbors(
+        graph.keys_mut().assign(key, slot).expect("a new key");
+        graph.adjacency_mut().set_neighbors(
             slot,
             &[VectorId::new((key as u32 + 1) % 30), VectorId::new((key as u32 + 7) % 30)],
         );
     }
     for (key, slot) in [(100, 4), (101, 4), (102, 31)] {
-        graph.assign_key(key, VectorId::new(slot)).expect("a new key");
+        graph.keys_mut().assign(key, VectorId::new(slot)).expect("a new key");
     }
     for key in 35..40 {
-        graph.delete_key(key).expect("a live key");
+        graph.keys_mut().delete(key).expect("a live key");
     }
     graph.release_tombstones();
     for key in [3, 31, 100] {
-        graph.delete_key(key).expect("a live key");
+        graph.keys_mut().delete(key).expect("a live key");
     }
-    graph.set_start_points(vec![VectorId::new(2)]);
+    graph.adjacency_mut().set_start_points(vec![VectorId::new(2)]);
     Ok(graph)
 }
 

@@ -1,63 +1,42 @@
-//! Vectors and the edges between them: what is stored, and what may be asked of it.
+//! The graph: vectors, edges and keys, and the changes that concern more than one of them.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `change` | the few ways a graph changes |
-//! | `keys` | which keys it has, and whose they are |
-//! | `memory` | what of it is in memory, and how much |
-//! | `over` | the same graph over other rows, for a while |
-//! | `vectors` | rows into slots, by one thread or many |
+//! | `add` | storing vectors, one or many in parallel |
+//! | `compact` | freeing slots and closing gaps |
+//! | `transaction` | commit and rollback; the log of changes for copies on devices |
+//! | `over` | replacing the vectors for a while |
 
-mod change;
-mod keys;
-mod memory;
+mod add;
+mod compact;
 mod over;
-mod vectors;
+mod transaction;
 
+pub use add::VectorBlock;
 pub use over::TakenRows;
-pub use vectors::VectorBlock;
+pub use transaction::Changes;
 
-use jasper_core::{
-    BitSet, BuildParams, Element, Key, MAX_DIMENSION, MatrixError, MatrixView, Metric, VectorId, padded_len,
-};
+use std::io;
 
-use crate::changes::Changes;
-use crate::journal::Journal;
-use crate::keys::KeyTable;
-use crate::space::{Scorer, Space, needs_norms};
-use crate::{Segments, TunedSearch, VectorError};
+use jasper_core::{BuildParams, Element, MAX_DIMENSION, MatrixError, Metric};
+
+use crate::{Adjacency, KeyMap, TunedSearch, Vectors};
 
 /// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
 ///
-/// A slot is *live* (it has a key and is returned), *tombstone* (traversed, never returned: a deleted vertex, or a new
-/// vertex whose batch is not finished), or *free* (no edge leads there, its memory is used by the next insert).
+/// A *slot* is a row of every table: a vector, its out-edges and its keys.
 #[derive(Debug)]
 pub struct Graph<T: 'static> {
     pub(crate) params: BuildParams,
-    pub(crate) space: Space<T>,
-    /// `slots x max_degree`; what lies behind a row's degree means nothing.
-    pub(crate) adjacency: Segments<VectorId>,
-    pub(crate) degrees: Segments<u16>,
-    pub(crate) keys: KeyTable,
-    /// Slots that are tombstones.
-    pub(crate) tombstones: BitSet,
-    /// Slots that are free.
-    pub(crate) free: BitSet,
-    /// Where searches begin; empty only when no vertex was ever linked.
-    pub(crate) start_points: Vec<VectorId>,
-    /// Vertices linked since it was last known that all live ones can be reached.
-    pub(crate) unchecked: usize,
-    /// The key after the largest there ever was.
-    pub(crate) next_key: Key,
+    pub(crate) vectors: Vectors<T>,
+    pub(crate) adjacency: Adjacency,
+    pub(crate) keys: KeyMap,
     /// In [`TunedSearch::order`], one for each device, k, target and batch.
     pub(crate) tuned: Vec<TunedSearch>,
-    pub(crate) journal: Option<Journal>,
-    /// What a copy elsewhere has yet to follow, if there is one.
-    pub(crate) changes: Option<Changes>,
 }
 
 impl<T: Element> Graph<T> {
-    /// A graph without vertices for vectors of `dimension` coordinates.
+    /// Creates a graph without vertices for vectors of `dimension` coordinates.
     ///
     /// # Errors
     /// [`MatrixError::Dimension`].
@@ -67,214 +46,101 @@ impl<T: Element> Graph<T> {
         }
         Ok(Self {
             params,
-            space: Space {
-                metric,
-                dimension,
-                vectors: Segments::new(padded_len::<T>(dimension)),
-                has_vectors: true,
-                squared_norms: needs_norms(metric, T::EXACT).then(|| Segments::new(1)),
-                largest_squared_norm: 0.0,
-                sketches: None,
-                codes: None,
-            },
-            adjacency: Segments::new(params.max_degree()),
-            degrees: Segments::new(1),
-            keys: KeyTable::new(),
-            tombstones: BitSet::new(),
-            free: BitSet::new(),
-            start_points: Vec::new(),
-            unchecked: 0,
-            next_key: 0,
+            vectors: Vectors::zeroed(metric, dimension, 0).expect("an empty table needs no memory"),
+            adjacency: Adjacency::new(params.max_degree()),
+            keys: KeyMap::new(),
             tuned: Vec::new(),
-            journal: None,
-            changes: None,
         })
     }
 
-    /// The parameters it is built with.
+    /// Returns the build parameters.
     pub fn params(&self) -> &BuildParams {
         &self.params
     }
 
-    /// How near two vectors are.
+    /// Returns the metric.
     pub fn metric(&self) -> Metric {
-        self.space.metric
+        self.vectors.metric
     }
 
-    /// Coordinates of a vector.
+    /// Returns the number of coordinates of a vector.
     pub fn dimension(&self) -> usize {
-        self.space.dimension
+        self.vectors.dimension
     }
 
-    /// Slots there are: live, tombstones and free.
+    /// Returns the number of slots: live, tombstones and free.
     pub fn slots(&self) -> usize {
-        self.degrees.len()
+        self.adjacency.slots()
     }
 
-    /// Slots that a search can return.
-    pub fn live(&self) -> usize {
-        self.slots() - self.tombstones.len() - self.free.len()
-    }
-
-    /// Slots that are walked through and never returned.
-    pub fn tombstones(&self) -> usize {
-        self.tombstones.len()
-    }
-
-    /// Slots without a vertex.
-    pub fn free(&self) -> usize {
-        self.free.len()
-    }
-
-    /// Live keys. More than [`Self::live`] when rows are identical.
-    pub fn keys(&self) -> usize {
-        self.live() + self.keys.shared()
-    }
-
-    /// Live keys that share their vertex with an earlier key of the same row.
-    pub fn shared_keys(&self) -> usize {
-        self.keys.shared()
-    }
-
-    /// Whether the slot has a vertex that a search may return.
+    /// Returns the vectors, with their norms, sketches and codes.
     #[inline]
-    pub fn is_live(&self, slot: VectorId) -> bool {
-        slot.index() < self.slots() && !self.is_tombstone(slot) && !self.is_free(slot)
+    pub fn vectors(&self) -> &Vectors<T> {
+        &self.vectors
     }
 
-    /// Whether each of 32 slots, from the `word`-th 32 on, is [live](Self::is_live): a bit each, from the lowest on.
-    pub fn live_word(&self, word: usize) -> u32 {
-        let of = |set: &BitSet| set.words().get(word).copied().unwrap_or(0);
-        let there = match self.slots().saturating_sub(word * 32) {
-            slots @ 0..32 => (1 << slots) - 1,
-            _ => u32::MAX,
-        };
-        there & !of(&self.tombstones) & !of(&self.free)
+    /// Returns the vectors mutably, to build or free sketches.
+    pub fn vectors_mut(&mut self) -> &mut Vectors<T> {
+        &mut self.vectors
     }
 
-    /// Whether the slot has a vertex that is walked through and never returned.
+    /// Returns the edges and start points.
     #[inline]
-    pub fn is_tombstone(&self, slot: VectorId) -> bool {
-        self.tombstones.contains(slot.index())
+    pub fn adjacency(&self) -> &Adjacency {
+        &self.adjacency
     }
 
-    /// Whether the slot has no vertex.
+    /// Returns the edges and start points mutably.
     #[inline]
-    pub fn is_free(&self, slot: VectorId) -> bool {
-        self.free.contains(slot.index())
+    pub fn adjacency_mut(&mut self) -> &mut Adjacency {
+        &mut self.adjacency
     }
 
-    /// All live slots, rising.
-    pub fn live_slots(&self) -> impl Iterator<Item = VectorId> + '_ {
-        (0..self.slots()).map(VectorId::from_index).filter(|&slot| self.is_live(slot))
-    }
-
-    /// All slots that have a vertex, live or tombstone, rising.
-    pub fn vertices(&self) -> impl Iterator<Item = VectorId> + '_ {
-        (0..self.slots()).map(VectorId::from_index).filter(|&slot| !self.is_free(slot))
-    }
-
-    /// Where searches begin.
-    pub fn start_points(&self) -> &[VectorId] {
-        &self.start_points
-    }
-
-    /// Out-edges of a vertex.
-    ///
-    /// # Panics
-    /// If there is no such slot.
+    /// Returns the keys, and which slots are live.
     #[inline]
-    pub fn neighbors(&self, slot: VectorId) -> &[VectorId] {
-        &self.adjacency.row(slot.index())[..self.degrees.at(slot.index()) as usize]
+    pub fn keys(&self) -> &KeyMap {
+        &self.keys
     }
 
-    /// Asks the memory system for the out-edges of a vertex that will be read soon.
-    #[inline]
-    pub fn prefetch_neighbors(&self, slot: VectorId) {
-        jasper_core::distance::prefetch(self.adjacency.row(slot.index()));
-        jasper_core::distance::prefetch(self.degrees.row(slot.index()));
+    /// Returns the keys mutably.
+    pub fn keys_mut(&mut self) -> &mut KeyMap {
+        &mut self.keys
     }
 
-    /// The vector of a slot, padded; at unit length where the metric is cosine and the element a float.
-    ///
-    /// # Panics
-    /// If there is no such slot, or not [`Self::has_vectors`].
-    #[inline]
-    pub fn padded_vector(&self, slot: VectorId) -> &[T] {
-        self.space.vectors.row(slot.index())
-    }
-
-    /// The vector of a slot, as [`Self::padded_vector`] without the padding.
-    pub fn vector(&self, slot: VectorId) -> &[T] {
-        &self.padded_vector(slot)[..self.dimension()]
-    }
-
-    /// Squared lengths of the vectors, one a slot, where the metric needs them.
-    pub fn squared_norms(&self) -> Option<&Segments<f32>> {
-        self.space.squared_norms.as_ref()
-    }
-
-    /// No vector has a larger squared length; 0 where the metric needs none.
-    pub fn largest_squared_norm(&self) -> f32 {
-        self.space.largest_squared_norm
-    }
-
-    /// What the slack of a prune counts distances from: nothing, but for inner products the least negated product that there
-    /// can be. Of rows of one length, a product so counted is half of squared L2, and the slack means the same.
-    pub fn slack_origin(&self) -> f32 {
-        if self.metric() == Metric::InnerProduct { self.largest_squared_norm() } else { 0.0 }
-    }
-
-    /// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros, and of unit length
-    /// where the metric is cosine and the element a float. Gives the squared length before that.
-    ///
-    /// # Errors
-    /// [`VectorError`], naming `row`.
-    pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
-        crate::vector::prepare(self.metric(), self.dimension(), row, vector, out)
-    }
-
-    /// [`Self::prepare`] of many, one behind the other.
-    ///
-    /// # Errors
-    /// [`VectorError`], naming the row.
-    pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, VectorError> {
-        let mut all = Vec::with_capacity(vectors.len() * self.space.vectors.width());
-        let mut prepared = Vec::new();
-        for (row, vector) in vectors.rows().enumerate() {
-            self.prepare(row, vector, &mut prepared)?;
-            all.extend_from_slice(&prepared);
-        }
-        Ok(all)
-    }
-
-    /// Distances of a prepared query in the user's metric.
-    ///
-    /// # Panics
-    /// If `prepared` is not as long as a padded row.
-    pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
-        assert_eq!(prepared.len(), self.space.vectors.width(), "a query is prepared before it is scored");
-        self.space.query_scorer(prepared)
-    }
-
-    /// Distances of a stored row to others, by which the graph is built: in the user's metric.
-    pub fn row_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
-        self.space.row_scorer(slot)
-    }
-
-    /// Vertices linked since it was last known that every live one can be reached.
-    pub fn unchecked(&self) -> usize {
-        self.unchecked
-    }
-
-    /// Searches that were measured to reach a recall, by device, target, k and batch.
+    /// Returns the searches that were measured to reach a recall, by device, target, k and batch.
     pub fn tuned(&self) -> &[TunedSearch] {
         &self.tuned
     }
 
-    /// A number that changes when vertices come, go or get other edges: the checksum of what the file's section `params`
-    /// says of the graph, its edges counted. Cost: a pass over the degrees.
+    /// Stores a tuned search, replacing one for the same device, target, k and batch.
+    pub fn keep_tuned(&mut self, tuned: TunedSearch) {
+        match self.tuned.binary_search_by(|other| other.order(&tuned)) {
+            Ok(place) => self.tuned[place] = tuned,
+            Err(place) => self.tuned.insert(place, tuned),
+        }
+    }
+
+    /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the file's
+    /// section `params`. Cost: one pass over the degrees.
     pub fn state(&self) -> u32 {
         crate::file::state(self)
+    }
+
+    /// Copies a mapped file into memory with huge pages; see [`crate::Segments::load`].
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn load(&mut self) -> io::Result<()> {
+        self.vectors.load()?;
+        self.adjacency.load()?;
+        self.keys.load()
+    }
+
+    /// Sets the number of slots in every table.
+    fn resize(&mut self, slots: usize) -> io::Result<()> {
+        self.vectors.resize(slots)?;
+        self.keys.resize(slots)?;
+        // Last: `slots` reads it, so a failure before leaves the number unchanged.
+        self.adjacency.resize(slots)
     }
 }

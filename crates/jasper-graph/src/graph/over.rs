@@ -1,14 +1,13 @@
 //! The same graph over other rows, for a while.
 
-use jasper_core::{Element, Metric, VectorId, padded_len};
+use jasper_core::{Element, Metric, VectorId};
 
 use super::{Graph, VectorBlock};
-use crate::space::{Space, needs_norms};
-use crate::{Segments, VectorError};
+use crate::{VectorError, Vectors};
 
 /// The rows of a graph that is over others meanwhile.
 #[derive(Debug)]
-pub struct TakenRows<T: 'static>(Space<T>);
+pub struct TakenRows<T: 'static>(Vectors<T>);
 
 impl<T: Element> TakenRows<T> {
     /// The row of a slot, padded.
@@ -16,7 +15,7 @@ impl<T: Element> TakenRows<T> {
     /// # Panics
     /// If there is no such slot.
     pub fn row(&self, slot: VectorId) -> &[T] {
-        self.0.vectors.row(slot.index())
+        self.0.padded(slot)
     }
 }
 
@@ -34,26 +33,14 @@ impl<T: Element> Graph<T> {
         metric: Metric,
         write: impl FnOnce(&TakenRows<T>, Vec<VectorBlock<'_, U>>),
     ) -> Result<(Graph<U>, TakenRows<T>), VectorError> {
-        assert!(self.journal.is_none() && self.changes.is_none(), "nobody follows the change");
+        assert!(!self.adjacency.in_transaction() && self.keys.changes.is_none(), "nobody follows the change");
         let (slots, dimension) = (self.slots(), self.dimension());
-        let space = Space {
-            metric,
-            dimension,
-            vectors: Segments::zeroed(slots, padded_len::<U>(dimension))?,
-            has_vectors: true,
-            squared_norms: match needs_norms(metric, U::EXACT) {
-                true => Some(Segments::zeroed(slots, 1)?),
-                false => None,
-            },
-            largest_squared_norm: 0.0,
-            sketches: None,
-            codes: None,
-        };
-        let (mut graph, space) = self.with_space(space);
-        let taken = TakenRows(space);
+        let (mut graph, old) = self.with_vectors(Vectors::zeroed(metric, dimension, slots)?);
+        graph.adjacency.clear();
+        let taken = TakenRows(old);
         let slots: Vec<VectorId> = (0..slots).map(VectorId::from_index).collect();
-        write(&taken, graph.row_blocks(&slots));
-        graph.note_norms(&slots);
+        write(&taken, graph.vectors.blocks_mut(&slots));
+        graph.vectors.note_written(&slots);
         Ok((graph, taken))
     }
 
@@ -62,29 +49,13 @@ impl<T: Element> Graph<T> {
     /// # Panics
     /// If they are not as many.
     pub fn restore<U: Element>(self, rows: TakenRows<U>) -> Graph<U> {
-        assert_eq!(rows.0.vectors.len(), self.slots(), "rows are given back to the graph they are of");
-        self.with_space(rows.0).0
+        assert_eq!(rows.0.table.len(), self.slots(), "rows are given back to the graph they are of");
+        self.with_vectors(rows.0).0
     }
 
-    fn with_space<U>(self, space: Space<U>) -> (Graph<U>, Space<T>) {
-        let Self { params, space: old, adjacency, degrees, keys, tombstones, free, .. } = self;
-        let Self { start_points, unchecked, next_key, tuned, journal, changes, .. } = self;
-        let graph = Graph {
-            params,
-            space,
-            adjacency,
-            degrees,
-            keys,
-            tombstones,
-            free,
-            start_points,
-            unchecked,
-            next_key,
-            tuned,
-            journal,
-            changes,
-        };
-        (graph, old)
+    fn with_vectors<U>(self, vectors: Vectors<U>) -> (Graph<U>, Vectors<T>) {
+        let Self { params, vectors: old, adjacency, keys, tuned } = self;
+        (Graph { params, vectors, adjacency, keys, tuned }, old)
     }
 }
 
@@ -99,10 +70,10 @@ mod tests {
         for key in 0..5_u64 {
             let row = [key as f32 / 2.0, 0.0, 1.0, 0.0];
             let slot = graph.add_vector(&row, 1.0).unwrap();
-            graph.assign_key(key, slot).unwrap();
+            graph.keys_mut().assign(key, slot).unwrap();
         }
-        let slots: Vec<_> = graph.vertices().collect();
-        graph.set_start_points(vec![slots[2]]);
+        let slots: Vec<_> = graph.keys().vertices().collect();
+        graph.adjacency_mut().set_start_points(vec![slots[2]]);
         let halves = |taken: &TakenRows<f32>, blocks: Vec<VectorBlock<'_, u8>>| {
             for mut block in blocks {
                 for number in block.numbers() {
@@ -114,12 +85,21 @@ mod tests {
             }
         };
         let (mut bytes, taken) = graph.over::<u8>(Metric::InnerProduct, halves).unwrap();
-        assert_eq!((bytes.vector(slots[3]), bytes.largest_squared_norm()), (&[3, 0, 0][..], 4.0));
-        assert_eq!((bytes.slot_of(4), bytes.start_points()), (Some(slots[4]), &slots[2..3]));
-        bytes.set_neighbors(slots[0], &slots[1..4]);
+        assert_eq!(
+            (bytes.vectors().get(slots[3]), bytes.vectors().largest_squared_norm()),
+            (&[3, 0, 0][..], 4.0)
+        );
+        assert_eq!(
+            (bytes.keys().slot_of(4), bytes.adjacency().start_points()),
+            (Some(slots[4]), &slots[2..3])
+        );
+        bytes.adjacency_mut().set_neighbors(slots[0], &slots[1..4]);
         let graph = bytes.restore(taken);
-        assert_eq!((graph.vector(slots[3]), graph.largest_squared_norm()), (&[1.5, 0.0, 1.0][..], 1.0));
-        assert_eq!(graph.neighbors(slots[0]), &slots[1..4]);
-        assert!(graph.is_live(slots[4]) && graph.check_structure().is_sound());
+        assert_eq!(
+            (graph.vectors().get(slots[3]), graph.vectors().largest_squared_norm()),
+            (&[1.5, 0.0, 1.0][..], 1.0)
+        );
+        assert_eq!(graph.adjacency().neighbors(slots[0]), &slots[1..4]);
+        assert!(graph.keys().is_live(slots[4]) && graph.check_structure().is_sound());
     }
 }

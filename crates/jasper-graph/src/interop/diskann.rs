@@ -114,7 +114,7 @@ fn write_data<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl W
     for slot in rows.iter() {
         match T::KIND {
             ElementKind::F16 => rows.write_f32(slot, out)?,
-            _ => out.write_all(bytemuck::cast_slice(graph.vector(slot)))?,
+            _ => out.write_all(bytemuck::cast_slice(graph.vectors().get(slot)))?,
         }
     }
     out.flush()
@@ -125,8 +125,8 @@ fn write_graph<T: Element>(
     rows: &Rows<'_, T>,
     out: &mut impl Write,
 ) -> std::io::Result<()> {
-    let largest = rows.iter().map(|slot| graph.neighbors(slot).len()).max().unwrap_or(0);
-    let bytes = HEADER_BYTES + 4 * (rows.len() as u64 + graph.edges());
+    let largest = rows.iter().map(|slot| graph.adjacency().neighbors(slot).len()).max().unwrap_or(0);
+    let bytes = HEADER_BYTES + 4 * (rows.len() as u64 + graph.adjacency().edges());
     out.write_all(&bytes.to_le_bytes())?;
     out.write_all(&(largest as u32).to_le_bytes())?;
     out.write_all(&rows.start().to_le_bytes())?;

@@ -60,7 +60,7 @@ fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Wri
         neighbors.resize(places, 0);
         out.write_all(bytemuck::cast_slice(&neighbors))?;
         rows.write_f32(slot, out)?;
-        out.write_all(&graph.first_key(slot).to_le_bytes())?;
+        out.write_all(&graph.keys().first_key(slot).to_le_bytes())?;
     }
     // Bytes of links above the base layer, of each element.
     (0..count).try_for_each(|_| out.write_all(&0_u32.to_le_bytes()))?;

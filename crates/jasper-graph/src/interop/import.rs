@@ -43,10 +43,10 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             let block = &mut block[..(end - start) * dimension];
             vectors.read(start..end, block)?;
             for (row, vector) in (start..).zip(block.chunks_exact(dimension)) {
-                let squared_norm = graph.prepare(row, vector, &mut prepared)?;
+                let squared_norm = graph.vectors().prepare(row, vector, &mut prepared)?;
                 let slot = graph.add_vector(&prepared, squared_norm)?;
                 if row < searchable {
-                    graph.assign_unused_key(row as Key, slot);
+                    graph.keys_mut().assign_unused(row as Key, slot);
                 }
             }
             Progress { stage: Stage::Reading, done: end, total }.report(progress)?;
@@ -77,7 +77,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
                 edges.push(edge);
             }
         }
-        graph.set_neighbors(VectorId::from_index(*vertex), edges);
+        graph.adjacency_mut().set_neighbors(VectorId::from_index(*vertex), edges);
         *vertex += 1;
         if vertex.is_multiple_of(REPORT) || *vertex == rows {
             Progress { stage: Stage::Linking, done: *vertex, total: rows }.report(progress)?;
@@ -96,10 +96,10 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             if start as usize >= rows {
                 return Err(ImportFault::Edge { from: "the start".into(), to: start, rows });
             }
-            graph.set_start_points(vec![VectorId::new(start)]);
+            graph.adjacency_mut().set_start_points(vec![VectorId::new(start)]);
         }
         // Nobody has looked yet whether all of them can be reached.
-        graph.set_unchecked(rows);
+        graph.adjacency_mut().set_unchecked(rows);
         Ok(graph)
     }
 }

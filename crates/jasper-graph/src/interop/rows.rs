@@ -18,14 +18,14 @@ pub(super) struct Rows<'a, T: 'static> {
 impl<'a, T: Element> Rows<'a, T> {
     pub(super) fn new(graph: &'a Graph<T>) -> Result<Self, ExportError> {
         graph.require_vectors()?;
-        if graph.tombstones() > 0 {
-            return Err(ExportError::Tombstones(graph.tombstones()));
+        if graph.keys().tombstones() > 0 {
+            return Err(ExportError::Tombstones(graph.keys().tombstones()));
         }
-        if graph.start_points().is_empty() {
+        if graph.adjacency().start_points().is_empty() {
             return Err(ExportError::Empty);
         }
-        let mut slots: Vec<VectorId> = graph.live_slots().collect();
-        slots.sort_unstable_by_key(|&slot| graph.first_key(slot));
+        let mut slots: Vec<VectorId> = graph.keys().live_slots().collect();
+        slots.sort_unstable_by_key(|&slot| graph.keys().first_key(slot));
         let mut row_of = vec![0; graph.slots()];
         for (row, slot) in slots.iter().enumerate() {
             row_of[slot.index()] = row as u32;
@@ -49,18 +49,18 @@ impl<'a, T: Element> Rows<'a, T> {
 
     /// The row that searches begin at. Peers have one.
     pub(super) fn start(&self) -> u32 {
-        self.row_of[self.graph.start_points()[0].index()]
+        self.row_of[self.graph.adjacency().start_points()[0].index()]
     }
 
     /// The rows that a vertex has edges to, into `out`.
     pub(super) fn neighbors(&self, slot: VectorId, out: &mut Vec<u32>) {
         out.clear();
-        out.extend(self.graph.neighbors(slot).iter().map(|to| self.row_of[to.index()]));
+        out.extend(self.graph.adjacency().neighbors(slot).iter().map(|to| self.row_of[to.index()]));
     }
 
     /// Writes the coordinates of a vertex as f32; at unit length where the metric is cosine.
     pub(super) fn write_f32(&self, slot: VectorId, out: &mut impl Write) -> io::Result<()> {
-        let vector = self.graph.vector(slot);
+        let vector = self.graph.vectors().get(slot);
         let scale = match self.graph.metric() {
             Metric::Cosine if T::EXACT => {
                 vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>().sqrt().recip()

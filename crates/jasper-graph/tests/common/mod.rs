@@ -27,27 +27,28 @@ pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
             .map(|i| VectorId::from_index((slot + i * i * 3) % 40))
             .filter(|n| n.index() != slot)
             .collect();
-        graph.set_neighbors(VectorId::from_index(slot), &neighbors[..neighbors.len().min(5)]);
+        graph.adjacency_mut().set_neighbors(VectorId::from_index(slot), &neighbors[..neighbors.len().min(5)]);
     }
     graph.release_tombstones_from(40);
     for slot in 0..38 {
-        graph.assign_key(1000 + slot as u64 * 7, VectorId::from_index(slot)).unwrap();
+        graph.keys_mut().assign(1000 + slot as u64 * 7, VectorId::from_index(slot)).unwrap();
     }
     for (key, slot) in [(u64::MAX - 1, 3), (5, 3), (6, 30), (7, 12)] {
-        graph.assign_key(key, VectorId::from_index(slot)).unwrap();
+        graph.keys_mut().assign(key, VectorId::from_index(slot)).unwrap();
     }
     // 7 shares a vertex that stays; 1000 and 1014 leave theirs tombstones.
     for key in [7, 1000, 1014] {
-        graph.delete_key(key).unwrap();
+        graph.keys_mut().delete(key).unwrap();
     }
-    graph.set_start_points(vec![VectorId::new(12), VectorId::new(0)]);
+    graph.adjacency_mut().set_start_points(vec![VectorId::new(12), VectorId::new(0)]);
     graph
 }
 
 /// [`sample`], with codes of two bits.
 pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
     let mut graph = sample::<T>(metric);
-    let rows: Vec<T> = graph.live_slots().flat_map(|slot| graph.vector(slot).to_vec()).collect();
+    let rows: Vec<T> =
+        graph.keys().live_slots().flat_map(|slot| graph.vectors().get(slot).to_vec()).collect();
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
     let quantizer = Rabitq::train(rows, &RabitqParams::new(metric, 2)).unwrap();
     let fill = |blocks: Vec<CodeBlock<'_, T>>| blocks.into_iter().for_each(CodeBlock::fill);
@@ -57,26 +58,26 @@ pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
 
 /// What the codes of all vertices are, made afresh.
 pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
-    let quantizer = graph.codes().unwrap().quantizer().clone();
+    let quantizer = graph.vectors().codes().unwrap().quantizer().clone();
     let code = |slot| {
-        let mut row: Vec<f32> = graph.vector(slot).iter().map(|x| x.to_f32()).collect();
+        let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
         let mut code = vec![0; quantizer.layout().words()];
         quantizer.encode(&mut row, &mut Scratch::default(), &mut code);
         code
     };
-    graph.vertices().map(code).collect()
+    graph.keys().vertices().map(code).collect()
 }
 
 /// The codes of all vertices as they are kept.
 pub fn kept_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
-    let table = graph.codes().unwrap().table();
-    graph.vertices().map(|slot| table.row(slot.index()).to_vec()).collect()
+    let table = graph.vectors().codes().unwrap().table();
+    graph.keys().vertices().map(|slot| table.row(slot.index()).to_vec()).collect()
 }
 
 /// Adds a row and gives its slot.
 pub fn add<T: Element>(graph: &mut Graph<T>, vector: &[T]) -> VectorId {
     let mut row = Vec::new();
-    let squared_norm = graph.prepare(0, vector, &mut row).unwrap();
+    let squared_norm = graph.vectors().prepare(0, vector, &mut row).unwrap();
     graph.add_vector(&row, squared_norm).unwrap()
 }
 
@@ -119,33 +120,34 @@ pub fn tuned() -> Vec<TunedSearch> {
 pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     assert_eq!((a.metric(), a.dimension(), a.params()), (b.metric(), b.dimension(), b.params()));
     assert_eq!(
-        (a.slots(), a.live(), a.tombstones(), a.free()),
-        (b.slots(), b.live(), b.tombstones(), b.free())
+        (a.slots(), a.keys().live(), a.keys().tombstones(), a.keys().free()),
+        (b.slots(), b.keys().live(), b.keys().tombstones(), b.keys().free())
     );
-    assert_eq!(a.start_points(), b.start_points());
-    assert_eq!(a.unchecked(), b.unchecked());
+    assert_eq!(a.adjacency().start_points(), b.adjacency().start_points());
+    assert_eq!(a.adjacency().unchecked(), b.adjacency().unchecked());
     assert_eq!((a.tuned(), a.state()), (b.tuned(), b.state()));
-    assert_eq!(a.codes().is_some(), b.codes().is_some());
-    if let Some((x, y)) = a.codes().zip(b.codes()) {
+    assert_eq!(a.vectors().codes().is_some(), b.vectors().codes().is_some());
+    if let Some((x, y)) = a.vectors().codes().zip(b.vectors().codes()) {
         assert_eq!(x.quantizer().to_bytes(), y.quantizer().to_bytes());
         assert_eq!(kept_codes(a), kept_codes(b));
     }
-    let deleted = |graph: &Graph<T>| graph.deleted_keys().map(|key| (key, graph.keys())).collect::<Vec<_>>();
+    let deleted =
+        |graph: &Graph<T>| graph.keys().deleted().map(|key| (key, graph.keys().len())).collect::<Vec<_>>();
     assert_eq!(deleted(a), deleted(b));
     for slot in (0..a.slots()).map(VectorId::from_index) {
         assert_eq!(
-            (a.is_live(slot), a.is_tombstone(slot)),
-            (b.is_live(slot), b.is_tombstone(slot)),
+            (a.keys().is_live(slot), a.keys().is_tombstone(slot)),
+            (b.keys().is_live(slot), b.keys().is_tombstone(slot)),
             "{slot}"
         );
-        assert!(a.keys_of(slot).eq(b.keys_of(slot)), "{slot}");
-        if !a.is_free(slot) {
-            assert_eq!(a.padded_vector(slot), b.padded_vector(slot), "{slot}");
-            assert_eq!(a.neighbors(slot), b.neighbors(slot), "{slot}");
-            let ids: Vec<VectorId> = a.vertices().collect();
+        assert!(a.keys().keys_of(slot).eq(b.keys().keys_of(slot)), "{slot}");
+        if !a.keys().is_free(slot) {
+            assert_eq!(a.vectors().padded(slot), b.vectors().padded(slot), "{slot}");
+            assert_eq!(a.adjacency().neighbors(slot), b.adjacency().neighbors(slot), "{slot}");
+            let ids: Vec<VectorId> = a.keys().vertices().collect();
             let (mut x, mut y) = (vec![0.0; ids.len()], vec![0.0; ids.len()]);
-            a.row_scorer(slot).score(&ids, &mut x);
-            b.row_scorer(slot).score(&ids, &mut y);
+            a.vectors().slot_scorer(slot).score(&ids, &mut x);
+            b.vectors().slot_scorer(slot).score(&ids, &mut y);
             assert_eq!(x, y, "{slot}");
         }
     }

@@ -66,7 +66,7 @@ impl CpuExecutor {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = SearchPlan::new(graph, params, usize::MAX)?;
-        let mut hits = vec![Hit::NONE; params.k.min(graph.keys())];
+        let mut hits = vec![Hit::NONE; params.k.min(graph.keys().len())];
         let mut task = [Task { row: 0, vector: query, hits: &mut hits }];
         self.with_scratch(|scratch| scratch.answer(&plan, &mut task))?;
         hits.retain(|hit| *hit != Hit::NONE);
@@ -91,15 +91,15 @@ impl Scratch {
         let graph = plan.graph();
         let mut prepared = vec![Vec::new(); tasks.len()];
         for (prepared, task) in prepared.iter_mut().zip(&*tasks) {
-            graph.prepare(task.row, task.vector, prepared)?;
+            graph.vectors().prepare(task.row, task.vector, prepared)?;
         }
         let is_estimated = plan.strategy() != Strategy::Scan || !graph.has_vectors();
-        let codes = plan.rerank().filter(|_| is_estimated).and_then(|_| graph.codes());
+        let codes = plan.rerank().filter(|_| is_estimated).and_then(|_| graph.vectors().codes());
         let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|query| &**query)));
         let mut report = SearchReport::default();
         for (first, tasks) in (0..).step_by(TOGETHER).zip(tasks.chunks_mut(TOGETHER)) {
             let range = first..first + tasks.len();
-            let scorers = prepared[range.clone()].iter().map(|prepared| graph.scorer(prepared));
+            let scorers = prepared[range.clone()].iter().map(|prepared| graph.vectors().scorer(prepared));
             let scorers: Vec<_> = match &estimators {
                 Some(_) => scorers.collect(),
                 None => scorers.map(Scorer::sketched).collect(),

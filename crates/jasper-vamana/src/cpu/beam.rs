@@ -131,7 +131,7 @@ impl Beam {
         self.seen.reset(beam_width);
         self.visited.clear();
         self.cost = SearchCost::default();
-        self.meet(graph.start_points(), scorer);
+        self.meet(graph.adjacency().start_points(), scorer);
     }
 
     /// Visits the nearest entry that is not visited, and meets its neighbours; false if there is none.
@@ -139,7 +139,7 @@ impl Beam {
         let Some(nearest) = self.frontier.visit_next() else { return false };
         self.visited.push(nearest);
         self.cost.hops += 1;
-        self.meet(graph.neighbors(nearest.id()), scorer);
+        self.meet(graph.adjacency().neighbors(nearest.id()), scorer);
         true
     }
 
@@ -170,7 +170,7 @@ impl Beam {
             worst = self.frontier.worst();
         }
         if let Some(next) = self.frontier.next() {
-            graph.prefetch_neighbors(next.id());
+            graph.adjacency().prefetch(next.id());
         }
     }
 }

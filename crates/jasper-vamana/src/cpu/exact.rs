@@ -47,13 +47,15 @@ impl CpuExecutor {
         graph.require_vectors()?;
         let prepared: Vec<Vec<T>> =
             queries.rows().enumerate().map(|(i, row)| prepare(graph, i, row)).collect::<Result<_, _>>()?;
-        let mut lists: Vec<List<'_, T>> =
-            prepared.iter().map(|row| List { scorer: graph.scorer(row), k, nearest: Vec::new() }).collect();
+        let mut lists: Vec<List<'_, T>> = prepared
+            .iter()
+            .map(|row| List { scorer: graph.vectors().scorer(row), k, nearest: Vec::new() })
+            .collect();
         let total = graph.slots();
         for first in (0..total).step_by(PASS) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
             let slots = (first..total.min(first + PASS)).map(VectorId::from_index);
-            let slots: Vec<VectorId> = slots.filter(|&slot| graph.is_live(slot)).collect();
+            let slots: Vec<VectorId> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
             self.pool().install(|| {
                 lists.par_chunks_mut(QUERIES).for_each(|lists| {
                     let mut distances = [0.0; BLOCK];
@@ -70,7 +72,7 @@ impl CpuExecutor {
 
 fn prepare<T: Element>(graph: &Graph<T>, i: usize, row: &[T]) -> Result<Vec<T>, VectorError> {
     let mut prepared = Vec::new();
-    graph.prepare(i, row, &mut prepared)?;
+    graph.vectors().prepare(i, row, &mut prepared)?;
     Ok(prepared)
 }
 

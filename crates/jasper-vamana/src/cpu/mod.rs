@@ -139,7 +139,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
     const SEARCHED_AT_ONCE: usize = SEARCHED_AT_ONCE;
 
     fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Result<NeighborLists, Infallible> {
-        let rows: Vec<_> = batch.iter().map(|&vertex| graph.padded_vector(vertex)).collect();
+        let rows: Vec<_> = batch.iter().map(|&vertex| graph.vectors().padded(vertex)).collect();
         let order = order_by_nearness(&self.pool, &rows);
         let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
         Ok(NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
@@ -230,7 +230,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
         let leads_to_hidden = |&vertex: &VectorId| {
-            graph.is_live(vertex) && graph.neighbors(vertex).iter().any(|&slot| graph.is_tombstone(slot))
+            graph.keys().is_live(vertex)
+                && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
         };
         let slots = (0..graph.slots()).into_par_iter().map(VectorId::from_index);
         Ok(self.pool.install(|| slots.filter(leads_to_hidden).collect()))
@@ -257,15 +258,16 @@ impl<T: Element> Executor<T> for CpuExecutor {
         reached: &Reached,
     ) -> Result<Vec<(VectorId, Neighbor)>, Infallible> {
         let most = graph.params().max_degree();
-        let has_room =
-            |near: &&Neighbor| reached.contains(near.id()) && graph.neighbors(near.id()).len() < most;
+        let has_room = |near: &&Neighbor| {
+            reached.contains(near.id()) && graph.adjacency().neighbors(near.id()).len() < most
+        };
         let nearest =
             candidates.rows().filter_map(|(vertex, found)| Some((vertex, *found.iter().find(has_room)?)));
         Ok(nearest.collect())
     }
 
     fn neighbors(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Infallible> {
-        Ok(vertices.iter().map(|&vertex| graph.neighbors(vertex).to_vec()).collect())
+        Ok(vertices.iter().map(|&vertex| graph.adjacency().neighbors(vertex).to_vec()).collect())
     }
 
     fn set_neighbors(
@@ -274,7 +276,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
         vertices: &[VectorId],
         neighbors: &[Vec<VectorId>],
     ) -> Result<(), Infallible> {
-        vertices.iter().zip(neighbors).for_each(|(&vertex, row)| graph.set_neighbors(vertex, row));
+        vertices
+            .iter()
+            .zip(neighbors)
+            .for_each(|(&vertex, row)| graph.adjacency_mut().set_neighbors(vertex, row));
         Ok(())
     }
 }
@@ -298,7 +303,8 @@ impl Scratch {
         vertices: &[VectorId],
         candidates: &mut NeighborLists,
     ) {
-        let scorers: Vec<_> = vertices.iter().map(|&vertex| graph.row_scorer(vertex).sketched()).collect();
+        let scorers: Vec<_> =
+            vertices.iter().map(|&vertex| graph.vectors().slot_scorer(vertex).sketched()).collect();
         let params = graph.params();
         Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.most_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
@@ -347,7 +353,7 @@ impl Scratch {
     /// The row of a target with the edges that are new to it.
     fn merge<T: Element>(&mut self, graph: &Graph<T>, edges: &[BackEdge], updates: &mut Updates) {
         let Some(&(target, _)) = edges.first() else { return };
-        let (params, old) = (graph.params(), graph.neighbors(target));
+        let (params, old) = (graph.params(), graph.adjacency().neighbors(target));
         self.candidates.clear();
         let sources = edges.iter().map(|&(_, source)| source);
         self.candidates.extend(sources.filter(|source| !old.contains(&source.id())));
@@ -383,14 +389,20 @@ impl Scratch {
     /// They join until the row is as long as it was, or half full: else rows grow from one consolidation to the next, and
     /// searches get slower for recall that nobody asked for (docs: experiments).
     fn repair_rows<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
-        let (params, old) = (graph.params(), graph.neighbors(vertex));
+        let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
         self.candidates.clear();
-        self.score(graph, vertex, old.iter().copied().filter(|&neighbor| !graph.is_tombstone(neighbor)));
+        self.score(
+            graph,
+            vertex,
+            old.iter().copied().filter(|&neighbor| !graph.keys().is_tombstone(neighbor)),
+        );
         let staying = self.candidates.len();
-        let beyond =
-            old.iter().filter(|&&n| graph.is_tombstone(n)).flat_map(|&hidden| graph.neighbors(hidden));
+        let beyond = old
+            .iter()
+            .filter(|&&n| graph.keys().is_tombstone(n))
+            .flat_map(|&hidden| graph.adjacency().neighbors(hidden));
         let mut heirs: Vec<_> = beyond.copied().collect();
-        heirs.retain(|&heir| heir != vertex && graph.is_live(heir) && !old.contains(&heir));
+        heirs.retain(|&heir| heir != vertex && graph.keys().is_live(heir) && !old.contains(&heir));
         heirs.sort_unstable();
         heirs.dedup();
         self.score(graph, vertex, heirs.into_iter());
@@ -424,7 +436,7 @@ impl Scratch {
         self.ids.clear();
         self.ids.extend(ids);
         self.distances.resize(self.ids.len(), 0.0);
-        graph.row_scorer(vertex).score(&self.ids, &mut self.distances);
+        graph.vectors().slot_scorer(vertex).score(&self.ids, &mut self.distances);
         let scored = self.ids.iter().zip(&self.distances);
         self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
     }
@@ -439,8 +451,8 @@ impl Scratch {
 
 /// The first of `candidates` whose row is that of `vertex`: as far away as the vertex is from itself.
 fn identical<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
-    let own = Neighbor::new(graph.row_scorer(vertex).score_one(vertex), vertex).distance();
-    let row = bytes_of(graph.padded_vector(vertex));
+    let own = Neighbor::new(graph.vectors().slot_scorer(vertex).score_one(vertex), vertex).distance();
+    let row = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
-    ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.padded_vector(id)) == row)
+    ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.vectors().padded(id)) == row)
 }

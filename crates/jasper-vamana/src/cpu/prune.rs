@@ -15,7 +15,7 @@ fn leads<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) 
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
-    let origin = graph.slack_origin();
+    let origin = graph.vectors().slack_origin();
     alpha * (origin + between) <= origin + distance
 }
 
@@ -84,7 +84,7 @@ impl Prune {
                 break;
             }
             if let Some(next) = candidates.get(i + 1) {
-                jasper_core::distance::prefetch(graph.padded_vector(next.id()));
+                jasper_core::distance::prefetch(graph.vectors().padded(next.id()));
             }
             let mut candidate = fresh(candidate);
             if let Fate::Waits = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
@@ -114,7 +114,7 @@ impl Prune {
     ) -> Fate {
         let Candidate { neighbor, compared } = candidate;
         let is_settled = !neighbor.is_unvisited();
-        let scorer = graph.row_scorer(neighbor.id());
+        let scorer = graph.vectors().slot_scorer(neighbor.id());
         let mut distances = [0.0; COMPARED_AT_ONCE];
         for standing in if is_settled { OTHER..=OTHER } else { SETTLED..=OTHER } {
             for kept in self.by_standing[standing][compared[standing]..].chunks(COMPARED_AT_ONCE) {
@@ -169,7 +169,7 @@ mod tests {
         let mut kept: Vec<VectorId> = Vec::new();
         for alpha in [1.0, alpha] {
             let leads = |kept: VectorId, c: &Neighbor| {
-                leads(graph, alpha, graph.row_scorer(kept).score_one(c.id()), c.distance())
+                leads(graph, alpha, graph.vectors().slot_scorer(kept).score_one(c.id()), c.distance())
             };
             let mut left = candidates.to_vec();
             left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| leads(kept, c)));
@@ -189,11 +189,11 @@ mod tests {
             let mut graph = Graph::new(metric, 8, BuildParams::default()).unwrap();
             let mut prepared = Vec::new();
             for row in rows.chunks_exact(8) {
-                let norm = graph.prepare(0, row, &mut prepared).unwrap();
+                let norm = graph.vectors().prepare(0, row, &mut prepared).unwrap();
                 graph.add_vector(&prepared, norm).unwrap();
             }
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
-                let scorer = graph.row_scorer(VectorId::new(point));
+                let scorer = graph.vectors().slot_scorer(VectorId::new(point));
                 let mut candidates: Vec<_> = (0..200)
                     .filter(|&id| id != point)
                     .map(|id| Neighbor::new(scorer.score_one(VectorId::new(id)), VectorId::new(id)))

@@ -52,7 +52,7 @@ impl NeighborLists {
         for (vertex, neighbors) in self.rows() {
             ids.clear();
             ids.extend(neighbors.iter().map(|neighbor| neighbor.id()));
-            graph.set_neighbors(vertex, &ids);
+            graph.adjacency_mut().set_neighbors(vertex, &ids);
         }
     }
 }
@@ -112,9 +112,9 @@ impl Updates {
         for row in &self.rows {
             let ids = &self.ids[std::mem::replace(&mut start, row.end)..row.end];
             if row.appends {
-                graph.append_neighbors(row.vertex, ids);
+                graph.adjacency_mut().append_neighbors(row.vertex, ids);
             } else {
-                graph.set_neighbors(row.vertex, ids);
+                graph.adjacency_mut().set_neighbors(row.vertex, ids);
             }
         }
     }

@@ -107,7 +107,7 @@ impl BuildShape {
     /// Rows whose sketches fit into so many bytes, and what those take.
     pub(crate) fn sketches_within<T: Element>(&self, bytes: u64) -> (usize, usize) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Graph::<T>::sketches_within(bytes, self.rows, self.dimension)
+        jasper_graph::Vectors::<T>::sketches_within(bytes, self.rows, self.dimension)
     }
 
     /// What the index takes, and a build that needs `linking` bytes while it links.

@@ -18,10 +18,10 @@ const FILE: &str = "tests/executor/golden.txt";
 
 /// One line about a graph: enough to see which way it went, and a sum that no other graph has.
 fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: SearchCost) {
-    let edges: usize = graph.vertices().map(|slot| graph.neighbors(slot).len()).sum();
+    let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
     // FNV-1a over degrees and edges.
-    let words = graph.vertices().flat_map(|slot| {
-        let row = graph.neighbors(slot);
+    let words = graph.keys().vertices().flat_map(|slot| {
+        let row = graph.adjacency().neighbors(slot);
         std::iter::once(row.len() as u64).chain(row.iter().map(|id| id.get().into()))
     });
     let sum = words.fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| (sum ^ word).wrapping_mul(0x100_0000_01b3));
@@ -29,7 +29,7 @@ fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: Se
     writeln!(
         out,
         "{what}: {} vertices, {edges} edges, sum {sum:016x}; {hops} hops, {distances} distances, {prune_distances} in prunes",
-        graph.live()
+        graph.keys().live()
     )
     .unwrap();
 }
@@ -73,7 +73,7 @@ fn life<T: Element>(
     let cost = insert(&executor, cell, &rest, &keys, Existing::Refuse, &mut no_progress).unwrap().cost;
     describe(out, "inserted", &graph, cost);
     for key in (0..first.len() as u64).step_by(5) {
-        graph.delete_key(key).unwrap();
+        graph.keys_mut().delete(key).unwrap();
     }
     let cost = consolidate(&executor, &mut Exclusive(&mut graph), &mut no_progress).unwrap().cost;
     describe(out, "consolidated", &graph, cost);

@@ -23,7 +23,7 @@ fn params(max_degree: usize, build_beam_width: usize, alpha: f32) -> BuildParams
 }
 
 fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
-    graph.vertices().map(|vertex| (vertex.get(), row(graph, vertex.get()))).collect()
+    graph.keys().vertices().map(|vertex| (vertex.get(), row(graph, vertex.get()))).collect()
 }
 
 /// Links a batch as the executor does and as the twin does.
@@ -114,10 +114,10 @@ fn on_any_graph<T: Element>(
     compare(&executor, &mut graph, &batch, peers);
 
     for key in 0..n as u64 / 3 {
-        graph.delete_key(key * 2 % n as u64).unwrap();
+        graph.keys_mut().delete(key * 2 % n as u64).unwrap();
     }
     let Ok(touched) = executor.rows_to_repair(&graph);
-    let live = |graph: &Graph<T>| -> Vec<u32> { graph.live_slots().map(VectorId::get).collect() };
+    let live = |graph: &Graph<T>| -> Vec<u32> { graph.keys().live_slots().map(VectorId::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
     let Ok(updates) = executor.repair_rows(&graph, &touched);

@@ -21,8 +21,8 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     let (mut hops, mut distances) = (0, 0);
     let mut prepared = Vec::new();
     for (query, hits) in queries.rows().zip(all.chunks_exact(k)) {
-        graph.prepare(0, query, &mut prepared).unwrap();
-        let expected = walk(graph, &graph.scorer(&prepared), beam_width);
+        graph.vectors().prepare(0, query, &mut prepared).unwrap();
+        let expected = walk(graph, &graph.vectors().scorer(&prepared), beam_width);
         hops += expected.visited.len() as u64;
         distances += expected.met as u64;
         let mut nearest: Vec<Hit> = expected
@@ -54,7 +54,7 @@ fn built<T: Element>(threads: usize) {
         for (k, beam_width) in [(1, 1), (2, 3), (10, 10), (10, 33), (64, 200), (5, 2000)] {
             compare(&graph, &executor, &queries, k, beam_width);
         }
-        graph.sketch().unwrap();
+        graph.vectors_mut().build_sketches(None).unwrap();
         for (k, beam_width) in [(1, 1), (10, 10), (10, 33)] {
             compare(&graph, &executor, &queries, k, beam_width);
         }
@@ -89,7 +89,7 @@ fn on_any_graph<T: Element>(
     let starts = if n < 3 { &starts[..1] } else { &starts[..1 + seed as usize % 3] };
     let mut graph = any_graph(metric, &rows, dimension, params, neighbors, starts);
     if sketch {
-        graph.sketch().unwrap();
+        graph.vectors_mut().build_sketches(None).unwrap();
     }
     let executor = CpuExecutor::new(1).unwrap();
     compare(&graph, &executor, &queries, beam_width.div_ceil(2), beam_width);
@@ -138,10 +138,10 @@ fn sketches_change_no_answer() {
             let rows = MatrixView::new(&rows, dimension).unwrap();
             let (mut graph, _) =
                 bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
-            graph.sketch().unwrap();
+            graph.vectors_mut().build_sketches(None).unwrap();
             compare(&graph, &executor, &queries, 5, 12);
-            let third: Vec<_> = graph.live_slots().step_by(3).collect();
-            graph.sketch_some(&third).unwrap();
+            let third: Vec<_> = graph.keys().live_slots().step_by(3).collect();
+            graph.vectors_mut().build_sketches(Some(&third)).unwrap();
             compare(&graph, &executor, &queries, 5, 12);
         }
     }
@@ -159,15 +159,16 @@ fn the_nearest_are_those_of_all() {
             let (mut graph, _) =
                 bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
             for key in (0..1500).step_by(3) {
-                graph.delete_key(key).unwrap();
+                graph.keys_mut().delete(key).unwrap();
             }
-            let live: Vec<u32> = graph.live_slots().map(VectorId::get).collect();
+            let live: Vec<u32> = graph.keys().live_slots().map(VectorId::get).collect();
             for k in [1, 7, 300, 5000] {
                 let found = executor.nearest(&graph, queries, k, &mut no_progress).unwrap();
                 for (query, found) in queries.rows().zip(found) {
                     let mut prepared = Vec::new();
-                    graph.prepare(0, query, &mut prepared).unwrap();
-                    let mut expected = sorted(scored(&graph.scorer(&prepared), live.iter().copied()));
+                    graph.vectors().prepare(0, query, &mut prepared).unwrap();
+                    let mut expected =
+                        sorted(scored(&graph.vectors().scorer(&prepared), live.iter().copied()));
                     expected.truncate(k);
                     let found: Vec<_> = found.iter().map(|near| (near.id().get(), near.distance())).collect();
                     let expected: Vec<_> = expected.iter().map(|near| (near.id, near.distance)).collect();

@@ -32,7 +32,7 @@ pub fn scored<T: Element>(scorer: &Scorer<'_, T>, ids: impl IntoIterator<Item = 
 }
 
 pub fn row<T: Element>(graph: &Graph<T>, id: u32) -> Vec<u32> {
-    graph.neighbors(slot(id)).iter().map(|neighbor| neighbor.get()).collect()
+    graph.adjacency().neighbors(slot(id)).iter().map(|neighbor| neighbor.get()).collect()
 }
 
 /// What a beam search did.
@@ -47,7 +47,7 @@ pub struct Walk {
 
 /// Of all that was met, the nearest `beam_width` are kept; the nearest of these that was not expanded is, until all are.
 pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Walk {
-    let mut met: BTreeSet<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+    let mut met: BTreeSet<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
     let mut found = sorted(scored(scorer, met.iter().copied()));
     found.truncate(beam_width);
     let mut visited: Vec<Near> = Vec::new();
@@ -84,11 +84,11 @@ pub fn robust_prune<T: Element>(
         let mut rest = Vec::new();
         for candidate in candidates {
             // The distance of a kept c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
-            let scorer = graph.row_scorer(slot(candidate.id));
+            let scorer = graph.vectors().slot_scorer(slot(candidate.id));
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
                 let between = scorer.score_one(slot(kept.id));
-                let origin = if alpha > 1.0 { graph.slack_origin() } else { 0.0 };
+                let origin = if alpha > 1.0 { graph.vectors().slack_origin() } else { 0.0 };
                 !are_settled && alpha * (origin + between) <= origin + candidate.distance
             };
             if kept.len() == most || kept.iter().any(leads) {
@@ -137,10 +137,13 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
     for &vertex in batch {
-        let scorer = graph.row_scorer(slot(vertex));
+        let scorer = graph.vectors().slot_scorer(slot(vertex));
         let visited = walk(graph, &scorer, params.build_beam_width()).visited;
         let visited = sorted(visited.into_iter().filter(|near| near.id != vertex).collect());
-        match visited.iter().find(|near| graph.vector(slot(near.id)) == graph.vector(slot(vertex))) {
+        match visited
+            .iter()
+            .find(|near| graph.vectors().get(slot(near.id)) == graph.vectors().get(slot(vertex)))
+        {
             Some(same) => drop(identical.insert(vertex, same.id)),
             None => drop(candidates.insert(vertex, visited)),
         }
@@ -149,7 +152,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
     let mut rows = BTreeMap::new();
     let mut back_edges: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     for (&vertex, visited) in &candidates {
-        let scorer = graph.row_scorer(slot(vertex));
+        let scorer = graph.vectors().slot_scorer(slot(vertex));
         let bound = visited.get(params.max_degree() - 1);
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
@@ -181,7 +184,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
         let changed = if old.len() + new.len() <= params.max_degree() {
             old.into_iter().chain(ids(new)).collect()
         } else {
-            let old = scored(&graph.row_scorer(slot(target)), old);
+            let old = scored(&graph.vectors().slot_scorer(slot(target)), old);
             let [first, settled] = settled_ends(graph, &old);
             let (settled, second) = (old[..settled].to_vec(), old[first..settled].to_vec());
             let all = ordered(new.into_iter().chain(old).collect());
@@ -199,14 +202,14 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
 pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
     let (hidden, live): (Vec<u32>, Vec<u32>) =
-        old.iter().copied().partition(|&id| graph.is_tombstone(slot(id)));
+        old.iter().copied().partition(|&id| graph.keys().is_tombstone(slot(id)));
     if hidden.is_empty() {
         return old;
     }
     let heirs: BTreeSet<u32> = hidden.into_iter().flat_map(|id| row(graph, id)).collect();
     let heirs =
-        heirs.into_iter().filter(|id| graph.is_live(slot(*id)) && *id != vertex && !live.contains(id));
-    let scorer = graph.row_scorer(slot(vertex));
+        heirs.into_iter().filter(|id| graph.keys().is_live(slot(*id)) && *id != vertex && !live.contains(id));
+    let scorer = graph.vectors().slot_scorer(slot(vertex));
     let stay = scored(&scorer, live.iter().copied());
     let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
     let [first, settled] = settled_ends(graph, &stay);
@@ -232,17 +235,17 @@ pub fn any_graph<T: Element>(
     let mut graph = Graph::new(metric, dimension, params).expect("a valid dimension");
     let mut prepared = Vec::new();
     for (key, row) in rows.chunks_exact(dimension).enumerate() {
-        let squared_norm = graph.prepare(key, row, &mut prepared).expect("a sound row");
+        let squared_norm = graph.vectors().prepare(key, row, &mut prepared).expect("a sound row");
         let slot = graph.add_vector(&prepared, squared_norm).expect("room");
-        graph.assign_key(key as u64, slot).expect("a new key");
+        graph.keys_mut().assign(key as u64, slot).expect("a new key");
     }
     for vertex in 0..graph.slots() {
         let distinct: BTreeSet<usize> = neighbors(vertex).into_iter().filter(|&to| to != vertex).collect();
         // Not in order of number, as rows are not.
         let row: Vec<_> =
             distinct.into_iter().rev().map(VectorId::from_index).take(params.max_degree()).collect();
-        graph.set_neighbors(VectorId::from_index(vertex), &row);
+        graph.adjacency_mut().set_neighbors(VectorId::from_index(vertex), &row);
     }
-    graph.set_start_points(start_points.iter().copied().map(VectorId::from_index).collect());
+    graph.adjacency_mut().set_start_points(start_points.iter().copied().map(VectorId::from_index).collect());
     graph
 }

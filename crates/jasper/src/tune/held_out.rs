@@ -62,22 +62,25 @@ impl<T: Element> HeldOut<T> {
         graph.require_vectors().map_err(ExactError::from)?;
         // Rows that stand for several keys are not taken, and not where searches begin: nothing would be found at all.
         let alone = |slot: VectorId| {
-            let mut keys = graph.keys_of(slot).filter(|_| !graph.start_points().contains(&slot));
+            let mut keys =
+                graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
             keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
         };
-        let alone: Vec<(VectorId, Key)> = graph.live_slots().filter_map(alone).collect();
+        let alone: Vec<(VectorId, Key)> = graph.keys().live_slots().filter_map(alone).collect();
         let order = synthetic::permutation(alone.len(), seed).into_iter();
-        let sample: Vec<_> =
-            order.take(count.min(graph.live() / ROWS_A_SAMPLE)).map(|place| alone[place as usize]).collect();
-        let rows: Vec<T> = sample.iter().flat_map(|&(slot, _)| graph.vector(slot)).copied().collect();
+        let sample: Vec<_> = order
+            .take(count.min(graph.keys().live() / ROWS_A_SAMPLE))
+            .map(|place| alone[place as usize])
+            .collect();
+        let rows: Vec<T> = sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
         // Deeper than k, so that rows as far away as the k-th are seen; there are no more than all the others.
-        let depth = k.saturating_mul(2).min(graph.keys().saturating_sub(1));
+        let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
         let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
         let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
         let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
             let others = nearest.into_iter().filter(|near| near.id() != own);
             let (keys, distances): (Vec<Key>, Vec<f32>) = others
-                .flat_map(|near| graph.keys_of(near.id()).map(move |key| (key, near.distance())))
+                .flat_map(|near| graph.keys().keys_of(near.id()).map(move |key| (key, near.distance())))
                 .take(depth)
                 .unzip();
             Neighbors { keys, distances: Some(distances) }
@@ -87,7 +90,7 @@ impl<T: Element> HeldOut<T> {
             queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
             depth,
         )?;
-        sample.iter().for_each(|&(slot, _)| index.graph.set_neighbors(slot, &[]));
+        sample.iter().for_each(|&(slot, _)| index.graph.adjacency_mut().set_neighbors(slot, &[]));
         Ok(held_out)
     }
 

@@ -96,7 +96,7 @@ impl<T: Element> Subject<'_, T> {
         held_out: &HeldOut<T>,
         launch: Option<TunedLaunch>,
     ) -> Result<(usize, f64), TuneError> {
-        let vertices = self.index.graph.live() + self.index.graph.tombstones();
+        let vertices = self.index.graph.keys().live() + self.index.graph.keys().tombstones();
         // A row of the index takes a place of its own.
         let widest = (self.seat.widest() - 1).min(WIDEST).min(vertices).max(goal.k);
         let mut best: f64 = 0.0;

@@ -138,10 +138,10 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
         }
     }
     let graph = index.graph();
-    let codes = graph.codes().unwrap();
+    let codes = graph.vectors().codes().unwrap();
     let mut scratch = Default::default();
-    for slot in graph.vertices() {
-        let mut row: Vec<f32> = graph.vector(slot).iter().map(|x| x.to_f32()).collect();
+    for slot in graph.keys().vertices() {
+        let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
         let mut fresh = vec![0; codes.quantizer().layout().words()];
         codes.quantizer().encode(&mut row, &mut scratch, &mut fresh);
         assert_eq!(codes.table().row(slot.index()), fresh, "{slot}");
@@ -344,7 +344,7 @@ fn a_build_makes_codes_and_plans_for_them() {
         let index = with.build(&view(&rows, D)).unwrap();
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
         let bytes = planned(with);
-        let learnt = index.graph().codes().unwrap().quantizer().to_bytes().len() as u64;
+        let learnt = index.graph().vectors().codes().unwrap().quantizer().to_bytes().len() as u64;
         assert!(
             bytes[0] == 1000 * code.bytes(D) as u64 && bytes[1] + 64 > learnt,
             "{code}: {bytes:?}, {learnt}"

@@ -358,8 +358,8 @@ fn the_start_point_may_go() {
     let mut index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
     let mut live: Vec<Key> = (0..300).collect();
     while live.len() > 3 {
-        let start = index.graph().start_points()[0];
-        let key = index.graph().keys_of(start).next().unwrap();
+        let start = index.graph().adjacency().start_points()[0];
+        let key = index.graph().keys().keys_of(start).next().unwrap();
         // With what lies around it, so that no neighbour can take its place.
         let around =
             index.search(&rows[4 * key as usize..][..4], SearchParams::new(live.len() / 4 + 1)).unwrap();

@@ -197,7 +197,7 @@ impl<T: Element> Subject<T> {
         assert_eq!(self.index.consolidate().unwrap().freed, hidden);
         assert_eq!(self.index.stats().deleted, 0);
         // What can still be restored is what shares its vertex with a live key.
-        let restorable: BTreeSet<Key> = self.index.graph().deleted_keys().collect();
+        let restorable: BTreeSet<Key> = self.index.graph().keys().deleted().collect();
         for key in &restorable {
             let row = self.model.deleted.get(key).expect("only deleted keys can be restored");
             let shared = self.model.live.values().any(|other| self.are_same(row, other));
@@ -215,7 +215,7 @@ impl<T: Element> Subject<T> {
         assert_eq!(index.keys().collect::<BTreeSet<_>>(), model.live.keys().copied().collect());
         assert_eq!(index.len(), model.live.len());
         assert_eq!(
-            index.graph().deleted_keys().collect::<BTreeSet<_>>(),
+            index.graph().keys().deleted().collect::<BTreeSet<_>>(),
             model.deleted.keys().copied().collect(),
         );
         let query: Vec<T> = stored([&query]);

@@ -33,7 +33,11 @@ fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: Queries<'_, T>) 
 /// The edges of every vertex.
 fn edges<T: Element>(index: &Index<T>) -> Vec<Vec<u32>> {
     let graph = index.graph();
-    graph.vertices().map(|slot| graph.neighbors(slot).iter().map(|id| id.get()).collect()).collect()
+    graph
+        .keys()
+        .vertices()
+        .map(|slot| graph.adjacency().neighbors(slot).iter().map(|id| id.get()).collect())
+        .collect()
 }
 
 /// Queries that are no rows of the index, and their true neighbours.

@@ -96,7 +96,7 @@ impl Ask {
     pub(super) fn starts_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<VectorId> {
         match &self.starts {
             Some(starts) => starts[i].iter().flatten().copied().collect(),
-            None => graph.start_points().to_vec(),
+            None => graph.adjacency().start_points().to_vec(),
         }
     }
 

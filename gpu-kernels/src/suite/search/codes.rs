@@ -45,7 +45,8 @@ impl Coded {
         let metric = [Metric::L2, Metric::InnerProduct, Metric::Cosine][rng.random_range(0..3)];
         let dimension = rng.random_range(1..160);
         let graph: Graph<f32> = graphs::random(rng, metric, dimension, slots);
-        let rows: Vec<f32> = graph.vertices().flat_map(|slot| graph.vector(slot)).copied().collect();
+        let rows: Vec<f32> =
+            graph.keys().vertices().flat_map(|slot| graph.vectors().get(slot)).copied().collect();
         let rows = MatrixView::new(&rows, dimension).unwrap();
         let quantizer = code.train(metric, rows, cpu.pool()).unwrap();
         let codes = Codes::from_vectors(&*quantizer, rows, cpu.pool());
@@ -59,7 +60,7 @@ impl Coded {
 
     /// The limbs of queries.
     fn limbs(&self) -> u32 {
-        self.quantizer.query(self.graph.vector(VectorId::new(0))).terms().limbs
+        self.quantizer.query(self.graph.vectors().get(VectorId::new(0))).terms().limbs
     }
 
     /// Asks `kernel`, on the device of `stream`, and compares.
@@ -67,8 +68,9 @@ impl Coded {
         let Self { graph, quantizer, codes, name } = self;
         let rows = stream.upload(codes.words()).unwrap();
         // Named rows are rows of the graph.
-        let coded: Vec<_> = if ask.names_rows { graph.vertices().collect() } else { ask.queries.clone() };
-        let coded = coded.into_iter().map(|slot| quantizer.query(graph.vector(slot)));
+        let coded: Vec<_> =
+            if ask.names_rows { graph.keys().vertices().collect() } else { ask.queries.clone() };
+        let coded = coded.into_iter().map(|slot| quantizer.query(graph.vectors().get(slot)));
         let (mut levels, mut terms) = (Vec::new(), Vec::new());
         for query in coded {
             levels.extend_from_slice(query.levels());
@@ -90,7 +92,7 @@ impl Coded {
         });
         for (i, &query) in ask.queries.iter().enumerate() {
             let context = || format!("{kernel:?}, {name}, {} slots, {query:?} of {ask:?}", graph.slots());
-            let coded = quantizer.query(graph.vector(query));
+            let coded = quantizer.query(graph.vectors().get(query));
             let score = |id: VectorId| {
                 let mut estimate = [0.0];
                 coded.estimate(&self.codes, &[id], &mut estimate);

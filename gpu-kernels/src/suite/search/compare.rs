@@ -26,7 +26,7 @@ pub(super) fn agrees<T: Element>(
     let told = ask.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
     for (i, &query) in ask.queries.iter().enumerate() {
         let context = || format!("{kernel:?}, {} slots, {query:?} of {ask:?}", graph.slots());
-        let scorer = graph.scorer(graph.padded_vector(query));
+        let scorer = graph.vectors().scorer(graph.vectors().padded(query));
         let of =
             Asked { ask, i, warps: kernel.warps(), score: &|id| scorer.score_one(id), context: &context };
         let expected = of.agrees(&told, graph);
@@ -128,7 +128,7 @@ fn is_of_the_cpu<T: Element>(
 ) {
     let width = ask.beam_width as usize;
     let mut hits = vec![Hit::NONE; width];
-    let query = MatrixView::new(graph.vector(query), graph.dimension()).unwrap();
+    let query = MatrixView::new(graph.vectors().get(query), graph.dimension()).unwrap();
     let params = SearchParams::new(width).beam_width(width);
     let report = cpu.answer(graph, query, params, &mut hits).unwrap();
     hits.retain(|hit| *hit != Hit::NONE);

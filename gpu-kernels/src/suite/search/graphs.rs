@@ -31,26 +31,26 @@ pub(super) fn random<T: Element>(
     for row in vectors::<T>(rng, slots, dimension, 16.0).chunks_mut(padded_len::<T>(dimension)) {
         // No vector is zero, so that each has an angle.
         row[0] = T::from_f32(row[0].to_f32() + 1.0);
-        let squared_norm = graph.prepare(0, &row[..dimension], &mut prepared).unwrap();
+        let squared_norm = graph.vectors().prepare(0, &row[..dimension], &mut prepared).unwrap();
         let slot = graph.add_vector(&prepared, squared_norm).unwrap();
-        graph.assign_key(key(slot), slot).unwrap();
+        graph.keys_mut().assign(key(slot), slot).unwrap();
     }
-    let mut others: Vec<VectorId> = graph.vertices().collect();
+    let mut others: Vec<VectorId> = graph.keys().vertices().collect();
     for slot in (0..slots).map(VectorId::from_index) {
         others.shuffle(rng);
         let degree = rng.random_range(0..=max_degree.min(slots));
         let neighbors: Vec<_> = others[..degree].iter().copied().filter(|other| *other != slot).collect();
-        graph.set_neighbors(slot, &neighbors);
+        graph.adjacency_mut().set_neighbors(slot, &neighbors);
     }
     // Now and then more start points than a warp has lanes.
     others.truncate(if rng.random_range(0..8) == 0 { 40 } else { rng.random_range(1..4) });
-    graph.set_start_points(others);
+    graph.adjacency_mut().set_start_points(others);
     graph
 }
 
 /// The rows of some slots, one after the other.
 pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item = VectorId>) -> Vec<T> {
-    slots.into_iter().flat_map(|slot| graph.padded_vector(slot)).copied().collect()
+    slots.into_iter().flat_map(|slot| graph.vectors().padded(slot)).copied().collect()
 }
 
 /// A graph in the memory of a device.
@@ -69,21 +69,27 @@ impl<S: Stream, T: Element> OnDevice<S, T> {
     pub(super) fn upload(stream: &S, graph: &Graph<T>) -> Self {
         let stride = graph.params().max_degree().next_multiple_of(32);
         let mut links = vec![NO_ROW; graph.slots() * stride];
-        for (slot, links) in graph.vertices().zip(links.chunks_mut(stride)) {
-            links.iter_mut().zip(graph.neighbors(slot)).for_each(|(link, neighbor)| *link = neighbor.get());
+        for (slot, links) in graph.keys().vertices().zip(links.chunks_mut(stride)) {
+            links
+                .iter_mut()
+                .zip(graph.adjacency().neighbors(slot))
+                .for_each(|(link, neighbor)| *link = neighbor.get());
         }
-        let norms = graph.squared_norms().map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
-        let keys: Vec<Key> = graph.vertices().map(key).collect();
-        let starts: Vec<u32> = graph.start_points().iter().map(|start| start.get()).collect();
+        let norms = graph
+            .vectors()
+            .squared_norms()
+            .map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
+        let keys: Vec<Key> = graph.keys().vertices().map(key).collect();
+        let starts: Vec<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
         Self {
-            rows: stream.upload(&rows(graph, graph.vertices())).unwrap(),
+            rows: stream.upload(&rows(graph, graph.keys().vertices())).unwrap(),
             links: stream.upload(&links).unwrap(),
             squared_norms: norms.map(|norms| stream.upload(&norms).unwrap()),
             keys: stream.upload(&keys).unwrap(),
             starts: stream.upload(&starts).unwrap(),
             row_bytes: (padded_len::<T>(graph.dimension()) * size_of::<T>()) as u32,
             links_stride: stride as u32,
-            largest_squared_norm: graph.largest_squared_norm(),
+            largest_squared_norm: graph.vectors().largest_squared_norm(),
         }
     }
 

@@ -136,7 +136,8 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     for (warps, most_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
         let kernel = Search::for_rows(ElementKind::F16, Measure::Dot, 16, 100, warps);
         let mut graph = graph::<f16>(&mut rng, kernel, Form::Negated, 130);
-        graph.set_start_points(graph.vertices().collect());
+        let all = graph.keys().vertices().collect();
+        graph.adjacency_mut().set_start_points(all);
         let ask = Ask::random(&mut rng, kernel.most_entries(), Form::Negated, 130);
         agrees(stream, &cpu, kernel, &graph, &Ask { most_hops, expansions: 2, starts: None, ..ask });
     }
@@ -156,11 +157,11 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
         let ask = Ask { starts: None, ..Ask::random(&mut rng, kernel.most_entries(), Form::Plain, 9) };
         agrees(stream, &cpu, kernel, &graph, &Ask { queries: Vec::new(), ..ask.clone() });
         agrees(stream, &cpu, kernel, &graph, &Ask { allowed: Some(BitSet::new()), ..ask.clone() });
-        for slot in graph.vertices().collect::<Vec<_>>() {
-            graph.set_neighbors(slot, &[]);
+        for slot in graph.keys().vertices().collect::<Vec<_>>() {
+            graph.adjacency_mut().set_neighbors(slot, &[]);
         }
         agrees(stream, &cpu, kernel, &graph, &ask);
-        graph.set_start_points(Vec::new());
+        graph.adjacency_mut().set_start_points(Vec::new());
         agrees(stream, &cpu, kernel, &graph, &ask);
     }
 }

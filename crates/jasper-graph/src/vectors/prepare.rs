@@ -120,7 +120,7 @@ fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<
     Ok(squared_norm)
 }
 
-/// [`prepare_vector`] for an index of `dimension` coordinates: see [`crate::Graph::prepare`].
+/// [`prepare_vector`] for an index of `dimension` coordinates: see [`super::Vectors::prepare`].
 pub(crate) fn prepare<T: Element>(
     metric: Metric,
     dimension: usize,

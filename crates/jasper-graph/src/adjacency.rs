@@ -1,0 +1,215 @@
+//! The edges between vertices, and where searches start.
+
+use std::collections::HashMap;
+use std::io;
+
+use jasper_core::VectorId;
+use jasper_core::distance::prefetch;
+
+use crate::Segments;
+
+/// The out-edges of every slot, and the start points of searches.
+#[derive(Debug)]
+pub struct Adjacency {
+    /// `(slots, max_degree)`; entries past the degree of a slot are meaningless.
+    pub(crate) table: Segments<VectorId>,
+    /// `(slots, 1)`. A free slot has degree 0.
+    pub(crate) degrees: Segments<u16>,
+    /// Empty only if no vertex was ever linked.
+    pub(crate) start_points: Vec<VectorId>,
+    /// Vertices linked since reachability was last verified.
+    pub(crate) unchecked: usize,
+    /// Whether the start points were set since [`crate::Graph::take_changes`].
+    pub(crate) start_points_changed: bool,
+    undo: Option<Undo>,
+}
+
+/// What [`Adjacency::rollback`] restores.
+///
+/// Holds each changed row once, at its degree; rows of slots that were added since need no copy.
+#[derive(Debug)]
+struct Undo {
+    slots: usize,
+    start_points: Vec<VectorId>,
+    unchecked: usize,
+    /// Offset and length in `neighbors` of the old out-edges of a slot.
+    rows: HashMap<VectorId, (usize, u16)>,
+    neighbors: Vec<VectorId>,
+}
+
+impl Undo {
+    fn save(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+        if slot.index() < self.slots {
+            self.rows.entry(slot).or_insert_with(|| {
+                self.neighbors.extend_from_slice(neighbors);
+                (self.neighbors.len() - neighbors.len(), neighbors.len() as u16)
+            });
+        }
+    }
+}
+
+impl Adjacency {
+    pub(crate) fn new(max_degree: usize) -> Self {
+        Self::from_parts(Segments::new(max_degree), Segments::new(1), Vec::new(), 0)
+    }
+
+    pub(crate) fn from_parts(
+        table: Segments<VectorId>,
+        degrees: Segments<u16>,
+        start_points: Vec<VectorId>,
+        unchecked: usize,
+    ) -> Self {
+        Self { table, degrees, start_points, unchecked, start_points_changed: false, undo: None }
+    }
+
+    /// Returns the out-neighbors of a vertex.
+    ///
+    /// # Panics
+    /// If `slot` is out of range.
+    #[inline]
+    pub fn neighbors(&self, slot: VectorId) -> &[VectorId] {
+        &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]
+    }
+
+    /// Prefetches the out-edges of a vertex.
+    #[inline]
+    pub fn prefetch(&self, slot: VectorId) {
+        prefetch(self.table.row(slot.index()));
+        prefetch(self.degrees.row(slot.index()));
+    }
+
+    /// Returns the vertices at which searches start. Empty if no vertex was ever linked.
+    pub fn start_points(&self) -> &[VectorId] {
+        &self.start_points
+    }
+
+    /// Returns the number of edges. Cost: one pass over the degrees.
+    pub fn edges(&self) -> u64 {
+        self.degrees.chunks().flatten().map(|&degree| u64::from(degree)).sum()
+    }
+
+    /// Returns the size of the table of edges, at full degree, and of the degrees, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.degrees.bytes()
+    }
+
+    /// Returns the number of vertices linked since every live vertex was last known to be reachable.
+    pub fn unchecked(&self) -> usize {
+        self.unchecked
+    }
+
+    /// Sets the out-neighbors of a vertex. The ids must be distinct, in range and not `slot`, which is not checked.
+    ///
+    /// # Panics
+    /// If there are more than `max_degree`.
+    pub fn set_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+        self.save_undo(slot);
+        self.table.row_mut(slot.index())[..neighbors.len()].copy_from_slice(neighbors);
+        self.degrees.set(slot.index(), neighbors.len() as u16);
+    }
+
+    /// Adds out-neighbors to a vertex. The ids must be new to it, distinct, in range and not `slot`, which is not checked.
+    ///
+    /// # Panics
+    /// If the vertex would have more than `max_degree`.
+    pub fn append_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+        self.save_undo(slot);
+        let degree = self.degrees.at(slot.index()) as usize;
+        self.table.row_mut(slot.index())[degree..][..neighbors.len()].copy_from_slice(neighbors);
+        self.degrees.set(slot.index(), (degree + neighbors.len()) as u16);
+    }
+
+    /// Returns the tables in chunks of consecutive slots, to be written from several threads: the edges as
+    /// `(slots, max_degree)`, and the degrees. Ids must be distinct, in range and not the slot itself, and degrees at most
+    /// `max_degree`, which is not checked.
+    ///
+    /// # Panics
+    /// Inside a transaction: these writes cannot be rolled back.
+    pub fn chunks_mut(&mut self) -> impl Iterator<Item = (&mut [VectorId], &mut [u16])> {
+        assert!(self.undo.is_none(), "writes from several threads cannot be rolled back");
+        self.table.chunks_mut().zip(self.degrees.chunks_mut())
+    }
+
+    /// Removes all edges.
+    ///
+    /// # Panics
+    /// Inside a transaction.
+    pub fn clear(&mut self) {
+        self.chunks_mut().for_each(|(_, degrees)| degrees.fill(0));
+    }
+
+    /// Sets the vertices at which searches start.
+    pub fn set_start_points(&mut self, start_points: Vec<VectorId>) {
+        self.start_points = start_points;
+        self.start_points_changed = true;
+    }
+
+    /// Sets [`Self::unchecked`].
+    pub fn set_unchecked(&mut self, vertices: usize) {
+        self.unchecked = vertices;
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.degrees.len()
+    }
+
+    /// Sets the number of slots. New slots have no edges.
+    pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
+        self.table.resize(slots)?;
+        (slots..self.slots()).for_each(|slot| self.degrees.set(slot, 0));
+        self.degrees.resize(slots)
+    }
+
+    pub(crate) fn load(&mut self) -> io::Result<()> {
+        self.table.load()?;
+        self.degrees.load()
+    }
+
+    /// Replaces every id by its name in `renamed`, as large as the number of slots before a compaction.
+    pub(crate) fn rename(&mut self, renamed: &[VectorId]) {
+        for slot in 0..self.slots() {
+            let degree = self.degrees.at(slot) as usize;
+            self.table.row_mut(slot)[..degree].iter_mut().for_each(|id| *id = renamed[id.index()]);
+        }
+        self.start_points.iter_mut().for_each(|id| *id = renamed[id.index()]);
+    }
+
+    /// Removes the edges of a slot that is about to be free. Not undone by a rollback.
+    pub(crate) fn release(&mut self, slot: VectorId) {
+        self.degrees.set(slot.index(), 0);
+    }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.undo.is_some()
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.undo = Some(Undo {
+            slots: self.slots(),
+            start_points: self.start_points.clone(),
+            unchecked: self.unchecked,
+            rows: HashMap::new(),
+            neighbors: Vec::new(),
+        });
+    }
+
+    pub(crate) fn commit(&mut self) {
+        self.undo = None;
+    }
+
+    pub(crate) fn rollback(&mut self) {
+        let Some(undo) = self.undo.take() else { return };
+        for (&slot, &(offset, degree)) in &undo.rows {
+            self.set_neighbors(slot, &undo.neighbors[offset..][..degree as usize]);
+        }
+        self.resize(undo.slots).expect("shrinking a table needs no memory");
+        self.set_start_points(undo.start_points);
+        self.unchecked = undo.unchecked;
+    }
+
+    fn save_undo(&mut self, slot: VectorId) {
+        if let Some(undo) = &mut self.undo {
+            undo.save(slot, &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Freeing slots, and closing the gaps they leave.
+
+use std::io;
+
+use jasper_core::{Element, VectorId};
+
+use super::Graph;
+
+impl<T: Element> Graph<T> {
+    /// Frees a tombstone that no edge or start point leads to and no deleted key can be restored to.
+    pub fn release(&mut self, slot: VectorId) {
+        if self.keys.release(slot) {
+            self.adjacency.release(slot);
+        }
+    }
+
+    /// Frees all tombstones. No edge and no start point may lead to one, which is not checked.
+    pub fn release_tombstones(&mut self) {
+        for slot in self.keys.tombstones.iter() {
+            self.adjacency.release(VectorId::from_index(slot));
+        }
+        self.keys.release_tombstones();
+    }
+
+    /// Moves vertices to smaller slots: `moves` are pairs (from, to) of a vertex and a free slot before it, after which the
+    /// first `slots` slots hold all vertices. Edges, start points and keys follow.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated, which shrinking does not do.
+    pub fn compact(&mut self, moves: &[(VectorId, VectorId)], slots: usize) -> io::Result<()> {
+        let mut renamed: Vec<VectorId> = (0..self.slots()).map(VectorId::from_index).collect();
+        for &(from, to) in moves {
+            renamed[from.index()] = to;
+            self.vectors.copy(from, to);
+            let neighbors = self.adjacency.neighbors(from).to_vec();
+            self.adjacency.set_neighbors(to, &neighbors);
+        }
+        self.keys.compact(moves, &renamed);
+        self.resize(slots)?;
+        self.adjacency.rename(&renamed);
+        Ok(())
+    }
+}

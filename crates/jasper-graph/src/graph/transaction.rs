@@ -1,0 +1,98 @@
+//! Commit and rollback, and the log of changes for copies on devices.
+
+use jasper_core::{Element, VectorId};
+
+use super::Graph;
+
+/// The slots that changed, for copies of the graph on devices. In any order; a slot may appear more than once.
+///
+/// Edges are not logged: a device works on edges of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Slots that got a vector, and have no edges yet.
+    pub vectors: Vec<VectorId>,
+    /// Slots that may have become live or a tombstone, or whose first key may have changed.
+    pub keys: Vec<VectorId>,
+    /// Whether the start points changed.
+    pub start_points: bool,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.vectors.is_empty() && self.keys.is_empty() && !self.start_points
+    }
+
+    /// Adds later changes.
+    pub fn append(&mut self, mut later: Self) {
+        self.vectors.append(&mut later.vectors);
+        self.keys.append(&mut later.keys);
+        self.start_points |= later.start_points;
+    }
+}
+
+impl<T: Element> Graph<T> {
+    /// Begins a transaction, which [`Self::commit`] or [`Self::rollback`] ends. Until then, every change can be undone except
+    /// [`Self::compact`] and [`Self::release_tombstones`], which come last.
+    ///
+    /// Memory: the slot sets, and each row of edges that changes.
+    pub fn begin(&mut self) {
+        self.vectors.begin(self.slots());
+        self.adjacency.begin();
+        self.keys.begin();
+    }
+
+    /// Keeps the changes since [`Self::begin`].
+    pub fn commit(&mut self) {
+        self.vectors.commit();
+        self.adjacency.commit();
+        self.keys.commit();
+    }
+
+    /// Undoes the changes since [`Self::begin`].
+    pub fn rollback(&mut self) {
+        self.vectors.rollback();
+        self.adjacency.rollback();
+        self.keys.rollback();
+    }
+
+    /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots and is
+    /// not logged: a copy is made anew after it.
+    pub fn take_changes(&mut self) -> Changes {
+        let start_points = std::mem::take(&mut self.adjacency.start_points_changed);
+        match self.keys.changes.replace(Changes::default()) {
+            Some(changes) => Changes { start_points, ..changes },
+            None => Changes::default(),
+        }
+    }
+
+    /// Stops logging changes: there is no copy.
+    pub fn clear_changes(&mut self) {
+        self.keys.changes = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric};
+
+    #[test]
+    fn changes_are_logged_from_the_first_call_on() {
+        let mut graph = Graph::<u8>::new(Metric::L2, 16, BuildParams::default()).unwrap();
+        let first = graph.add_vector(&[1; 16], 0.0).unwrap();
+        assert!(graph.take_changes().is_empty());
+        let second = graph.add_vector(&[2; 16], 0.0).unwrap();
+        graph.keys_mut().assign(7, first).unwrap();
+        graph.adjacency_mut().set_start_points(vec![first]);
+        let mut changes = graph.take_changes();
+        assert_eq!((&changes.vectors[..], &changes.keys[..]), (&[second][..], &[first][..]));
+        assert!(changes.start_points && graph.take_changes().is_empty());
+        graph.keys_mut().delete(7).unwrap();
+        changes.append(graph.take_changes());
+        assert_eq!(changes.keys, [first, first]);
+        graph.clear_changes();
+        graph.keys_mut().restore(7).unwrap();
+        assert!(graph.take_changes().is_empty());
+    }
+}

@@ -1,0 +1,257 @@
+//! Which keys are stored, in which slots, and which slots are tombstones or free.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `change` | assigning, deleting and restoring keys; rollback |
+//! | `locations` | the slot of each key |
+
+mod change;
+mod locations;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::OnceLock;
+
+use jasper_core::{BitSet, Key, NO_KEY, VectorId};
+
+use crate::{Changes, Segments};
+use change::Undo;
+use locations::KeyLocations;
+
+/// The keys of a graph, and the state of its slots.
+///
+/// A slot is *live* (it has a key and is returned by searches), a *tombstone* (traversed, never returned: a deleted
+/// vertex, or a new one whose batch is not finished), or *free* (no edge leads to it, and an insert may use it).
+///
+/// Identical vectors share one vertex with several keys. A deleted key can be restored until its vertex is consolidated.
+#[derive(Debug)]
+pub struct KeyMap {
+    /// First live key of each slot; meaningless where the slot has none.
+    first: Segments<Key>,
+    /// Further live keys of a slot, in insertion order.
+    more: BTreeMap<VectorId, Vec<Key>>,
+    /// Deleted keys that can be restored, and their slots.
+    deleted: BTreeMap<Key, VectorId>,
+    pub(crate) tombstones: BitSet,
+    pub(crate) free: BitSet,
+    next_key: Key,
+    /// The slot of each key. Built on first use, so that an index that is only searched never pays for it.
+    locations: OnceLock<KeyLocations>,
+    undo: Option<Undo>,
+    /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
+    pub(crate) changes: Option<Changes>,
+}
+
+/// A change of a key was refused. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The key is already live.
+    #[error("key {0} is in the index already; use upsert to replace its vector")]
+    Exists(Key),
+    /// The key marks empty places in arrays of results.
+    #[error("key {} is reserved for missing results; use any other", jasper_core::NO_KEY)]
+    Reserved,
+    /// The key is neither live nor restorable.
+    #[error("key {0} is not in the index")]
+    Unknown(Key),
+    /// The key was deleted before.
+    #[error("key {0} is deleted already")]
+    Deleted(Key),
+    /// The key is live, so there is nothing to restore.
+    #[error("key {0} is not deleted")]
+    Live(Key),
+}
+
+impl KeyMap {
+    pub(crate) fn new() -> Self {
+        Self::from_parts(Segments::new(1), BTreeMap::new(), BTreeMap::new(), BitSet::new(), BitSet::new(), 0)
+    }
+
+    pub(crate) fn from_parts(
+        first: Segments<Key>,
+        more: BTreeMap<VectorId, Vec<Key>>,
+        deleted: BTreeMap<Key, VectorId>,
+        tombstones: BitSet,
+        free: BitSet,
+        next_key: Key,
+    ) -> Self {
+        let (locations, undo, changes) = (OnceLock::new(), None, None);
+        Self { first, more, deleted, tombstones, free, next_key, locations, undo, changes }
+    }
+
+    /// Returns the number of live keys. More than [`Self::live`] if vectors are identical.
+    pub fn len(&self) -> usize {
+        self.live() + self.shared()
+    }
+
+    /// Whether there is no live key.
+    pub fn is_empty(&self) -> bool {
+        self.live() == 0
+    }
+
+    /// Returns the number of live keys that share their vertex with an earlier key.
+    pub fn shared(&self) -> usize {
+        self.more.values().map(Vec::len).sum()
+    }
+
+    /// Returns the number of live slots.
+    pub fn live(&self) -> usize {
+        self.first.len() - self.tombstones.len() - self.free.len()
+    }
+
+    /// Returns the number of tombstones.
+    pub fn tombstones(&self) -> usize {
+        self.tombstones.len()
+    }
+
+    /// Returns the number of free slots.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Whether the slot has a vertex that searches may return.
+    #[inline]
+    pub fn is_live(&self, slot: VectorId) -> bool {
+        slot.index() < self.first.len() && self.has_key(slot)
+    }
+
+    /// Whether the slot has a vertex that is traversed and never returned.
+    #[inline]
+    pub fn is_tombstone(&self, slot: VectorId) -> bool {
+        self.tombstones.contains(slot.index())
+    }
+
+    /// Whether the slot has no vertex.
+    #[inline]
+    pub fn is_free(&self, slot: VectorId) -> bool {
+        self.free.contains(slot.index())
+    }
+
+    /// Returns a mask of the live slots among the 32 from `32 * word` on, lowest slot in the lowest bit.
+    pub fn live_word(&self, word: usize) -> u32 {
+        let bits = |set: &BitSet| set.words().get(word).copied().unwrap_or(0);
+        let in_range = match self.first.len().saturating_sub(word * 32) {
+            slots @ 0..32 => (1 << slots) - 1,
+            _ => u32::MAX,
+        };
+        in_range & !bits(&self.tombstones) & !bits(&self.free)
+    }
+
+    /// Returns the live slots in ascending order.
+    pub fn live_slots(&self) -> impl Iterator<Item = VectorId> + '_ {
+        (0..self.first.len()).map(VectorId::from_index).filter(|&slot| self.is_live(slot))
+    }
+
+    /// Returns the slots that have a vertex, live or a tombstone, in ascending order.
+    pub fn vertices(&self) -> impl Iterator<Item = VectorId> + '_ {
+        (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !self.is_free(slot))
+    }
+
+    /// Returns the keys of a slot in insertion order; none if it is not live.
+    pub fn keys_of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
+        let first = self.is_live(slot).then(|| self.first_key(slot));
+        let more = if first.is_none() || self.more.is_empty() { None } else { self.more.get(&slot) };
+        first.into_iter().chain(more.into_iter().flatten().copied())
+    }
+
+    /// Returns the first key of a slot that is known to be live, which is not checked.
+    #[inline]
+    pub fn first_key(&self, live: VectorId) -> Key {
+        self.first.at(live.index())
+    }
+
+    /// Returns the slot of a live key.
+    ///
+    /// Cost: the first call reads all keys; later ones are a look-up.
+    pub fn slot_of(&self, key: Key) -> Option<VectorId> {
+        // A bulk build checks every key before the first is assigned.
+        if self.first.is_empty() {
+            return None;
+        }
+        let locations = self.locations.get_or_init(|| KeyLocations::new(self));
+        let expected = locations.expected(key);
+        if expected < self.first.len() as Key {
+            let slot = VectorId::from_index(expected as usize);
+            if self.first_key(slot) == key && self.has_key(slot) {
+                return Some(slot);
+            }
+        }
+        locations.get(key)
+    }
+
+    /// Returns the deleted keys that can be restored.
+    pub fn deleted(&self) -> impl ExactSizeIterator<Item = Key> + '_ {
+        self.deleted.keys().copied()
+    }
+
+    /// Returns the key after the largest that was ever in the index.
+    pub fn next_key(&self) -> Key {
+        self.next_key
+    }
+
+    /// Checks that a new vector may have this key.
+    ///
+    /// # Errors
+    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
+    pub fn check_unused(&self, key: Key) -> Result<(), KeyError> {
+        if key == NO_KEY {
+            return Err(KeyError::Reserved);
+        }
+        if self.slot_of(key).is_some() { Err(KeyError::Exists(key)) } else { Ok(()) }
+    }
+
+    /// Checks that the key is live.
+    ///
+    /// # Errors
+    /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
+    pub fn check_live(&self, key: Key) -> Result<(), KeyError> {
+        self.live_slot(key).map(drop)
+    }
+
+    /// Checks that the key is deleted and can be restored.
+    ///
+    /// # Errors
+    /// [`KeyError::Live`] and [`KeyError::Unknown`].
+    pub fn check_restorable(&self, key: Key) -> Result<(), KeyError> {
+        self.restorable_slot(key).map(drop)
+    }
+
+    /// The further keys of slots, as the file holds them.
+    pub(crate) fn further(&self) -> impl Iterator<Item = (Key, VectorId)> + '_ {
+        self.more.iter().flat_map(|(&slot, keys)| keys.iter().map(move |&key| (key, slot)))
+    }
+
+    /// The deleted keys and their slots.
+    pub(crate) fn deleted_slots(&self) -> impl Iterator<Item = (Key, VectorId)> + '_ {
+        self.deleted.iter().map(|(&key, &slot)| (key, slot))
+    }
+
+    pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
+        self.first.resize(slots)
+    }
+
+    pub(crate) fn load(&mut self) -> io::Result<()> {
+        self.first.load()
+    }
+
+    /// [`Self::is_live`] of a slot that is in range.
+    #[inline]
+    fn has_key(&self, slot: VectorId) -> bool {
+        !self.is_tombstone(slot) && !self.is_free(slot)
+    }
+
+    fn live_slot(&self, key: Key) -> Result<VectorId, KeyError> {
+        self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
+            true => KeyError::Deleted(key),
+            false => KeyError::Unknown(key),
+        })
+    }
+
+    fn restorable_slot(&self, key: Key) -> Result<VectorId, KeyError> {
+        if self.slot_of(key).is_some() {
+            return Err(KeyError::Live(key));
+        }
+        self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))
+    }
+}

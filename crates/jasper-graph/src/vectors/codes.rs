@@ -1,0 +1,188 @@
+//! Quantized codes of the vectors, from which searches estimate distances.
+
+use std::io;
+use std::sync::Arc;
+
+use jasper_core::distance::prefetch;
+use jasper_core::{Element, VectorId};
+use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
+
+use super::Vectors;
+use crate::{Graph, Segments, VectorError};
+
+/// The code of each slot's vector, and the quantizer that made them.
+#[derive(Clone, Copy, Debug)]
+pub struct Codes<'a>(&'a CodeTable);
+
+#[derive(Debug)]
+pub(crate) struct CodeTable {
+    pub(crate) quantizer: Arc<dyn Quantizer>,
+    /// `(slots, layout.words())`.
+    pub(crate) table: Segments<u32>,
+}
+
+/// Consecutive vectors and room for their codes, to be encoded by one thread: see [`Graph::quantize`].
+#[derive(Debug)]
+pub struct CodeBlock<'a, T> {
+    /// Padded rows of `width` elements.
+    rows: &'a [T],
+    width: usize,
+    quantizer: &'a dyn Quantizer,
+    codes: &'a mut [u32],
+}
+
+/// A quantizer and its buffers.
+#[derive(Debug)]
+pub(crate) struct Encoder<'a> {
+    quantizer: &'a dyn Quantizer,
+    scratch: Scratch,
+    values: Vec<f32>,
+}
+
+/// Rows of a [`CodeBlock`].
+const BLOCK_ROWS: usize = 1024;
+
+impl CodeTable {
+    pub(crate) fn new(quantizer: Arc<dyn Quantizer>, slots: usize) -> io::Result<Self> {
+        let table = Segments::zeroed(slots, quantizer.layout().words())?;
+        Ok(Self { quantizer, table })
+    }
+}
+
+impl<'a> Encoder<'a> {
+    pub(crate) fn new(quantizer: &'a dyn Quantizer) -> Self {
+        Self { quantizer, scratch: Scratch::default(), values: Vec::new() }
+    }
+
+    /// Encodes rows of `width` elements, padded or not. Cheapest for [`ENCODE_ROWS`] rows at a time.
+    pub(crate) fn encode<T: Element>(&mut self, rows: &[T], width: usize, out: &mut [u32]) {
+        let dimension = self.quantizer.dimension();
+        self.values.resize(rows.len() / width * dimension, 0.0);
+        for (values, row) in self.values.chunks_exact_mut(dimension).zip(rows.chunks_exact(width)) {
+            values.iter_mut().zip(row).for_each(|(value, x)| *value = x.to_f32());
+        }
+        self.quantizer.encode(&mut self.values, &mut self.scratch, out);
+    }
+}
+
+impl<T: Element> CodeBlock<'_, T> {
+    /// Encodes the vectors.
+    pub fn fill(self) {
+        let mut encoder = Encoder::new(self.quantizer);
+        let codes = self.codes.chunks_mut(ENCODE_ROWS * self.quantizer.layout().words());
+        let rows = self.rows.chunks(ENCODE_ROWS * self.width);
+        rows.zip(codes).for_each(|(rows, codes)| encoder.encode(rows, self.width, codes));
+    }
+}
+
+impl<'a> Codes<'a> {
+    pub(super) fn new(codes: &'a CodeTable) -> Self {
+        Self(codes)
+    }
+
+    /// Returns the quantizer.
+    pub fn quantizer(&self) -> &'a Arc<dyn Quantizer> {
+        &self.0.quantizer
+    }
+
+    /// Returns the words of each slot's code, `(slots, layout.words())`.
+    pub fn table(&self) -> &'a Segments<u32> {
+        &self.0.table
+    }
+
+    /// Returns the estimated distances of each query, padded or not. Cheapest for a few dozen queries at a time.
+    pub fn scorers<'q, T: Element>(&self, queries: impl Iterator<Item = &'q [T]>) -> Vec<CodeScorer<'a>> {
+        let dimension = self.0.quantizer.dimension();
+        let mut values: Vec<f32> =
+            queries.flat_map(|query| query[..dimension].iter().map(|x| x.to_f32())).collect();
+        let queries = self.0.quantizer.queries(&mut values);
+        queries.into_iter().map(|query| CodeScorer { table: &self.0.table, query }).collect()
+    }
+}
+
+/// Estimated distances of one vector to stored ones, from their codes; made by [`Codes::scorers`].
+#[derive(Debug)]
+pub struct CodeScorer<'a> {
+    table: &'a Segments<u32>,
+    query: QueryCode,
+}
+
+impl CodeScorer<'_> {
+    /// Writes the estimated distances to the vectors `ids` to `out`, of the same length.
+    pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+        self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
+    }
+
+    /// Prefetches the codes of `ids`.
+    #[inline]
+    pub fn prefetch(&self, ids: &[VectorId]) {
+        ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
+    }
+}
+
+impl<T: Element> Graph<T> {
+    /// Quantizes all vectors, replacing any existing codes; later vectors get codes as they come. `encode` calls
+    /// [`CodeBlock::fill`] on every block, from as many threads as it likes. Removes tuned searches: they were measured on
+    /// other distances.
+    ///
+    /// # Errors
+    /// [`VectorError::Memory`] and [`VectorError::NoVectors`]; the codes are unchanged.
+    ///
+    /// # Panics
+    /// If the quantizer has another metric or dimension.
+    pub fn quantize(
+        &mut self,
+        quantizer: Arc<dyn Quantizer>,
+        encode: impl FnOnce(Vec<CodeBlock<'_, T>>),
+    ) -> Result<(), VectorError> {
+        assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
+        self.require_vectors()?;
+        let mut codes = CodeTable::new(quantizer, self.slots())?;
+        let (width, words) = (self.vectors.table.width(), codes.table.width());
+        let segments = self.vectors.table.chunks().zip(codes.table.chunks_mut());
+        let blocks = segments.flat_map(|(rows, codes)| {
+            rows.chunks(BLOCK_ROWS * width).zip(codes.chunks_mut(BLOCK_ROWS * words))
+        });
+        let quantizer = &*codes.quantizer;
+        encode(blocks.map(|(rows, codes)| CodeBlock { rows, width, quantizer, codes }).collect());
+        self.vectors.codes = Some(codes);
+        self.tuned.clear();
+        Ok(())
+    }
+
+    /// Frees the vectors and keeps the codes. Searches by estimated distances, deleting and compacting still work; what
+    /// needs the vectors returns [`VectorError::NoVectors`]. Removes tuned searches.
+    ///
+    /// # Panics
+    /// If there are no codes.
+    pub fn drop_vectors(&mut self) {
+        assert!(self.vectors.codes.is_some(), "without codes the vectors are needed");
+        let Vectors { table, is_stored, sketches, .. } = &mut self.vectors;
+        (*table, *is_stored, *sketches) = (Segments::new(table.width()), false, None);
+        self.tuned.clear();
+    }
+
+    /// Frees the codes. Removes tuned searches if there were any codes.
+    ///
+    /// # Panics
+    /// If the vectors were dropped.
+    pub fn clear_codes(&mut self) {
+        assert!(self.has_vectors(), "the vectors were dropped, so the codes are needed");
+        if self.vectors.codes.take().is_some() {
+            self.tuned.clear();
+        }
+    }
+
+    /// Whether the vectors are stored, or only their codes.
+    pub fn has_vectors(&self) -> bool {
+        self.vectors.is_stored
+    }
+
+    /// Checks that the vectors are stored.
+    ///
+    /// # Errors
+    /// [`VectorError::NoVectors`].
+    pub fn require_vectors(&self) -> Result<(), VectorError> {
+        if self.has_vectors() { Ok(()) } else { Err(VectorError::NoVectors) }
+    }
+}

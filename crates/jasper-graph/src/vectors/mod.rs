@@ -1,0 +1,296 @@
+//! The stored vectors: their table, norms, sketches and quantized codes.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `prepare` | from a user's vector to a stored one |
+//! | `scorer` | exact distances, by metric |
+//! | `sketch` | int8 sketches, which give lower bounds of distances |
+//! | `codes` | quantized codes, which give estimates of distances |
+
+pub(crate) mod codes;
+pub(crate) mod prepare;
+mod scorer;
+pub(crate) mod sketch;
+
+use std::io;
+
+use jasper_core::{Element, ElementKind, MatrixView, Metric, VectorId, padded_len};
+
+use crate::{Segments, VectorError};
+use codes::CodeTable;
+pub use codes::{CodeBlock, CodeScorer, Codes};
+pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
+pub use scorer::{Scorer, needs_norms};
+use sketch::Sketches;
+
+/// The vectors of a graph, one per slot, in their element type.
+///
+/// Rows are padded with zeros to a multiple of 16 bytes. Under the cosine metric float vectors are stored at unit length,
+/// so half a squared distance is 1 - cos. Byte vectors cannot be scaled: there, and for inner products, the squared norm
+/// of each vector is stored in a column.
+#[derive(Debug)]
+pub struct Vectors<T: 'static> {
+    pub(crate) metric: Metric,
+    pub(crate) dimension: usize,
+    pub(crate) table: Segments<T>,
+    /// Whether the vectors are stored, or only their codes.
+    pub(crate) is_stored: bool,
+    /// Present where [`needs_norms`] says so.
+    pub(crate) squared_norms: Option<Segments<f32>>,
+    /// At least the largest squared norm; deleted vectors may have had it. 0 where norms are not needed.
+    pub(crate) largest_squared_norm: f32,
+    /// Never saved.
+    pub(crate) sketches: Option<Sketches>,
+    pub(crate) codes: Option<CodeTable>,
+    /// Number of slots and largest squared norm when the transaction began.
+    undo: Option<(usize, f32)>,
+}
+
+impl<T: Element> Vectors<T> {
+    /// `slots` zero vectors.
+    pub(crate) fn zeroed(metric: Metric, dimension: usize, slots: usize) -> io::Result<Self> {
+        let table = Segments::zeroed(slots, padded_len::<T>(dimension))?;
+        let norms = needs_norms(metric, T::EXACT).then(|| Segments::zeroed(slots, 1)).transpose()?;
+        Ok(Self::from_parts(metric, dimension, Some(table), norms, 0.0, None))
+    }
+
+    /// Vectors as a file holds them.
+    pub(crate) fn from_parts(
+        metric: Metric,
+        dimension: usize,
+        table: Option<Segments<T>>,
+        squared_norms: Option<Segments<f32>>,
+        largest_squared_norm: f32,
+        codes: Option<CodeTable>,
+    ) -> Self {
+        let is_stored = table.is_some();
+        let table = table.unwrap_or_else(|| Segments::new(padded_len::<T>(dimension)));
+        let (sketches, undo) = (None, None);
+        Self {
+            metric,
+            dimension,
+            table,
+            is_stored,
+            squared_norms,
+            largest_squared_norm,
+            sketches,
+            codes,
+            undo,
+        }
+    }
+
+    /// Returns the vector of a slot. At unit length under the cosine metric if the element is a float.
+    ///
+    /// # Panics
+    /// If `slot` is out of range, or vectors were dropped.
+    pub fn get(&self, slot: VectorId) -> &[T] {
+        &self.padded(slot)[..self.dimension]
+    }
+
+    /// Returns the vector of a slot with its padding.
+    ///
+    /// # Panics
+    /// As [`Self::get`].
+    #[inline]
+    pub fn padded(&self, slot: VectorId) -> &[T] {
+        self.table.row(slot.index())
+    }
+
+    /// Returns the squared norm of each vector, where the metric needs it.
+    pub fn squared_norms(&self) -> Option<&Segments<f32>> {
+        self.squared_norms.as_ref()
+    }
+
+    /// Returns an upper bound of the squared norms; 0 where the metric needs none.
+    pub fn largest_squared_norm(&self) -> f32 {
+        self.largest_squared_norm
+    }
+
+    /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated product.
+    /// Among vectors of one length, a product so counted is half the squared L2 distance, and alpha means the same.
+    pub fn slack_origin(&self) -> f32 {
+        if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
+    }
+
+    /// Converts a user's vector to its stored form in `out`: padded with zeros, and at unit length under the cosine metric
+    /// if the element is a float. Returns the squared norm before that. `row` is named in errors.
+    ///
+    /// # Errors
+    /// [`VectorError`].
+    pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
+        prepare::prepare(self.metric, self.dimension, row, vector, out)
+    }
+
+    /// Converts many vectors, as [`Self::prepare`], into one table of padded rows.
+    ///
+    /// # Errors
+    /// [`VectorError`], naming the row.
+    pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, VectorError> {
+        let mut all = Vec::with_capacity(vectors.len() * self.table.width());
+        let mut prepared = Vec::new();
+        for (row, vector) in vectors.rows().enumerate() {
+            self.prepare(row, vector, &mut prepared)?;
+            all.extend_from_slice(&prepared);
+        }
+        Ok(all)
+    }
+
+    /// Returns the distances of a prepared query to stored vectors.
+    ///
+    /// # Panics
+    /// If `prepared` is not as long as a padded vector.
+    pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
+        assert_eq!(prepared.len(), self.table.width(), "a query is prepared before it is scored");
+        self.query_scorer(prepared)
+    }
+
+    /// Returns the quantized codes, if there are any.
+    pub fn codes(&self) -> Option<Codes<'_>> {
+        self.codes.as_ref().map(Codes::new)
+    }
+
+    /// Returns the size of the vectors, with padding and norms, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.squared_norms.as_ref().map_or(0, Segments::bytes)
+    }
+
+    /// Returns the size of the codes in bytes; 0 where there are none.
+    pub fn code_bytes(&self) -> usize {
+        self.codes.as_ref().map_or(0, |codes| codes.table.bytes())
+    }
+
+    /// Returns the size of the sketches in bytes; 0 where there are none.
+    pub fn sketch_bytes(&self) -> usize {
+        self.sketches.as_ref().map_or(0, Sketches::bytes)
+    }
+
+    /// Builds sketches of the vectors in `slots`, or of all, and keeps them up to date. Searches then skip most vectors that
+    /// are too far away without reading them; results stay the same. Sketches of f32 take a quarter of the memory of the
+    /// vectors; other elements have none.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn build_sketches(&mut self, slots: Option<&[VectorId]>) -> io::Result<()> {
+        self.sketches = None;
+        if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
+            return Ok(());
+        }
+        let mut sketches = match slots {
+            Some(slots) => Sketches::for_slots(self.dimension, slots, self.table.len())?,
+            None => Sketches::new(self.dimension),
+        };
+        sketches.resize(self.table.len())?;
+        for slot in 0..self.table.len() {
+            sketches.set(slot, self.table.row(slot));
+        }
+        self.sketches = Some(sketches);
+        Ok(())
+    }
+
+    /// Frees the sketches.
+    pub fn clear_sketches(&mut self) {
+        self.sketches = None;
+    }
+
+    /// Returns how many of `slots` vectors can have sketches in a budget of `bytes`, and the bytes that these take, with the
+    /// table that maps slots to sketches. (0, 0) for elements without sketches.
+    pub fn sketches_within(bytes: usize, slots: usize, dimension: usize) -> (usize, usize) {
+        if T::KIND != ElementKind::F32 {
+            return (0, 0);
+        }
+        let (map, row) = (slots * size_of::<u32>(), sketch::row_bytes(dimension));
+        match (bytes.saturating_sub(map) / row).min(slots) {
+            0 => (0, 0),
+            rows => (rows, map + rows * row),
+        }
+    }
+
+    pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
+        if self.is_stored {
+            self.table.resize(slots)?;
+        }
+        if let Some(norms) = &mut self.squared_norms {
+            norms.resize(slots)?;
+        }
+        if let Some(sketches) = &mut self.sketches {
+            sketches.resize(slots)?;
+        }
+        if let Some(codes) = &mut self.codes {
+            codes.table.resize(slots)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn load(&mut self) -> io::Result<()> {
+        self.table.load()?;
+        if let Some(norms) = &mut self.squared_norms {
+            norms.load()?;
+        }
+        if let Some(codes) = &mut self.codes {
+            codes.table.load()?;
+        }
+        Ok(())
+    }
+
+    /// Updates the largest norm and the sketches after the vectors of `slots` were written.
+    pub(crate) fn note_written(&mut self, slots: &[VectorId]) {
+        if let Some(norms) = &self.squared_norms {
+            let largest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
+            self.largest_squared_norm = self.largest_squared_norm.max(largest);
+        }
+        if let Some(sketches) = &mut self.sketches {
+            slots.iter().for_each(|slot| sketches.set(slot.index(), self.table.row(slot.index())));
+        }
+    }
+
+    /// Copies everything about a vector to another slot.
+    pub(crate) fn copy(&mut self, from: VectorId, to: VectorId) {
+        if self.is_stored {
+            let vector = self.padded(from).to_vec();
+            self.table.row_mut(to.index()).copy_from_slice(&vector);
+            if let Some(sketches) = &mut self.sketches {
+                sketches.set(to.index(), &vector);
+            }
+        }
+        if let Some(codes) = &mut self.codes {
+            let code = codes.table.row(from.index()).to_vec();
+            codes.table.row_mut(to.index()).copy_from_slice(&code);
+        }
+        if let Some(norms) = &mut self.squared_norms {
+            norms.set(to.index(), norms.at(from.index()));
+        }
+    }
+
+    pub(crate) fn begin(&mut self, slots: usize) {
+        self.undo = Some((slots, self.largest_squared_norm));
+    }
+
+    pub(crate) fn commit(&mut self) {
+        self.undo = None;
+    }
+
+    pub(crate) fn rollback(&mut self) {
+        let Some((slots, largest_squared_norm)) = self.undo.take() else { return };
+        self.resize(slots).expect("shrinking a table needs no memory");
+        self.largest_squared_norm = largest_squared_norm;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sketches_of_some_slots_take_the_bytes_announced() {
+        const SLOTS: usize = 1000;
+        let within = |bytes| Vectors::<f32>::sketches_within(bytes, SLOTS, 20);
+        for bytes in [4048, 9000, 1 << 20] {
+            let (rows, taken) = within(bytes);
+            let chosen: Vec<VectorId> = (0..rows).map(VectorId::from_index).collect();
+            assert_eq!(Sketches::for_slots(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
+            assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
+        }
+        assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");
+        assert_eq!(Vectors::<u8>::sketches_within(1 << 20, SLOTS, 20), (0, 0));
+    }
+}

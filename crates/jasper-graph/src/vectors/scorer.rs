@@ -1,0 +1,161 @@
+//! Exact distances to stored vectors, by metric.
+
+use jasper_core::distance::prefetch;
+use jasper_core::{Element, Metric, VectorId};
+
+use super::Vectors;
+use super::sketch::{Bounds, SketchedVector};
+
+/// Whether the metric needs the squared norms of the vectors. `exact`: the element is an integer.
+pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
+    matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
+}
+
+/// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::scorer`] and
+/// [`Vectors::slot_scorer`].
+pub struct Scorer<'a, T: 'static> {
+    vectors: &'a Vectors<T>,
+    /// Padded.
+    vector: &'a [T],
+    squared_norm: f32,
+    form: DistanceForm,
+    sketched: Option<SketchedVector>,
+}
+
+/// How a distance follows from the sum that a kernel returns.
+#[derive(Clone, Copy)]
+enum DistanceForm {
+    SquaredL2,
+    /// 1 - cos of unit vectors.
+    HalfSquaredL2,
+    NegatedDot,
+    /// 1 - cos of vectors of any length.
+    Cosine,
+}
+
+/// Vectors per kernel call: their slices stay in registers and L1.
+const BLOCK_ROWS: usize = 64;
+/// Bytes of vectors that are prefetched before scoring; the kernel prefetches the later ones itself.
+const PREFETCHED_BYTES: usize = 8192;
+
+impl<T: Element> Vectors<T> {
+    /// [`Self::scorer`] without the check.
+    pub(crate) fn query_scorer<'a>(&'a self, vector: &'a [T]) -> Scorer<'a, T> {
+        let form = self.form();
+        let squared_norm = match form {
+            DistanceForm::Cosine => (T::kernels().dot)(vector, vector),
+            _ => 0.0,
+        };
+        Scorer { vectors: self, vector, squared_norm, form, sketched: None }
+    }
+
+    /// Returns the distances of a stored vector to others.
+    ///
+    /// # Panics
+    /// If `slot` is out of range, or vectors were dropped.
+    pub fn slot_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
+        let form = self.form();
+        let squared_norm = match form {
+            DistanceForm::Cosine => self.squared_norm(slot),
+            _ => 0.0,
+        };
+        Scorer { vectors: self, vector: self.padded(slot), squared_norm, form, sketched: None }
+    }
+
+    fn form(&self) -> DistanceForm {
+        match (self.metric, T::EXACT) {
+            (Metric::L2, _) => DistanceForm::SquaredL2,
+            (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
+            (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
+            (Metric::Cosine, true) => DistanceForm::Cosine,
+        }
+    }
+
+    fn squared_norm(&self, slot: VectorId) -> f32 {
+        self.squared_norms.as_ref().map_or(1.0, |norms| norms.at(slot.index()))
+    }
+}
+
+impl<T: Element> Scorer<'_, T> {
+    /// Writes the distances to the vectors `ids` to `out`, of the same length. Ids may repeat.
+    ///
+    /// # Panics
+    /// If an id is out of range.
+    pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+        assert_eq!(ids.len(), out.len());
+        let kernels = T::kernels();
+        let kernel = match self.form {
+            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => kernels.squared_l2_many,
+            DistanceForm::NegatedDot | DistanceForm::Cosine => kernels.dot_many,
+        };
+        for (ids, out) in ids.chunks(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS)) {
+            let mut rows: [&[T]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];
+            for (row, id) in rows.iter_mut().zip(ids) {
+                *row = self.vectors.table.row(id.index());
+            }
+            kernel(self.vector, &rows[..ids.len()], out);
+            self.finish(ids, out);
+        }
+    }
+
+    /// Returns the distance to the vector `id`.
+    pub fn score_one(&self, id: VectorId) -> f32 {
+        let mut out = [0.0];
+        self.score(&[id], &mut out);
+        out[0]
+    }
+
+    /// Adds a sketch of the vector, if the stored vectors have sketches. Worth it for hundreds of distances.
+    pub fn sketched(self) -> Self {
+        let sketched = self.vectors.sketches.as_ref().map(|sketches| sketches.sketch_vector(self.vector));
+        Self { sketched, ..self }
+    }
+
+    /// Removes those of `ids` whose sketch shows that their distance exceeds `limit`; reads nothing but sketches. Without
+    /// [`Self::sketched`], removes none.
+    pub fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
+        let (Some(vector), Some(sketches)) = (&self.sketched, &self.vectors.sketches) else { return };
+        if limit < f32::INFINITY {
+            sketches.retain(vector, ids, |bounds| self.lower_bound(bounds) <= limit);
+        }
+    }
+
+    /// Prefetches what [`Self::sift`] reads, or without sketches what [`Self::score`] does.
+    #[inline]
+    pub fn prefetch_sift(&self, ids: &[VectorId]) {
+        match &self.vectors.sketches {
+            Some(sketches) => ids.iter().for_each(|id| sketches.prefetch(id.index())),
+            None => self.prefetch_score(ids),
+        }
+    }
+
+    /// Prefetches the vectors that [`Self::score`] reads first, as many as the cache holds for a few searches at once.
+    #[inline]
+    pub fn prefetch_score(&self, ids: &[VectorId]) {
+        let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
+        ids.iter().take(rows).for_each(|id| prefetch(self.vectors.table.row(id.index())));
+    }
+
+    /// The least distance that the bounds of a sketch allow.
+    fn lower_bound(&self, bounds: Bounds) -> f32 {
+        match self.form {
+            DistanceForm::SquaredL2 => bounds.squared_l2,
+            DistanceForm::HalfSquaredL2 => 0.5 * bounds.squared_l2,
+            DistanceForm::NegatedDot => -bounds.dot,
+            DistanceForm::Cosine => f32::NEG_INFINITY,
+        }
+    }
+
+    fn finish(&self, ids: &[VectorId], out: &mut [f32]) {
+        match self.form {
+            DistanceForm::SquaredL2 => {}
+            DistanceForm::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
+            DistanceForm::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
+            DistanceForm::Cosine => {
+                for (d, &id) in out.iter_mut().zip(ids) {
+                    *d = 1.0 - *d / (self.squared_norm * self.vectors.squared_norm(id)).sqrt();
+                }
+            }
+        }
+    }
+}
