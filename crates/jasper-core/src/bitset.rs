@@ -1,8 +1,8 @@
-//! A growable set of small numbers.
+//! A growable bit set.
 
 use std::ops::Range;
 
-/// A set of slots or keys, one bit each, in u32 words as a kernel reads them.
+/// A set of slots or small keys: one bit each, in the u32 words that GPU kernels read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BitSet {
     words: Vec<u32>,
@@ -15,13 +15,13 @@ impl BitSet {
         Self { words: Vec::new(), ones: 0 }
     }
 
-    /// The set of words as stored: bit `i & 31` of word `i >> 5`.
+    /// Creates the set from its [`words`](Self::words).
     pub fn from_words(words: Vec<u32>) -> Self {
         let ones = words.iter().map(|w| w.count_ones() as usize).sum();
         Self { words, ones }
     }
 
-    /// The words: bit `i & 31` of word `i >> 5`. Bits behind the last word are zero.
+    /// The words. Number `i` is bit `i & 31` of word `i >> 5`; bits past the last word are zero.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
@@ -32,7 +32,7 @@ impl BitSet {
         self.words.get(index >> 5).is_some_and(|word| word >> (index & 31) & 1 == 1)
     }
 
-    /// Adds `index`, growing the set if needed; false if it was there.
+    /// Adds `index`, growing the set if needed. Returns whether it was absent.
     pub fn insert(&mut self, index: usize) -> bool {
         if index >> 5 >= self.words.len() {
             self.words.resize((index >> 5) + 1, 0);
@@ -44,7 +44,7 @@ impl BitSet {
         added
     }
 
-    /// Adds all of `range`, growing the set if needed.
+    /// Adds all of `range`, growing the set if needed. Costs one step per word.
     pub fn insert_range(&mut self, range: Range<usize>) {
         if range.end > self.words.len() * 32 {
             self.words.resize(range.end.div_ceil(32), 0);
@@ -60,7 +60,7 @@ impl BitSet {
         }
     }
 
-    /// Takes `index` out; false if it was not there.
+    /// Removes `index`. Returns whether it was present.
     pub fn remove(&mut self, index: usize) -> bool {
         let removed = self.contains(index);
         if removed {
@@ -76,7 +76,7 @@ impl BitSet {
         Some(word * 32 + self.words[word].trailing_zeros() as usize)
     }
 
-    /// How many numbers are in the set.
+    /// The number of elements. O(1).
     pub fn len(&self) -> usize {
         self.ones
     }
@@ -86,13 +86,13 @@ impl BitSet {
         self.ones == 0
     }
 
-    /// Removes everything.
+    /// Removes all elements.
     pub fn clear(&mut self) {
         self.words.clear();
         self.ones = 0;
     }
 
-    /// The numbers in the set, rising.
+    /// The numbers in the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
             let mut rest = word;

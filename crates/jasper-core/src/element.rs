@@ -1,4 +1,4 @@
-//! What a coordinate of a vector may be.
+//! The coordinate types of vectors.
 
 use std::fmt;
 
@@ -7,33 +7,36 @@ use half::f16;
 
 use crate::distance::{Kernels, Level, select};
 
-/// A coordinate type: f32, [`f16`](struct@f16), u8 or i8. Sealed: kernels exist for these four.
+/// A coordinate type: f32, [`f16`](struct@f16), u8 or i8.
 ///
-/// Rows are stored in this type, on host and device, and never widened at rest.
+/// Vectors are stored in this type on the host and on the device; kernels widen in registers. The trait is sealed, since
+/// distance kernels exist for these four types only.
 pub trait Element:
     Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + sealed::Sealed + 'static
 {
-    /// Which of the four this is.
+    /// The type as a value.
     const KIND: ElementKind;
 
-    /// Whether the type is an integer, so that dot products and squared distances are exact.
+    /// Whether dot products and squared distances are computed exactly, as they are for integers.
     const EXACT: bool = Self::KIND.is_integer();
 
-    /// The value as f32; exact for all four types.
+    /// Converts to f32, without loss.
     fn to_f32(self) -> f32;
 
-    /// The nearest value of this type. Integers round to nearest even and saturate; NaN becomes 0 there.
+    /// Converts from f32 to the nearest value. Integers round to nearest, ties to even, and saturate; NaN becomes 0.
     fn from_f32(value: f32) -> Self;
 
-    /// The distance functions of this type for the processor at hand, chosen once per process.
+    /// The distance functions for this CPU, chosen once per process.
     fn kernels() -> &'static Kernels<Self>;
 
-    /// The distance functions of the widest level up to `level` that this processor runs: for tests and benches.
+    /// The distance functions of the widest level up to `level` that this CPU supports, for tests and benches.
     fn kernels_at(level: Level) -> Kernels<Self>;
 }
 
-/// Which element type, as a value: for file headers and command lines.
+/// An [`Element`] type as a value, as in file headers and on command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ElementKind {
     /// 32-bit float.
     F32,
@@ -46,10 +49,10 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
-    /// All kinds, in the order of their codes in the index file.
+    /// All kinds, in the order of their numbers in the index file.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::U8, Self::I8];
 
-    /// Bytes of one coordinate.
+    /// Size of one coordinate in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -73,12 +76,12 @@ impl ElementKind {
         }
     }
 
-    /// The number that stands for the type in the index file.
+    /// The number of the type in the index file.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// The type with this code, if there is one.
+    /// The type with this number in the index file.
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.get(code as usize).copied()
     }

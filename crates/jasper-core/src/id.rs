@@ -1,19 +1,19 @@
-//! The two names of a vector: the dense slot Jasper works with and the key its owner gave it.
+//! The two names of a vector: its slot inside the index, and the user's key.
 
 use bytemuck::{Pod, Zeroable};
 
-/// The user's name of a vector: any u64 but [`NO_KEY`], unique among the live vectors of an index.
+/// The user's id of a vector: any u64 but [`NO_KEY`]. A key names at most one live vector of an index.
 pub type Key = u64;
 
-/// No vector's key: fills the places of an answer that has fewer than `k` vectors to name.
+/// The key of no vector. Pads results with fewer than `k` hits.
 pub const NO_KEY: Key = Key::MAX;
 
-/// Most vertices an index can hold: a [`crate::Neighbor`] keeps an id in 31 bits.
+/// The most vertices an index can hold: a [`crate::Neighbor`] stores the id in 31 bits.
 pub const MAX_VECTORS: usize = (1 << 31) - 1;
 
-/// Slot of a vertex: a dense u32 below [`MAX_VECTORS`], reused after consolidation.
+/// The slot of a vertex: a dense index below [`MAX_VECTORS`], reused after consolidation.
 ///
-/// Never shown to users, who speak in [`Key`]s.
+/// Internal to an index. Users name vectors by [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct VectorId(u32);
@@ -35,13 +35,13 @@ impl VectorId {
         Self(index as u32)
     }
 
-    /// The slot as a number for indexing.
+    /// The slot as an array index.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The slot as stored.
+    /// The slot as stored in adjacency rows and files.
     #[inline]
     pub const fn get(self) -> u32 {
         self.0

@@ -1,9 +1,9 @@
-//! The vocabulary that every other crate of Jasper speaks.
+//! The types that all other crates of Jasper share: elements, metrics, ids, matrix views, distances, parameters.
 //!
 //! ```
 //! use jasper_core::{Element, MatrixView, Metric, Neighbor, VectorId};
 //!
-//! // Two rows of four dimensions, and the squared distance of a query to each.
+//! // A matrix of two rows, and the squared distance from a query to each.
 //! let rows = [1.0_f32, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0];
 //! let view = MatrixView::new(&rows, 4)?;
 //! let squared_l2 = f32::kernels().squared_l2;
@@ -19,19 +19,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No I/O, no threads, no CUDA. Where to look:
+//! There is no I/O, no threading and no CUDA here.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`element`](Element) | what a coordinate may be: f32, f16, u8, i8 |
+//! | [`element`](Element) | coordinate types: f32, f16, u8, i8 |
 //! | [`metric`](Metric) | squared L2, inner product, cosine |
-//! | [`id`](VectorId) | the dense slot of a vertex and the user's key |
-//! | [`matrix`](MatrixView) | row-major views, with rows of any stride |
-//! | [`distance`] | dot products and squared distances, picked for this processor at run time |
-//! | [`neighbor`](Neighbor) | the total order (distance, id) in one u64 |
-//! | [`params`](BuildParams) | what can be set, the defaults, and the reason of each |
-//! | [`recall`] | recall@k with ties |
-//! | [`synthetic`] | seeded sets for tests, examples and benches |
+//! | [`id`](VectorId) | internal slots and the user's keys |
+//! | [`matrix`](MatrixView) | row-major views with a stride; [`VectorSource`], what a build reads |
+//! | [`distance`] | dot products and squared distances, with SIMD chosen at run time |
+//! | [`neighbor`](Neighbor) | (distance, id) packed into one u64, with a total order |
+//! | [`params`](BuildParams) | build parameters, their defaults and bounds |
+//! | [`progress`](Progress) | progress reports and cancellation |
+//! | `bitset` | [`BitSet`] |
+//! | [`recall`] | recall@k, counting ties |
+//! | [`synthetic`] | seeded random data for tests, examples and benches |
 
 mod bitset;
 pub mod distance;

@@ -1,40 +1,40 @@
-//! Row-major views of vectors.
+//! Row-major views of vectors, and the sources that builds read from.
 
 use crate::Element;
 
-/// Rows at rest start and end on multiples of this many bytes: one 16-byte load never straddles two rows.
+/// Alignment of stored rows in bytes: a 16-byte load never straddles two rows.
 pub const ROW_ALIGN_BYTES: usize = 16;
 
-/// Largest dimension: 32,768 squared differences of bytes still fit an i32 accumulator.
+/// Maximum dimension: 32,768 squared differences of bytes fit an i32 accumulator.
 pub const MAX_DIMENSION: usize = 1 << 15;
 
-/// Elements of a row of `dimension` coordinates padded to [`ROW_ALIGN_BYTES`]. The padding is zero everywhere.
+/// The length in elements of a row of `dimension` coordinates, padded to [`ROW_ALIGN_BYTES`]. Padding is always zero.
 pub const fn padded_len<T>(dimension: usize) -> usize {
     let per_chunk = ROW_ALIGN_BYTES / size_of::<T>();
     dimension.div_ceil(per_chunk) * per_chunk
 }
 
-/// A matrix view could not be made, or a row of it cannot be used.
+/// A matrix has an invalid shape or value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatrixError {
     /// The dimension is zero or above [`MAX_DIMENSION`].
     #[error("dimension ({0}) must be between 1 and {MAX_DIMENSION}")]
     Dimension(usize),
-    /// The slice does not hold whole rows.
-    #[error("{len} elements are no whole number of rows of dimension {dimension}")]
+    /// The slice is not a whole number of rows.
+    #[error("{len} elements are not a whole number of rows of {dimension}; pass rows x dimension elements")]
     Ragged {
-        /// Elements given.
+        /// Elements of the slice.
         len: usize,
-        /// Dimension asked for.
+        /// Elements per row.
         dimension: usize,
     },
     /// The stride is shorter than a row.
     #[error("row stride ({stride}) must be at least the dimension ({dimension})")]
     Stride {
-        /// Elements from row to row.
+        /// Elements from the start of one row to the next.
         stride: usize,
-        /// Dimension asked for.
+        /// Coordinates per row.
         dimension: usize,
     },
     /// A coordinate is NaN or infinite.
@@ -51,7 +51,7 @@ pub enum MatrixError {
     },
 }
 
-/// Borrowed rows of equal dimension: `rows x dimension`, row-major, `stride` elements from row to row.
+/// A borrowed row-major matrix: `len` rows of `dimension` coordinates, each `stride` elements after the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixView<'a, T> {
     data: &'a [T],
@@ -60,7 +60,7 @@ pub struct MatrixView<'a, T> {
 }
 
 impl<'a, T: Element> MatrixView<'a, T> {
-    /// Views `data` as rows of `dimension` elements without padding. No rows is allowed.
+    /// Views `data`, of shape `rows x dimension`, as a matrix. It may be empty.
     ///
     /// # Errors
     /// [`MatrixError::Dimension`] and [`MatrixError::Ragged`].
@@ -68,7 +68,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Self::with_stride(data, dimension, dimension)
     }
 
-    /// Views `data` as rows of `dimension` elements that start every `stride` elements.
+    /// Views `data`, of shape `rows x stride`, as rows of the first `dimension` of every `stride` elements.
     ///
     /// # Errors
     /// [`MatrixError::Dimension`], [`MatrixError::Stride`], and [`MatrixError::Ragged`] when `data` is not a
@@ -96,7 +96,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
         self.data.is_empty()
     }
 
-    /// Coordinates of a row.
+    /// Coordinates per row.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -109,21 +109,21 @@ impl<'a, T: Element> MatrixView<'a, T> {
         &self.data[index * self.stride..][..self.dimension]
     }
 
-    /// All rows in order, without padding.
+    /// Iterates over the rows, without their padding.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &'a [T]> + use<'a, T> {
         let dimension = self.dimension;
         self.data.chunks_exact(self.stride).map(move |row| &row[..dimension])
     }
 
-    /// The rows `range` as a view of their own.
+    /// A view of the rows `range`.
     ///
     /// # Panics
-    /// If the range ends beyond [`Self::len`].
+    /// If the range ends past [`Self::len`].
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         Self { data: &self.data[range.start * self.stride..range.end * self.stride], ..*self }
     }
 
-    /// Checks that no coordinate is NaN or infinite. Free for integers.
+    /// Checks that no coordinate is NaN or infinite. Costs a pass over the data, nothing for integers.
     ///
     /// # Errors
     /// [`MatrixError::NotFinite`] with the first such value.
@@ -132,7 +132,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
             return Ok(());
         }
         for (row, values) in self.rows().enumerate() {
-            // 0 * x is zero for every finite x and NaN for the others: one sum a row, no branch a value.
+            // 0 * x is zero for finite x and NaN otherwise: one sum per row, and no branch per value.
             if values.iter().map(|x| x.to_f32() * 0.0).sum::<f32>() == 0.0 {
                 continue;
             }
@@ -144,32 +144,34 @@ impl<'a, T: Element> MatrixView<'a, T> {
     }
 }
 
-/// Rows that are read a few at a time, from memory or from a file: what a build takes.
+/// Vectors that are read block by block, from memory or a file. Builds and inserts read from a source.
+///
+/// [`MatrixView`] is the source in memory.
 pub trait VectorSource<T> {
-    /// Number of rows.
+    /// Number of vectors.
     fn len(&self) -> usize;
 
-    /// Whether there are no rows.
+    /// Whether there are no vectors.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Coordinates of a row.
+    /// Coordinates per vector.
     fn dimension(&self) -> usize;
 
-    /// Copies the rows `range` into `out`, which holds `range.len() x dimension` elements, row-major.
+    /// Copies the vectors `range` into `out`, of shape `range.len() x dimension`, row-major.
     ///
     /// # Errors
-    /// What the medium says; never for rows in memory.
+    /// An I/O error of the medium. Sources in memory never fail.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
-    /// The source itself, if several threads may read at once, in any order, and are faster than one. Without it, rows
-    /// are read in order, by the thread of the caller.
+    /// Returns the source if several threads may read at once, in any order, faster than one. `None` means that vectors
+    /// are read in order on the calling thread.
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         None
     }
 
-    /// All of the rows, where they are in memory as they are read: they need not be copied to be looked at.
+    /// Returns all vectors if they are in memory, so that they need not be copied.
     fn in_memory(&self) -> Option<MatrixView<'_, T>> {
         None
     }

@@ -1,30 +1,33 @@
-//! How near two vectors are.
+//! Distance metrics.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How near two vectors are. A distance is smaller for a nearer vector, whatever the metric.
+/// A distance metric. Distances are smaller for closer vectors under every metric.
 ///
-/// | metric | distance shown to the user | what a graph is built on |
-/// | --- | --- | --- |
-/// | `L2` | squared Euclidean distance | the same |
-/// | `InnerProduct` | the negated inner product | the same |
-/// | `Cosine` | 1 - cos, from 0 to 2 | the same, which is half the squared L2 of the unit vectors |
+/// | metric | distance |
+/// | --- | --- |
+/// | `L2` | squared Euclidean distance |
+/// | `InnerProduct` | negated inner product |
+/// | `Cosine` | 1 - cos, from 0 to 2: half the squared L2 distance of the normalized vectors |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Metric {
     /// Squared Euclidean distance.
     L2,
-    /// Largest inner product first.
+    /// Negated inner product: the largest product is nearest.
+    #[cfg_attr(feature = "serde", serde(rename = "ip"))]
     InnerProduct,
-    /// Smallest angle first. A zero vector has no angle and is refused.
+    /// One minus the cosine of the angle. Zero vectors, which have no angle, are rejected.
     Cosine,
 }
 
 impl Metric {
-    /// All metrics, in the order of their codes in the index file.
+    /// All metrics, in the order of their numbers in the index file.
     pub const ALL: [Self; 3] = [Self::L2, Self::InnerProduct, Self::Cosine];
 
-    /// The name used on the command line: `l2`, `ip` or `cosine`.
+    /// The name on command lines: `l2`, `ip` or `cosine`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::L2 => "l2",
@@ -33,12 +36,12 @@ impl Metric {
         }
     }
 
-    /// The number that stands for the metric in the index file.
+    /// The number of the metric in the index file.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// The metric with this code, if there is one.
+    /// The metric with this number in the index file.
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.get(code as usize).copied()
     }
@@ -50,9 +53,9 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A metric's name was not understood.
+/// The error of parsing a [`Metric`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("metric `{0}` is not known; use l2, ip or cosine")]
+#[error("unknown metric `{0}`; use l2, ip or cosine")]
 pub struct ParseMetricError(String);
 
 impl FromStr for Metric {

@@ -1,32 +1,37 @@
-//! The total order of neighbours, packed into one u64.
+//! A candidate of a search, packed into one u64 with a total order.
 
 use crate::VectorId;
 
-/// A vertex and its distance, ordered by (distance, id).
+/// A vertex with its distance from a query, ordered by (distance, id).
 ///
-/// One u64, from the top: 32 bits of the distance in an order-preserving form, 31 bits of the id, and the
-/// *unvisited* bit of a search frontier. Sorting, merging and equality are therefore single integer compares,
-/// on the CPU and in kernels alike, and a visited entry sorts right before an unvisited one of the same vertex.
+/// ```text
+/// bit 63 .. 32   distance, in a form that compares as an unsigned integer
+/// bit 31 .. 1    id
+/// bit 0          1 if no search has expanded the vertex yet
+/// ```
+///
+/// Sorting, merging and equality are single integer comparisons, on the CPU and in kernels. A visited entry sorts right
+/// before an unvisited one of the same vertex. The order is total, so ties never depend on threads or platforms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Neighbor(u64);
 
 const UNVISITED: u64 = 1;
 
 impl Neighbor {
-    /// Sorts behind every neighbour that exists.
+    /// No neighbor; sorts after every real one.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// An entry that no search has expanded.
+    /// Creates an unvisited entry.
     ///
-    /// NaN must not enter; vectors with NaN are refused where they come in. -0.0 is taken as 0.0, so that equal
-    /// distances are equal bits.
+    /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal distances
+    /// have equal bits.
     #[inline]
     pub fn new(distance: f32, id: VectorId) -> Self {
         debug_assert!(!distance.is_nan());
         Self(u64::from(orderable(distance)) << 32 | u64::from(id.get()) << 1 | UNVISITED)
     }
 
-    /// The distance as given, but for the sign of a zero.
+    /// The distance, with -0.0 replaced by 0.0.
     #[inline]
     pub fn distance(self) -> f32 {
         from_orderable((self.0 >> 32) as u32)
@@ -38,39 +43,39 @@ impl Neighbor {
         VectorId::new(self.0 as u32 >> 1)
     }
 
-    /// Whether no search has expanded this entry yet.
+    /// Whether no search has expanded the vertex yet.
     #[inline]
     pub const fn is_unvisited(self) -> bool {
         self.0 & UNVISITED != 0
     }
 
-    /// The same entry, expanded.
+    /// The entry marked as visited.
     #[inline]
     #[must_use]
     pub const fn visited(self) -> Self {
         Self(self.0 & !UNVISITED)
     }
 
-    /// Whether both are the same vertex at the same distance, visited or not.
+    /// Whether both are the same vertex at the same distance, ignoring the visited bit.
     #[inline]
     pub const fn is_same(self, other: Self) -> bool {
         (self.0 ^ other.0) >> 1 == 0
     }
 
-    /// The packed form: see the type.
+    /// The packed form described at [`Neighbor`].
     #[inline]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The neighbour of a packed form.
+    /// The entry with this packed form.
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 }
 
-/// Bits of a distance that compare as unsigned integers like the distances compare as floats.
+/// Maps floats to integers of the same order: sets the sign bit of non-negative numbers, inverts all bits of negative ones.
 #[inline]
 fn orderable(distance: f32) -> u32 {
     let bits = (distance + 0.0).to_bits();

@@ -1,22 +1,22 @@
-//! What can be set when a graph is built, and why the defaults are what they are.
+//! The parameters of a graph and their defaults.
 
-/// Default values, each with its reason.
+/// The default parameters, with the reason for each.
 pub mod defaults {
-    /// Out-edges a vertex may have (R). 64 is what the paper and the peers are measured with; an adjacency row is
-    /// then 256 bytes, four cache lines.
+    /// Maximum out-degree (R). The paper and other libraries are measured with 64; an adjacency row is then 256 bytes,
+    /// four cache lines.
     pub const MAX_DEGREE: usize = 64;
-    /// Frontier of the searches that find a new vertex its candidates (L). Twice the degree: less costs recall at
-    /// every beam width, more costs build time in proportion (as the published scripts of DiskANN and ParlayANN have it).
+    /// Beam width of the searches that find candidates for a new vertex (L). Twice the degree, as in the published scripts
+    /// of DiskANN and ParlayANN: less costs recall at every beam width, more costs build time in proportion.
     pub const BUILD_BEAM_WIDTH: usize = 128;
-    /// Slack of the prune rule, on squared distances. 1.2 keeps edges that let deletes be repaired without loss;
-    /// 1.0 loses recall after consolidation (docs: experiments, "Before the first line").
+    /// Slack of the prune rule, on squared distances. 1.2 keeps enough edges to repair deletes without loss of recall; 1.0
+    /// loses recall after consolidation.
     pub const ALPHA: f32 = 1.2;
     /// Seed of the insertion order.
     pub const SEED: u64 = 0x_4A41_5350_4552;
-    /// Largest batch as a share of the vertices already linked. A batch does not see itself: at 2% recall is
-    /// within noise of one-by-one, at 16% it is not (docs: experiments, "Before the first line").
+    /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not see each other: at
+    /// 2% recall is within noise of one-by-one insertion, at 16% it is not.
     pub const MAX_BATCH_SHARE: f32 = 0.02;
-    /// Candidates a prune looks at, nearest first: its cost grows with their square.
+    /// Maximum candidates of a prune, nearest first. Its cost grows with their square.
     pub const MAX_CANDIDATES: usize = 750;
 }
 
@@ -25,7 +25,7 @@ const DEGREE_LIMIT: usize = 1024;
 /// Largest `build_beam_width`.
 const BEAM_LIMIT: usize = 4096;
 
-/// How a graph is built. Made by [`BuildParams::builder`], which checks; saved in the index file.
+/// The parameters of a graph: how it is built and updated. Saved in the index file.
 ///
 /// ```
 /// use jasper_core::BuildParams;
@@ -36,6 +36,7 @@ const BEAM_LIMIT: usize = 4096;
 /// # Ok::<(), jasper_core::ParamError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BuildParams {
     max_degree: usize,
     build_beam_width: usize,
@@ -57,29 +58,30 @@ impl Default for BuildParams {
 }
 
 impl BuildParams {
-    /// Starts from the defaults.
+    /// Returns a builder with the default parameters.
     pub fn builder() -> BuildParamsBuilder {
         BuildParamsBuilder(Self::default())
     }
 
-    /// Most out-edges of a vertex, R.
+    /// Maximum out-degree (R).
     pub fn max_degree(&self) -> usize {
         self.max_degree
     }
 
-    /// Frontier of build searches, L.
+    /// Beam width of build searches (L).
     pub fn build_beam_width(&self) -> usize {
         self.build_beam_width
     }
 
-    /// Expansions after which a build search ends, 4 L + 128; what it has not expanded is no candidate. Data of middling
-    /// difficulty takes a sixth more than L: only a search that wanders comes so far, and past 4 L it finds nothing that a
-    /// prune would keep. Every executor ends there, and a device has room for so many.
+    /// Maximum expansions of a build search, 4 L + 128. It bounds the memory of a search on a device.
+    ///
+    /// A search on data of average difficulty takes about 1.17 L expansions; past 4 L it finds nothing that a prune would
+    /// keep.
     pub fn most_hops(&self) -> usize {
         4 * self.build_beam_width + 128
     }
 
-    /// Slack of the prune rule; multiplies *squared* distances, so 1.2 is 1.095 on true distance.
+    /// Slack of the prune rule. It multiplies *squared* distances: 1.2 is 1.095 on distances.
     pub fn alpha(&self) -> f32 {
         self.alpha
     }
@@ -89,52 +91,53 @@ impl BuildParams {
         self.seed
     }
 
-    /// Largest batch as a share of the vertices already linked.
+    /// Maximum batch size as a fraction of the vertices already linked.
     pub fn max_batch_share(&self) -> f32 {
         self.max_batch_share
     }
 }
 
-/// Sets [`BuildParams`]; [`Self::build`] checks them.
+/// Builds [`BuildParams`]. [`Self::build`] checks the bounds.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct BuildParamsBuilder(BuildParams);
 
 impl BuildParamsBuilder {
-    /// Most out-edges of a vertex, R: memory (4 bytes an edge) and build time against recall.
+    /// Sets the maximum out-degree (R), 1 to 1024. More edges raise recall, memory (4 bytes per edge) and build time.
     pub fn max_degree(mut self, max_degree: usize) -> Self {
         self.0.max_degree = max_degree;
         self
     }
 
-    /// Frontier of build searches, L: build time against recall.
+    /// Sets the beam width of build searches (L), 1 to 4096. A wider beam raises recall and build time.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.0.build_beam_width = build_beam_width;
         self
     }
 
-    /// Slack of the prune rule on squared distances: more edges and sturdier updates against search time.
+    /// Sets the slack of the prune rule, 1 to 4. More slack keeps more edges: deletes cost less recall, searches take longer.
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.0.alpha = alpha;
         self
     }
 
-    /// Seed of the insertion order. The same data, parameters and seed give the same graph.
+    /// Sets the seed of the insertion order. The same data, parameters and seed give the same graph.
     pub fn seed(mut self, seed: u64) -> Self {
         self.0.seed = seed;
         self
     }
 
-    /// Largest batch as a share of the vertices already linked: parallelism against recall.
+    /// Sets the maximum batch size as a fraction of the vertices already linked, up to 1. Larger batches are more parallel
+    /// and cost recall.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.0.max_batch_share = share;
         self
     }
 
-    /// The parameters, if each is within its bounds.
+    /// Checks and returns the parameters.
     ///
     /// # Errors
-    /// [`ParamError`] for the first that is not.
+    /// [`ParamError`] for the first parameter that is out of bounds.
     pub fn build(self) -> Result<BuildParams, ParamError> {
         let params = self.0;
         check("max_degree", params.max_degree, 1, DEGREE_LIMIT, "32 to 128 suits most data")?;
@@ -151,7 +154,7 @@ impl BuildParamsBuilder {
     }
 }
 
-/// A parameter is out of its bounds.
+/// A parameter is out of bounds.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{name} ({value}) must be between {least} and {most}; {hint}")]
 pub struct ParamError {

@@ -1,28 +1,30 @@
-//! How long work tells where it is, and how it is stopped.
+//! Progress reports of long calls, and cancellation.
 
 use std::ops::ControlFlow;
 
-/// What a long call is doing.
+/// The stage of a long call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Stage {
-    /// Rows are read, checked and copied.
+    /// Reading, checking and copying vectors.
     Reading,
-    /// Vertices are searched for, pruned and linked.
+    /// Linking vertices: searching for candidates and pruning them.
     Linking,
-    /// The graph is repaired around deleted vertices.
+    /// Repairing the graph around deleted vertices.
     Consolidating,
-    /// Unreached vertices are sought and linked again.
+    /// Finding unreachable vertices and giving them edges.
     Reconnecting,
-    /// Rows move into the holes that deletes left.
+    /// Moving vectors into free slots.
     Compacting,
-    /// The index file is written.
+    /// Writing the index file.
     Saving,
-    /// The index file's checksums are read again.
+    /// Verifying the checksums of an index file.
     Checking,
-    /// Exact distances are computed.
+    /// Computing exact distances.
     Scanning,
-    /// Searches are tried and timed.
+    /// Trying and timing searches.
     Tuning,
 }
 
@@ -42,39 +44,40 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// How far a long call has come: `done` of `total` rows of this stage, or of searches that are tried.
+/// The progress of a long call: `done` of `total` items of the current stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Progress {
-    /// What is being done.
+    /// The current stage.
     pub stage: Stage,
-    /// Rows done, rising to `total`.
+    /// Vectors, or searches tried, that are done.
     pub done: usize,
-    /// Rows there are.
+    /// Their total number.
     pub total: usize,
 }
 
-/// Called between batches of a long call; `ControlFlow::Break(())` asks it to stop.
+/// A progress callback, called between the batches of a long call. Returning `ControlFlow::Break(())` cancels the call.
 ///
-/// A stopped call leaves the index as it was before the call.
+/// A cancelled call leaves the index as it was before the call.
 pub type ProgressFn<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-/// The work was stopped by its progress closure; nothing has changed.
+/// A call was cancelled by its progress callback. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cancelled while {stage} ({done} of {total} rows); nothing has changed")]
+#[error("cancelled while {stage} ({done} of {total}); nothing has changed")]
 pub struct Cancelled {
-    /// What was being done.
+    /// The stage when it was cancelled.
     pub stage: Stage,
-    /// Rows done when it was stopped.
+    /// Items done by then.
     pub done: usize,
-    /// Rows there were.
+    /// Their total number.
     pub total: usize,
 }
 
 impl Progress {
-    /// Tells `report`, and turns its wish to stop into an error.
+    /// Calls `report` with this progress.
     ///
     /// # Errors
-    /// [`Cancelled`] if the closure broke off.
+    /// [`Cancelled`] if it returns `Break`.
     pub fn report(self, report: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
         match report(self) {
             ControlFlow::Continue(()) => Ok(()),
@@ -85,7 +88,7 @@ impl Progress {
     }
 }
 
-/// The closure of a caller who does not care: never stops anything.
+/// A progress callback that does nothing and never cancels.
 pub fn no_progress(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }

@@ -1,21 +1,19 @@
-//! Recall@k, with ties.
+//! Recall@k, counting ties.
 //!
-//! Definition (that of big-ann-benchmarks): of the `k` answers given, the
-//! share that belongs to the true `k` nearest *or lies exactly as far as the k-th of them*. An id given twice counts
-//! once. Ground truth should therefore be deeper than `k`.
+//! As in big-ann-benchmarks: the fraction of the `k` results that are among the true `k` nearest *or tie with the k-th of
+//! them*. A repeated id counts once. Ground truth should therefore hold more than `k` neighbors.
 
-/// True neighbours of one query, nearest first: ids, of 32 bits as in files or whole keys, and distances where they are
-/// known.
+/// The true neighbors of one query, nearest first. `I` is u32 as in ground-truth files, or [`Key`](crate::Key).
 #[derive(Clone, Copy, Debug)]
 pub struct Truth<'a, I = u32> {
-    /// Keys of the true neighbours.
+    /// Ids of the true neighbors.
     pub ids: &'a [I],
-    /// Their distances; without them ties cannot be seen.
+    /// Their distances. Without them ties are not counted.
     pub distances: Option<&'a [f32]>,
 }
 
 impl<I> Truth<'_, I> {
-    /// How many of the first entries are right answers at `k`: `k`, and those that tie with the k-th.
+    /// The number of leading entries that count as correct at `k`: the first `k`, and those that tie with the k-th.
     fn accepted(&self, k: usize) -> usize {
         let Some(distances) = self.distances else { return k.min(self.ids.len()) };
         let Some(&last) = k.checked_sub(1).and_then(|i| distances.get(i)) else { return self.ids.len() };
@@ -23,14 +21,16 @@ impl<I> Truth<'_, I> {
     }
 }
 
-/// Recall@k of one query: the share of `k` (or of what there is to find, if that is less) that `answers` got right.
-/// Only the first `k` answers count. 1.0 when there is nothing to find.
+/// Computes recall@k of one query, from 0 to 1.
+///
+/// Only the first `k` of `answers` count. With fewer than `k` true neighbors, recall is relative to their number; with none
+/// it is 1.
 ///
 /// ```
 /// use jasper_core::recall::{Truth, recall_at};
 /// let truth = Truth { ids: &[4_u32, 9, 2], distances: Some(&[0.5, 1.0, 1.0]) };
-/// assert_eq!(recall_at(2, &[4, 2], truth), 1.0); // 2 lies exactly as far as 9
-/// assert_eq!(recall_at(2, &[4, 4], truth), 0.5); // the same id twice is one answer
+/// assert_eq!(recall_at(2, &[4, 2], truth), 1.0); // 2 ties with 9
+/// assert_eq!(recall_at(2, &[4, 4], truth), 0.5); // a repeated id counts once
 /// ```
 pub fn recall_at<I: Copy + Into<u64>>(k: usize, answers: &[u64], truth: Truth<'_, I>) -> f64 {
     let wanted = k.min(truth.ids.len());

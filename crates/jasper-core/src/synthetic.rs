@@ -1,4 +1,4 @@
-//! Seeded sets of vectors for tests, examples and benches.
+//! Seeded random data for tests, examples and benches.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
@@ -6,50 +6,50 @@ use rand_distr::{Distribution, StandardNormal};
 
 use crate::Element;
 
-/// The generator behind every seeded choice in Jasper: the same numbers on every machine and in every release.
+/// The random generator of all seeded choices in Jasper. The same on every platform and in every release.
 pub fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// The numbers `0..n` in a seeded random order.
+/// A random permutation of `0..n`.
 pub fn permutation(n: usize, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..n as u32).collect();
     order.shuffle(&mut rng(seed));
     order
 }
 
-/// A seeded set of rows in clusters, which is what data with structure looks like to a graph.
+/// A distribution of clustered vectors.
 ///
-/// Every cluster has a centre and a random subspace of `latent` directions (local dimension, at most `dimension`).
-/// Values are near [-100, 100], so that all element types hold them with some precision; u8 is shifted up by 128.
+/// Each cluster is Gaussian around a centre, along `latent` random directions (its intrinsic dimension) plus unit noise.
+/// Values lie around [-100, 100], so that every element type represents them; u8 is shifted up by 128.
 #[derive(Clone, Copy, Debug)]
 pub struct Clusters {
-    /// Coordinates a row.
+    /// Coordinates per vector.
     pub dimension: usize,
-    /// How many clusters.
+    /// Number of clusters.
     pub clusters: usize,
-    /// Directions within a cluster.
+    /// Intrinsic dimension of a cluster, at most `dimension`.
     pub latent: usize,
-    /// Seed of centres and subspaces.
+    /// Seed of centres and directions.
     pub seed: u64,
 }
 
 impl Clusters {
-    /// A set whose shape resembles small image or text embeddings: 20 clusters of local dimension 12.
+    /// 20 clusters of intrinsic dimension 12, which resemble small image or text embeddings.
     pub const fn new(dimension: usize, seed: u64) -> Self {
         let latent = if dimension < 12 { dimension } else { 12 };
         Self { dimension, clusters: 20, latent, seed }
     }
 
-    /// `n` rows, row-major, each from a random cluster. Different `stream`s give different rows of the same set,
-    /// so queries may be drawn as a stream of their own.
+    /// Draws `n` vectors, row-major, each from a random cluster. Different `stream`s give different vectors of the same
+    /// distribution: queries are usually drawn from a stream of their own.
     pub fn rows<T: Element>(&self, n: usize, stream: u64) -> Vec<T> {
         let mut pick = rng(self.seed ^ (stream + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let labels: Vec<usize> = (0..n).map(|_| pick.random_range(0..self.clusters)).collect();
         self.rows_of(&labels, stream)
     }
 
-    /// Rows of the clusters named, in that order: what a sorted or drifting stream is made of.
+    /// Draws one vector per label, from the cluster of that number, row-major. Sorted labels make a drifting stream.
     pub fn rows_of<T: Element>(&self, labels: &[usize], stream: u64) -> Vec<T> {
         let mut shape = rng(self.seed);
         let mut normal = |scale: f32| -> f32 {

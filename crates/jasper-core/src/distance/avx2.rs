@@ -1,4 +1,4 @@
-//! 256-bit registers. A tail is copied into a block of zeros, which add nothing.
+//! AVX2 kernels: 256-bit registers. Tails are copied into zero-filled blocks.
 
 use std::arch::x86_64::*;
 
@@ -7,10 +7,10 @@ use super::x86::sum_eight;
 
 pub(crate) struct Avx2;
 
-/// Eight floats from memory.
+/// Loads eight floats.
 trait Floats: Copy + Default {
     /// # Safety
-    /// Eight values are readable at `from`; the processor has AVX2 and F16C.
+    /// Eight values are readable at `from`; the CPU has AVX2 and F16C.
     unsafe fn load(from: *const Self) -> __m256;
 }
 
@@ -32,10 +32,10 @@ impl Floats for half::f16 {
     }
 }
 
-/// Sixteen bytes from memory, widened to i16.
+/// Loads sixteen bytes, widened to i16.
 trait Bytes: Copy + Default {
     /// # Safety
-    /// Sixteen values are readable at `from`; the processor has AVX2.
+    /// Sixteen values are readable at `from`; the CPU has AVX2.
     unsafe fn load(from: *const Self) -> __m256i;
 }
 
@@ -57,8 +57,8 @@ impl Bytes for i8 {
     }
 }
 
-/// Calls `step` with a register's number, 0 to `REGISTERS` and over again, and `LANES` elements of each vector: the
-/// last elements, if they are fewer, from a copy with zeros behind them.
+/// Calls `step(register, a, b)` for each block of `LANES` elements of both vectors, with `register` cycling through
+/// `0..REGISTERS`. A partial last block is a zero-padded copy.
 ///
 /// # Safety
 /// Both vectors are readable for `len` elements.
@@ -78,7 +78,7 @@ unsafe fn registers<T: Copy + Default, const REGISTERS: usize, const LANES: usiz
             unsafe { step(register, a.add(at), b.add(at)) };
         }
     }
-    // Of the last block, what there is. Register by register, so that its number is known when this is compiled.
+    // The remainder. Unrolled over registers, so that each number is a compile-time constant.
     for register in 0..REGISTERS {
         let at = whole + register * LANES;
         if at + LANES <= len {
@@ -94,7 +94,7 @@ unsafe fn registers<T: Copy + Default, const REGISTERS: usize, const LANES: usiz
     }
 }
 
-/// The first `count` elements at `from`, then zeros. Not inlined: rows at rest are padded and never come here.
+/// The first `count` elements at `from`, then zeros. Not inlined, because stored rows are padded and never need it.
 ///
 /// # Safety
 /// `count` elements are readable at `from`, and `count <= N`.

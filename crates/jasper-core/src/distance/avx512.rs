@@ -1,4 +1,4 @@
-//! 512-bit registers. Tails are masked loads: lanes behind the end are zero and add nothing.
+//! AVX-512 kernels: 512-bit registers. Tails are masked loads, whose inactive lanes are zero.
 
 use std::arch::x86_64::*;
 
@@ -7,10 +7,10 @@ use super::x86::sum_eight;
 
 pub(crate) struct Avx512;
 
-/// Sixteen floats from memory.
+/// Loads sixteen floats.
 trait Floats: Copy {
     /// # Safety
-    /// The lanes of `mask` are readable at `from`; the processor has AVX-512 F, BW and VL.
+    /// The lanes of `mask` are readable at `from`; the CPU has AVX-512 F, BW and VL.
     unsafe fn load(from: *const Self, mask: __mmask16) -> __m512;
 }
 
@@ -32,10 +32,10 @@ impl Floats for half::f16 {
     }
 }
 
-/// Thirty-two bytes from memory, widened to i16.
+/// Loads thirty-two bytes, widened to i16.
 trait Bytes: Copy {
     /// # Safety
-    /// The lanes of `mask` are readable at `from`; the processor has AVX-512 F, BW and VL.
+    /// The lanes of `mask` are readable at `from`; the CPU has AVX-512 F, BW and VL.
     unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i;
 }
 

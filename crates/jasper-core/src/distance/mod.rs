@@ -1,9 +1,16 @@
-//! Dot products and squared distances, picked for this processor when first used.
+//! Dot products and squared L2 distances: scalar, AVX2 and AVX-512, chosen at run time.
 //!
-//! Every implementation gives the same bits. Integers are exact. Floats add up in one fixed order, whatever the
-//! width of the registers: coordinate `i` goes to partial sum `i % 64` by a fused multiply-add, and the 64 partial
-//! sums are added as a fixed tree (`scalar.rs` is that order written down). So the same data give the same graph on
-//! every machine.
+//! All implementations return the same bits, so that the same data give the same graph on every machine. Integer sums are
+//! exact. Float sums have one fixed order, whatever the register width:
+//!
+//! ```text
+//! for i in 0..len: sums[i % 64] = fma(a[i], b[i], sums[i % 64])
+//! lanes[0..16] = (sums[0..16] + sums[16..32]) + (sums[32..48] + sums[48..64])
+//! result = lanes added by halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1
+//! ```
+//!
+//! `scalar.rs` is that definition in plain Rust. 64 partial sums are eight AVX2 registers or four of AVX-512, enough to
+//! hide the latency of a fused multiply-add.
 //!
 //! ```
 //! use jasper_core::Element;
@@ -25,38 +32,37 @@ pub use select::Level;
 /// A function of two vectors of equal length.
 pub type PairFn<T> = fn(&[T], &[T]) -> f32;
 
-/// A function of one vector and many of its length; one result each, in `out`.
+/// A function of a query and many rows of its length; writes one result per row to `out`.
 ///
-/// The rows may lie anywhere: each is prefetched while the ones before it are read. Panics if `rows` and `out`, or
-/// a row and the query, differ in length.
+/// The rows may lie anywhere in memory: each is prefetched while the ones before it are read. Panics if `rows` and `out`,
+/// or the query and a row, differ in length.
 pub type ManyFn<T> = fn(query: &[T], rows: &[&[T]], out: &mut [f32]);
 
-/// The distance functions of one element type on one kind of processor.
+/// The distance functions of one element type at one SIMD level.
 ///
-/// Lengths are in elements; padding of zeros changes nothing. Integer results are exact before the one rounding to
-/// f32, so they are exact up to 2^24.
+/// Zero padding does not change results. Integer sums are exact and rounded to f32 once, so they are exact up to 2^24.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernels<T: 'static> {
-    /// Which instructions are used.
+    /// The instruction set.
     pub level: Level,
     /// Sum of products.
     pub dot: PairFn<T>,
     /// Sum of squared differences.
     pub squared_l2: PairFn<T>,
-    /// [`Self::dot`] of a query with many rows.
+    /// [`Self::dot`] of a query and many rows.
     pub dot_many: ManyFn<T>,
     /// [`Self::squared_l2`] of a query and many rows.
     pub squared_l2_many: ManyFn<T>,
 }
 
-/// Asks the memory system for every cache line that `row` touches; changes nothing else.
+/// Prefetches every cache line of `row` into L1.
 #[inline(always)]
 pub fn prefetch<T>(row: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         const LINE: usize = 64;
-        // From the start of the first line: a row of 128 bytes may lie on three.
+        // Starts at the first line's boundary: an unaligned row of 128 bytes touches three lines.
         let before = row.as_ptr().addr() % LINE;
         let first = row.as_ptr().cast::<i8>().wrapping_sub(before);
         for line in (0..before + size_of_val(row)).step_by(LINE) {

@@ -1,9 +1,9 @@
-//! The definition of every distance, in plain Rust: the reference, and what runs where no SIMD form exists.
+//! The reference implementation in plain Rust, also used where no SIMD implementation exists.
 
 use super::select::{Level, Simd};
 use crate::Element;
 
-/// Partial sums that a float reduction is spread over.
+/// Partial sums of a float reduction.
 const PARTIAL_SUMS: usize = 64;
 
 pub(crate) struct Scalar;
@@ -31,17 +31,17 @@ macro_rules! scalar {
 scalar!(reduce_floats: f32, half::f16);
 scalar!(reduce_integers: u8, i8);
 
-/// Sum of the products of `factors(x, y)`, in the fixed order.
+/// Sums the products of `factors(x, y)` in the fixed order.
 fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f32, f32)) -> f32 {
     let mut sums = [0.0_f32; PARTIAL_SUMS];
-    // By blocks, so that the compiler sees independent sums and vectorises them where it can.
+    // In blocks, so that the compiler sees independent sums and can vectorize them.
     for (a, b) in a.chunks(PARTIAL_SUMS).zip(b.chunks(PARTIAL_SUMS)) {
         for ((sum, x), y) in sums.iter_mut().zip(a).zip(b) {
             let (p, q) = factors(x.to_f32(), y.to_f32());
             *sum = p.mul_add(q, *sum);
         }
     }
-    // Four registers of sixteen lanes: pairs of registers, the two pairs, then halves of the lanes.
+    // As four registers of sixteen lanes: add the registers pairwise, then halve the lanes.
     let mut lanes: [f32; 16] =
         std::array::from_fn(|i| (sums[i] + sums[16 + i]) + (sums[32 + i] + sums[48 + i]));
     for half in [8, 4, 2, 1] {
@@ -52,7 +52,7 @@ fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f3
     lanes[0]
 }
 
-/// Sum of the products of `factors(x, y)`: exact, so in any order.
+/// Sums the products of `factors(x, y)`. Integer sums are exact in any order.
 fn reduce_integers<T: Element + Into<i32>>(
     a: &[T],
     b: &[T],

@@ -1,10 +1,10 @@
-//! Which implementation this processor runs, and the safe functions made of it.
+//! Run-time selection of the SIMD level, and safe functions over its kernels.
 
 use super::{Kernels, prefetch, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
 
-/// A set of instructions that distances are written for, from the narrowest.
+/// A SIMD instruction set, in ascending order of width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
@@ -17,7 +17,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The widest level that this processor runs.
+    /// The widest level that this CPU supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -33,18 +33,18 @@ impl Level {
         Self::Scalar
     }
 
-    /// The levels that this processor runs: what a test or a bench may ask for.
+    /// The levels that this CPU supports, for tests and benches.
     pub fn available() -> impl Iterator<Item = Self> {
         [Self::Scalar, Self::Avx2, Self::Avx512].into_iter().filter(|level| *level <= Self::detect())
     }
 }
 
-/// What a level writes for one element type.
+/// The kernels of one level for one element type.
 pub(crate) trait Simd<T> {
     const LEVEL: Level;
 
     /// # Safety
-    /// - The processor runs `LEVEL`.
+    /// - The CPU supports `LEVEL`.
     /// - `a` and `b` are readable for `len` elements.
     unsafe fn dot(a: *const T, b: *const T, len: usize) -> f32;
 
@@ -68,7 +68,7 @@ where
     }
 }
 
-/// The functions of the only level there is here.
+/// The functions of the only level of this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn kernels<T: 'static>(_: Level) -> Kernels<T>
 where
@@ -77,7 +77,7 @@ where
     table::<Scalar, T>()
 }
 
-/// Called by [`kernels`] alone, with a level that was detected.
+/// Must only be called by [`kernels`], with a supported level.
 fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
     Kernels {
         level: S::LEVEL,
@@ -95,8 +95,8 @@ fn pair<T>(a: &[T], b: &[T], kernel: unsafe fn(*const T, *const T, usize) -> f32
     unsafe { kernel(a.as_ptr(), b.as_ptr(), a.len()) }
 }
 
-/// Bytes of rows asked for ahead of the one being read. Enough to cover a trip to memory at the rate one core reads
-/// (about 100 ns at 20 to 40 bytes a nanosecond), little enough to stay in a 32 KB L1.
+/// Bytes prefetched ahead of the row being read: enough to hide a memory access at the rate at which one core reads (about
+/// 100 ns at 20 to 40 bytes per nanosecond), and few enough to stay in a 32 KB L1.
 const PREFETCH_BYTES: usize = 4096;
 
 #[inline(always)]

@@ -1,8 +1,8 @@
-//! What the x86 levels share.
+//! Code shared by the x86 kernels.
 
 use std::arch::x86_64::*;
 
-/// The last three steps of the fixed tree: eight lanes to one, by halves.
+/// The last three additions of the fixed order: eight lanes to one, by halves.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn sum_eight(sum: __m256) -> f32 {
