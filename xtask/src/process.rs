@@ -28,6 +28,16 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs `command` to its end and returns what it prints to standard output.
+///
+/// # Errors
+/// When it cannot be started or does not end well.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{} does not start", line(command)))?;
+    ensure!(output.status.success(), "{} ended with {}", line(command), output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// Whether `program` can be started from the search path.
 pub fn installed(program: &str) -> bool {
     let quiet = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -37,8 +37,13 @@ pub fn book(workspace: &Workspace) -> Command {
 /// Builds the reference of every package, warnings denied.
 pub fn reference(workspace: &Workspace) -> Command {
     let mut doc = cargo(&workspace.root);
-    doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    deny_warnings(doc.args(["doc", "--workspace", "--no-deps"]));
     doc
+}
+
+/// Makes warnings of rustdoc errors.
+pub fn deny_warnings(doc: &mut Command) -> &mut Command {
+    doc.env("RUSTDOCFLAGS", "-D warnings")
 }
 
 /// Copies the folder `from` to `to`, over what is there.

@@ -5,12 +5,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::process::{self, cargo, command, installed, line};
+use crate::process::{self, cargo, command, installed, line, output};
 use crate::workspace::Workspace;
 use crate::{ptx, site, tidy};
 
 /// The checks that run when the advisory database is out of reach too.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
+
+/// The packages with a feature `cuda`, with that feature off.
+const WITHOUT_CUDA: [&str; 5] = ["--package", "jasper", "--package", "jasper-cli", "--no-default-features"];
 
 /// Runs every step in order and stops at the first that fails. A step whose program is not installed is skipped,
 /// and said so at the end.
@@ -22,7 +25,21 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let mut list = List::default();
     list.step("format", cargo(root).args(["fmt", "--all", "--check"]))?;
     list.step("lints", cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    list.step(
+        "lints without CUDA",
+        cargo(root).args(["clippy", "--all-targets"]).args(WITHOUT_CUDA).args(["--", "-D", "warnings"]),
+    )?;
     list.step("reference", &mut site::reference(workspace))?;
+    list.step(
+        "reference without CUDA",
+        site::deny_warnings(cargo(root).args([
+            "doc",
+            "--no-deps",
+            "--package",
+            "jasper",
+            "--no-default-features",
+        ])),
+    )?;
     list.step_if_installed("book", &mut site::book(workspace), site::GET_MDBOOK)?;
     let mut deny = command("cargo-deny", root);
     list.step_if_installed(
@@ -36,11 +53,40 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     list.left_out("kernels", ptx::check::check(workspace)?);
     list.section("registers", "cargo xtask ptx report");
     list.left_out("registers", ptx::report::run_if_possible(workspace)?);
+    let minimum = minimum_rust(workspace, &list)?;
+    list.left_out("minimum Rust", minimum);
     let readme = workspace.text("README.md")?.unwrap_or_default();
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
+    list.step("tests without CUDA", cargo(root).arg("test").args(WITHOUT_CUDA))?;
+    let packages = workspace.packages.iter().filter(|package| package.published);
+    let mut package = cargo(root);
+    package
+        .args(["package", "--allow-dirty"])
+        .args(packages.flat_map(|package| ["--package", &package.name]));
+    list.step("packages, each compiled from its tarball", &mut package)?;
     list.finish();
     Ok(())
+}
+
+/// Compiles everything with the oldest Rust that the manifests allow, or returns why not.
+fn minimum_rust(workspace: &Workspace, list: &List) -> Result<Option<String>> {
+    let version = &workspace.rust_version;
+    let used = output(cargo(&workspace.root).arg("--version"))?;
+    if used.starts_with(&format!("cargo {version}.")) {
+        list.section("minimum Rust", &format!("{version} is the toolchain in use"));
+        return Ok(None);
+    }
+    let toolchain = format!("+{version}");
+    let mut check = command("cargo", &workspace.root);
+    // The toolchain that runs this program would overrule the choice.
+    check.args([&*toolchain, "check", "--workspace", "--all-targets"]).env_remove("RUSTUP_TOOLCHAIN");
+    let installed = output(command("cargo", &workspace.root).args([&*toolchain, "--version"]));
+    if !installed.is_ok_and(|line| line.starts_with(&format!("cargo {version}."))) {
+        return Ok(Some(format!("Rust {version} is not installed; `rustup toolchain install {version}`")));
+    }
+    list.step("minimum Rust", &mut check)?;
+    Ok(None)
 }
 
 /// Prints what runs, how long it took and what was skipped.
@@ -54,7 +100,7 @@ impl List {
         println!("\n== {name}: {how}");
     }
 
-    fn step(&mut self, name: &str, command: &mut Command) -> Result<()> {
+    fn step(&self, name: &str, command: &mut Command) -> Result<()> {
         self.section(name, &line(command));
         let start = Instant::now();
         process::run(command)?;

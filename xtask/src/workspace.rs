@@ -28,6 +28,8 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Where cargo builds.
     pub target: PathBuf,
+    /// The oldest Rust that compiles every member: `1.95`.
+    pub rust_version: String,
     /// The members.
     pub packages: Vec<Package>,
     /// Files under version control that exist, relative to the root, with `/` between folders.
@@ -42,6 +44,8 @@ pub struct Package {
     pub manifest: String,
     /// Source files that the compiler starts from (libraries, programs, benches), relative to the root.
     pub crate_roots: Vec<String>,
+    /// Whether it may go to a registry.
+    pub published: bool,
     /// Packages it asks for, and for which builds.
     pub dependencies: Vec<(String, DependencyKind)>,
 }
@@ -62,6 +66,7 @@ impl Workspace {
             .iter()
             .map(|package| Package {
                 name: package.name.to_string(),
+                published: package.publish.as_ref().is_none_or(|registries| !registries.is_empty()),
                 manifest: relative(package.manifest_path.as_std_path()),
                 crate_roots: package
                     .targets
@@ -76,7 +81,16 @@ impl Workspace {
                     .collect(),
             })
             .collect();
-        Ok(Self { files: files(&root)?, target: metadata.target_directory.into(), packages, root })
+        let minimum = metadata.packages.iter().find_map(|package| package.rust_version.as_ref());
+        let minimum = minimum.context("no package states a rust-version")?;
+        let rust_version = format!("{}.{}", minimum.major, minimum.minor);
+        Ok(Self {
+            rust_version,
+            files: files(&root)?,
+            target: metadata.target_directory.into(),
+            packages,
+            root,
+        })
     }
 
     /// The text of a file, or nothing if it is not text.
@@ -135,6 +149,7 @@ mod tests {
         let xtask = workspace.packages.iter().find(|package| package.name == "xtask").unwrap();
         assert_eq!(xtask.manifest, "xtask/Cargo.toml");
         assert_eq!(xtask.crate_roots, ["xtask/src/main.rs"]);
+        assert!(!xtask.published && workspace.packages.iter().any(|package| package.published));
         assert!(xtask.dependencies.contains(&("tempfile".into(), DependencyKind::Development)));
         assert!(workspace.text("Cargo.toml").unwrap().unwrap().contains("[workspace]"));
         assert!(workspace.text("no such file").is_err());

@@ -127,6 +127,7 @@ mod tests {
         let sample = |name: &str, dependencies| Package {
             name: name.into(),
             manifest: "Cargo.toml".into(),
+            published: false,
             crate_roots: Vec::new(),
             dependencies,
         };

@@ -85,6 +85,7 @@ mod tests {
             name: name.into(),
             manifest: "Cargo.toml".into(),
             crate_roots: Vec::new(),
+            published: false,
             dependencies: Vec::new(),
         };
         assert!(check_unsafe(&package("jasper-core"), "lib.rs", "//! x\n").is_none());
