@@ -6,18 +6,18 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use jasper_quant::Layout;
 
-use crate::In;
+use crate::DevicePtr;
 
 /// Codes of vectors, and of queries.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CodeArgs {
     /// `[slots][shape.words]`: a code for each row, at a multiple of their length up to 64 bytes, and of 16 at least.
-    pub rows: In<u32>,
+    pub rows: DevicePtr<u32>,
     /// `[queries][limbs][shape.dimensions]`: int8 levels in natural order, four a word, most significant limb first.
-    pub levels: In<u32>,
+    pub levels: DevicePtr<u32>,
     /// `[queries]`: the numbers beside the levels.
-    pub terms: In<QueryTerms>,
+    pub terms: DevicePtr<QueryTerms>,
     /// int8 numbers a coordinate of a query, 1 or 2.
     pub limbs: u32,
     /// Where the bits of a row lie.

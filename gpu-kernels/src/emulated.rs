@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cuda_std::emulator::{self, Emulator, Fault};
 
-use crate::{Buffer, In, Kernel, Out, Stream};
+use crate::{Buffer, DevicePtr, DevicePtrMut, Kernel, Stream};
 
 /// A stream of an emulated device, for tests. Clones are the same stream.
 #[derive(Clone)]
@@ -146,11 +146,11 @@ impl<T: Pod> Buffer<T> for EmulatedBuffer<T> {
         self.on_host
     }
 
-    fn input(&self) -> In<T> {
-        In::new(self.array.as_ptr())
+    fn input(&self) -> DevicePtr<T> {
+        DevicePtr::new(self.array.as_ptr())
     }
 
-    fn output(&mut self) -> Out<T> {
-        Out::new(self.array.as_mut_ptr())
+    fn output(&mut self) -> DevicePtrMut<T> {
+        DevicePtrMut::new(self.array.as_mut_ptr())
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "kernels")]
 use cuda_std::math;
 
-use crate::In;
+use crate::DevicePtr;
 
 /// An id that names no row.
 pub const NO_ROW: u32 = u32::MAX;
@@ -13,15 +13,15 @@ pub const NO_ROW: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct GraphArgs {
     /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
-    pub rows: In<u8>,
+    pub rows: DevicePtr<u8>,
     /// `[slots][links_stride]`: the neighbours of each slot, then [`NO_ROW`]. At a multiple of 128.
-    pub links: In<u32>,
-    /// `[slots]`: squared lengths of the vectors. Nowhere unless the form needs them.
-    pub squared_norms: In<f32>,
+    pub links: DevicePtr<u32>,
+    /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
+    pub squared_norms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live slot.
-    pub keys: In<u64>,
+    pub keys: DevicePtr<u64>,
     /// `[starts_len]`: where searches begin. Distinct.
-    pub starts: In<u32>,
+    pub starts: DevicePtr<u32>,
     /// Start points.
     pub starts_len: u32,
     /// Bytes from row to row, a multiple of 16.
@@ -32,18 +32,18 @@ pub struct GraphArgs {
     pub largest_squared_norm: f32,
 }
 
-/// What is made of the sum over two vectors: the same steps as on the CPU, in the same order.
+/// How a distance follows from the sum over two vectors: the same steps as on the CPU, in the same order.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Squared L2 as it is.
-    Plain,
-    /// Half of squared L2 of unit vectors: 1 - cos.
-    Half,
+pub enum DistanceForm {
+    /// Squared L2.
+    SquaredL2,
+    /// Half of squared L2, of unit vectors: 1 - cos.
+    HalfSquaredL2,
     /// A dot product, negated.
-    Negated,
-    /// A dot product over both lengths: 1 - cos of vectors of any length. Needs squared norms.
-    Angle,
+    NegatedDot,
+    /// A dot product divided by both lengths: 1 - cos of vectors of any length. Needs squared norms.
+    Cosine,
 }
 
 /// What is summed over the coordinates of two vectors.
@@ -61,14 +61,6 @@ impl Measure {
     /// Both.
     pub const ALL: [Self; 2] = [Self::SquaredL2, Self::Dot];
 
-    /// The sum that a distance of this form is made of.
-    pub const fn of(form: Form) -> Self {
-        match form {
-            Form::Plain | Form::Half => Self::SquaredL2,
-            Form::Negated | Form::Angle => Self::Dot,
-        }
-    }
-
     /// Its name inside the names of kernels.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -78,17 +70,26 @@ impl Measure {
     }
 }
 
-#[cfg(feature = "kernels")]
-impl Form {
-    /// The distance that a sum over two vectors stands for, whose `squared_norms` count where the form needs them.
+impl DistanceForm {
+    /// What is summed for a distance of this form.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub const fn measure(self) -> Measure {
+        match self {
+            Self::SquaredL2 | Self::HalfSquaredL2 => Measure::SquaredL2,
+            Self::NegatedDot | Self::Cosine => Measure::Dot,
+        }
+    }
+
+    /// The distance of two vectors with this sum and these squared norms.
+    #[cfg(feature = "kernels")]
     #[inline(always)]
     pub(crate) fn distance(self, sum: f32, squared_norms: [f32; 2]) -> f32 {
         let [one, other] = squared_norms;
         match self {
-            Self::Plain => sum,
-            Self::Half => 0.5 * sum,
-            Self::Negated => -sum,
-            Self::Angle => 1.0 - sum / math::sqrt_f32(one * other),
+            Self::SquaredL2 => sum,
+            Self::HalfSquaredL2 => 0.5 * sum,
+            Self::NegatedDot => -sum,
+            Self::Cosine => 1.0 - sum / math::sqrt_f32(one * other),
         }
     }
 }

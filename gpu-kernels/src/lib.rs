@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`pointer`](mod@pointer) | [`In`] and [`Out`]: addresses of device memory, inside the arguments of kernels |
+//! | [`pointer`](mod@pointer) | [`DevicePtr`] and [`DevicePtrMut`]: device memory in the arguments of kernels |
 //! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
@@ -31,6 +31,8 @@
 
 pub mod bits;
 pub mod codes;
+#[cfg(feature = "kernels")]
+mod collectives;
 #[cfg(feature = "kernels")]
 mod coordinates;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
@@ -63,7 +65,7 @@ mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use launch::{Kernel, Launch};
-pub use pointer::{In, Out};
+pub use pointer::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use stream::{Buffer, Stream};
 

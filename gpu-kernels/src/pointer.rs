@@ -1,34 +1,36 @@
-//! Addresses of device memory, inside the arguments of kernels.
+//! Pointers into device memory, as arguments of kernels.
 
-/// Where a kernel reads an array: an address of device memory, never read through on the host.
+/// A pointer to an array in device memory that a kernel reads. The host never dereferences it.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct In<T>(*const T);
+pub struct DevicePtr<T>(*const T);
 
-/// Where a kernel writes an array (and may read it): an address of device memory, never used on the host.
+/// A pointer to an array in device memory that a kernel writes and may read. The host never dereferences it.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub struct DevicePtrMut<T>(*mut T);
 
-impl<T> In<T> {
-    /// No array: what arguments hold in the place of one that is not needed.
-    pub const NOWHERE: Self = Self(core::ptr::null());
-
-    /// The array at `address`.
+impl<T> DevicePtr<T> {
+    /// The pointer to the array at `address`.
     pub const fn new(address: *const T) -> Self {
         Self(address)
     }
 
-    /// Whether this is [`Self::NOWHERE`].
+    /// The null pointer, for an argument that is not needed.
+    pub const fn null() -> Self {
+        Self(core::ptr::null())
+    }
+
+    /// Whether this is [`Self::null`].
     #[inline(always)]
-    pub const fn is_nowhere(self) -> bool {
+    pub const fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// The array that begins at element `index` of this one.
+    /// The pointer to the array that begins at element `index` of this one.
     #[inline(always)]
     #[must_use]
-    pub const fn from(self, index: usize) -> Self {
+    pub const fn add(self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
     }
 
@@ -38,32 +40,34 @@ impl<T> In<T> {
         self.0.wrapping_add(index)
     }
 
-    /// The same address as that of another type.
+    /// The same address as a pointer to another type.
     #[inline(always)]
-    pub const fn cast<U>(self) -> In<U> {
-        In(self.0.cast())
+    pub const fn cast<U>(self) -> DevicePtr<U> {
+        DevicePtr(self.0.cast())
     }
 }
 
-impl<T> Out<T> {
-    /// No array: what arguments hold in the place of one that nobody wants.
-    pub const NOWHERE: Self = Self(core::ptr::null_mut());
-
-    /// Whether this is [`Self::NOWHERE`].
-    #[inline(always)]
-    pub const fn is_nowhere(self) -> bool {
-        self.0.is_null()
-    }
-
-    /// The array at `address`.
+impl<T> DevicePtrMut<T> {
+    /// The pointer to the array at `address`.
     pub const fn new(address: *mut T) -> Self {
         Self(address)
     }
 
-    /// The array that begins at element `index` of this one.
+    /// The null pointer, for an argument that is not needed.
+    pub const fn null() -> Self {
+        Self(core::ptr::null_mut())
+    }
+
+    /// Whether this is [`Self::null`].
+    #[inline(always)]
+    pub const fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The pointer to the array that begins at element `index` of this one.
     #[inline(always)]
     #[must_use]
-    pub const fn from(self, index: usize) -> Self {
+    pub const fn add(self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
     }
 
@@ -73,40 +77,40 @@ impl<T> Out<T> {
         self.0.wrapping_add(index)
     }
 
-    /// The same address as that of another type.
+    /// The same address as a pointer to another type.
     #[inline(always)]
-    pub const fn cast<U>(self) -> Out<U> {
-        Out(self.0.cast())
+    pub const fn cast<U>(self) -> DevicePtrMut<U> {
+        DevicePtrMut(self.0.cast())
     }
 
-    /// The same array, to be read.
+    /// The same array, to be read only.
     #[inline(always)]
-    pub const fn input(self) -> In<T> {
-        In(self.0)
+    pub const fn cast_const(self) -> DevicePtr<T> {
+        DevicePtr(self.0)
     }
 }
 
-impl<T> Clone for In<T> {
+impl<T> Clone for DevicePtr<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for In<T> {}
+impl<T> Copy for DevicePtr<T> {}
 
-impl<T> Clone for Out<T> {
+impl<T> Clone for DevicePtrMut<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Out<T> {}
+impl<T> Copy for DevicePtrMut<T> {}
 
 // SAFETY: an address is a number to the host, which never reads or writes through it.
-unsafe impl<T> Send for In<T> {}
+unsafe impl<T> Send for DevicePtr<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for In<T> {}
-// SAFETY: as above; what kernels do with it at the same time is the promise of `Stream::launch`.
-unsafe impl<T> Send for Out<T> {}
+unsafe impl<T> Sync for DevicePtr<T> {}
+// SAFETY: as above; concurrent use by kernels is the promise of `Stream::launch`.
+unsafe impl<T> Send for DevicePtrMut<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Out<T> {}
+unsafe impl<T> Sync for DevicePtrMut<T> {}

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use crate::{In, Kernel, Out};
+use crate::{DevicePtr, DevicePtrMut, Kernel};
 
 /// Elements that a stream without pieces of its own reads at once, or so many granules as are no fewer.
 const PIECE: usize = 1 << 12;
@@ -202,8 +202,8 @@ pub trait Buffer<T> {
     }
 
     /// Its address, for a kernel that reads it.
-    fn input(&self) -> In<T>;
+    fn input(&self) -> DevicePtr<T>;
 
     /// Its address, for a kernel that writes it.
-    fn output(&mut self) -> Out<T>;
+    fn output(&mut self) -> DevicePtrMut<T>;
 }

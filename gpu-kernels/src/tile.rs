@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 
 use cuda_std::prelude::*;
 
-use crate::In;
+use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
 use crate::search::shape::stays_in_registers;
 
@@ -44,7 +44,7 @@ where
     /// # Safety
     /// The row is that long, at a multiple of 16 in global memory that nobody writes meanwhile.
     #[inline(always)]
-    pub(crate) unsafe fn kept(&self, row: In<u8>) -> [Unit; STEPS] {
+    pub(crate) unsafe fn kept(&self, row: DevicePtr<u8>) -> [Unit; STEPS] {
         let mut own = [ZERO; STEPS];
         if Self::KEEPS {
             for s in 0..STEPS {
@@ -102,7 +102,11 @@ where
     /// # Safety
     /// The rows are that long, at multiples of 16 in global memory that nobody writes meanwhile.
     #[inline(always)]
-    pub(crate) unsafe fn sums(&self, rows: [In<u8>; ROWS], query: impl Fn(u32) -> Unit) -> [E::Sum; ROWS] {
+    pub(crate) unsafe fn sums(
+        &self,
+        rows: [DevicePtr<u8>; ROWS],
+        query: impl Fn(u32) -> Unit,
+    ) -> [E::Sum; ROWS] {
         let mut sums = [E::ZERO; ROWS];
         let mut step = 0;
         while step * WIDTH < self.units {

@@ -2,9 +2,9 @@
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use gpu_kernels::graph::{Form, GraphArgs, Measure};
+use gpu_kernels::graph::{DistanceForm, GraphArgs, Measure};
 use gpu_kernels::search::{Search, SearchArgs};
-use gpu_kernels::{Buffer as _, In, Out, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream as _};
 use jasper_core::ElementKind;
 
 #[test]
@@ -17,9 +17,9 @@ fn a_row_past_the_end_is_reported_with_its_place() {
     let args = SearchArgs {
         graph: GraphArgs {
             rows: rows.input(),
-            links: In::NOWHERE,
-            squared_norms: In::NOWHERE,
-            keys: In::NOWHERE,
+            links: DevicePtr::null(),
+            squared_norms: DevicePtr::null(),
+            keys: DevicePtr::null(),
             starts: starts.input(),
             starts_len: 2,
             row_bytes: 16,
@@ -27,13 +27,13 @@ fn a_row_past_the_end_is_reported_with_its_place() {
             largest_squared_norm: 0.0,
         },
         queries: rows.input(),
-        query_rows: In::NOWHERE,
-        allowed: In::NOWHERE,
+        query_rows: DevicePtr::null(),
+        allowed: DevicePtr::null(),
         answers: answers.output(),
-        rest: In::NOWHERE,
-        candidates: Out::NOWHERE,
+        rest: DevicePtr::null(),
+        candidates: DevicePtrMut::null(),
         work: work.output(),
-        log: Out::NOWHERE,
+        log: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
         beam_width: 1,
@@ -42,7 +42,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         filter_slots: 0,
         starts_stride: 0,
         candidates_len: 0,
-        form: Form::Plain,
+        form: DistanceForm::SquaredL2,
     };
     let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, 1, 1);
     // SAFETY: one start point has no row, which the emulator finds before it reads there.

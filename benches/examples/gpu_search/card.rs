@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gpu_kernels::search::{Answer, Search, SearchArgs};
-use gpu_kernels::{Buffer as _, In, Out, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixView};
 use jasper_cuda::{DeviceGraph, median_time};
 use jasper_graph::Graph;
@@ -80,13 +80,13 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         let args = SearchArgs {
             graph: self.graph.args(),
             queries: self.queries.input().cast(),
-            query_rows: In::NOWHERE,
-            allowed: In::NOWHERE,
+            query_rows: DevicePtr::null(),
+            allowed: DevicePtr::null(),
             answers: answers.output(),
-            rest: In::NOWHERE,
-            candidates: Out::NOWHERE,
+            rest: DevicePtr::null(),
+            candidates: DevicePtrMut::null(),
             work: work.output(),
-            log: Out::NOWHERE,
+            log: DevicePtrMut::null(),
             queries_len: queries as u32,
             k,
             beam_width,
@@ -128,7 +128,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
     /// Bytes of rows and edges that a query asks for.
     fn bytes(&self, found: &Found) -> f64 {
         let graph = self.graph.args();
-        let norm = if graph.squared_norms.is_nowhere() { 0 } else { size_of::<f32>() as u32 };
+        let norm = if graph.squared_norms.is_null() { 0 } else { size_of::<f32>() as u32 };
         found.distances * f64::from(graph.row_bytes + norm)
             + found.hops * f64::from(graph.links_stride * size_of::<u32>() as u32)
     }
@@ -143,7 +143,7 @@ impl<T: Element> Card<'_, T> {
         let all = self.queries.len() / (queries * self.graph.row_len());
         let work = || {
             for launch in 0..TOGETHER {
-                batch.args.queries = first.from(launch % all * len);
+                batch.args.queries = first.add(launch % all * len);
                 self.launch(kernel, &batch)?;
             }
             Ok::<(), anyhow::Error>(())

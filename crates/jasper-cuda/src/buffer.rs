@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use cust::sys::{self, CUdeviceptr};
-use gpu_kernels::{In, Out};
+use gpu_kernels::{DevicePtr, DevicePtrMut};
 
 use crate::Stream;
 use crate::error::{Error, Result};
@@ -142,12 +142,12 @@ impl<T: Pod> gpu_kernels::Buffer<T> for Buffer<T> {
         matches!(self.memory, Memory::Host(_))
     }
 
-    fn input(&self) -> In<T> {
-        In::new(std::ptr::without_provenance(self.address as usize))
+    fn input(&self) -> DevicePtr<T> {
+        DevicePtr::new(std::ptr::without_provenance(self.address as usize))
     }
 
-    fn output(&mut self) -> Out<T> {
-        Out::new(std::ptr::without_provenance_mut(self.address as usize))
+    fn output(&mut self) -> DevicePtrMut<T> {
+        DevicePtrMut::new(std::ptr::without_provenance_mut(self.address as usize))
     }
 }
 

@@ -21,7 +21,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// A mark that is nowhere yet: nothing waits for it.
+    /// A mark that is not set yet: nothing waits for it.
     ///
     /// # Errors
     /// What the driver says.

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
 use cust::sys;
-use gpu_kernels::{In, Out};
+use gpu_kernels::{DevicePtr, DevicePtrMut};
 
 use crate::Context;
 use crate::error::{Error, Result};
@@ -97,12 +97,12 @@ impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
         self.len
     }
 
-    fn input(&self) -> In<T> {
-        In::new(self.first())
+    fn input(&self) -> DevicePtr<T> {
+        DevicePtr::new(self.first())
     }
 
-    fn output(&mut self) -> Out<T> {
-        Out::new(self.first())
+    fn output(&mut self) -> DevicePtrMut<T> {
+        DevicePtrMut::new(self.first())
     }
 }
 

@@ -63,7 +63,7 @@ impl VirtualAllocation {
         // SAFETY: `piece` is writable, and `kind` lives through the call.
         context.call(|| unsafe { sys::cuMemCreate(&mut piece, more, &kind, 0) })?;
         let release = || {
-            // SAFETY: the piece has just been made, and is nowhere.
+            // SAFETY: the piece has just been made, and is mapped nowhere.
             context.release(|| unsafe { sys::cuMemRelease(piece) });
         };
         // SAFETY: these addresses are reserved, as asserted, and have no memory yet; the piece is as large.

@@ -3,15 +3,15 @@
 mod common;
 
 use cuda_std_kernels::{PTX, cases};
-use gpu_kernels::{Buffer as _, In, Launch, Out, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Launch, Stream as _};
 use jasper_cuda::{Module, Stream};
 
 /// The kernels' arguments, as a device has them.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Args {
-    input: In<u32>,
-    output: Out<u32>,
+    input: DevicePtr<u32>,
+    output: DevicePtrMut<u32>,
 }
 
 #[test]

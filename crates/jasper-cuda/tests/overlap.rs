@@ -58,7 +58,7 @@ fn copies_and_kernels_overlap() {
             };
             pipeline.run(&one, ROWS, fill, |rows, tile| {
                 let len = (rows.len() * ROW) as u64;
-                let args = Move { from: tile.input(), to: to.from(rows.start * ROW), len };
+                let args = Move { from: tile.input(), to: to.add(rows.start * ROW), len };
                 // SAFETY: a tile has `len` words, and `all` has as many from the first of these rows on.
                 unsafe { one.launch_from(&probe, "copy", Launch::linear(264, 256), &args)? };
                 spin(&one, &probe, ticks)

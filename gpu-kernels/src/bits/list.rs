@@ -14,8 +14,8 @@ pub unsafe fn list_slots(args: ListArgs) {
     let listed = |at: usize| {
         // SAFETY: within `len`, for which both sets have bits where they are anywhere.
         let [bits, but] =
-            [args.bits, args.but].map(|set| !set.is_nowhere() && unsafe { contains(set, at as u32) });
-        (args.bits.is_nowhere() || bits) && !but
+            [args.bits, args.but].map(|set| !set.is_null() && unsafe { contains(set, at as u32) });
+        (args.bits.is_null() || bits) && !but
     };
     // SAFETY: the whole block is here; there are at most `len`.
     unsafe {

@@ -21,7 +21,7 @@ pub use plan::{List, Mark, Slots, mark};
 use cuda_std::prelude::*;
 
 use crate::scan::Round;
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// Slots of a word.
 pub(crate) const WORD: u32 = u32::BITS;
@@ -44,11 +44,11 @@ pub enum Change {
 #[derive(Clone, Copy, Debug)]
 pub struct MarkArgs {
     /// `[len]`: slots, in any order; a slot may be there more than once.
-    pub slots: In<u32>,
+    pub slots: DevicePtr<u32>,
     /// `[words]`: the set, with a bit for each of them.
-    pub bits: Out<u32>,
+    pub bits: DevicePtrMut<u32>,
     /// `[1]`: slots that were not as they are now, added to what is there.
-    pub changed: Out<u32>,
+    pub changed: DevicePtrMut<u32>,
     /// Slots.
     pub len: u32,
     /// Which change.
@@ -59,14 +59,14 @@ pub struct MarkArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ListArgs {
-    /// `[words]`: the slots that are listed, from `first` on; nowhere if all are.
-    pub bits: In<u32>,
-    /// `[words]`: slots that are not, from `first` on; nowhere if there are none such.
-    pub but: In<u32>,
+    /// `[words]`: the slots that are listed, from `first` on; null if all are.
+    pub bits: DevicePtr<u32>,
+    /// `[words]`: slots that are not, from `first` on; null if there are none such.
+    pub but: DevicePtr<u32>,
     /// `[slots]`, at most `len`: the slots, rising.
-    pub slots: Out<u32>,
+    pub slots: DevicePtrMut<u32>,
     /// `[1]`: how many there are.
-    pub count: Out<u32>,
+    pub count: DevicePtrMut<u32>,
     /// Of as many tiles as hold `len` slots.
     pub round: Round,
     /// The slot of the lowest bit.
@@ -81,7 +81,7 @@ pub struct ListArgs {
 /// The set has a bit for it.
 #[cfg(feature = "kernels")]
 #[inline(always)]
-pub(crate) unsafe fn contains(bits: In<u32>, slot: u32) -> bool {
+pub(crate) unsafe fn contains(bits: DevicePtr<u32>, slot: u32) -> bool {
     // SAFETY: the caller's promise.
     let word = unsafe { global::load_readonly(bits.at((slot / WORD) as usize)) };
     word >> (slot % WORD) & 1 == 1

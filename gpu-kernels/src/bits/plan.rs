@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Change, ListArgs, MARK_THREADS, MarkArgs, WORD};
 use crate::scan::{Tiles, select_launch, select_tiles};
-use crate::{Buffer, In, Kernel, Launch, Stream};
+use crate::{Buffer, DevicePtr, Kernel, Launch, Stream};
 
 /// The kernel that changes a set: reads each slot of the list once.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +124,7 @@ impl<S: Stream> Slots<S> {
             assert!(words <= set.len(), "slot {} is behind a set of {} words", range.end, set.len());
         }
         let from = |set: Option<&S::Buffer<u32>>| {
-            set.map_or(In::NOWHERE, |set| set.input().from((range.start / WORD) as usize))
+            set.map_or(DevicePtr::null(), |set| set.input().add((range.start / WORD) as usize))
         };
         let Self { slots, count, tiles } = self;
         tiles.round(stream, select_tiles(len), |round| {

@@ -23,7 +23,7 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
         return;
     }
     let levels = levels(rows);
-    let rotated = rows.rotated.values.from(number * rows.rotated.stride as usize);
+    let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let [b1, b2, b3, largest_k] = args.fit;
     // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
     unsafe {

@@ -36,7 +36,7 @@ pub use quantizer::{Chosen, DeviceQuantizer, QueryCodes};
 
 use crate::codes::{CodeShape, QueryTerms};
 use crate::residuals::ChosenRows;
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// What all encoders take.
 #[repr(C)]
@@ -47,7 +47,7 @@ pub struct EncodeArgs {
     /// Whose codes: `rotated.rows` of them.
     pub chosen: ChosenRows,
     /// `[slots][shape.words]`: where codes go.
-    pub codes: Out<u32>,
+    pub codes: DevicePtrMut<u32>,
     /// Where the bits of a code lie.
     pub shape: CodeShape,
     /// What the metric makes of residuals.
@@ -63,9 +63,9 @@ pub struct EncodeArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct Rotated {
     /// `[rows][stride]`: coordinates, with zeros behind those of the shape.
-    pub values: In<f32>,
+    pub values: DevicePtr<f32>,
     /// `[rows]`: the squared length of each residual before it was rotated, and its product with the centre.
-    pub sums: In<[f32; 2]>,
+    pub sums: DevicePtr<[f32; 2]>,
     /// Floats from row to row, a multiple of 64.
     pub stride: u32,
 }
@@ -113,7 +113,7 @@ pub struct MixedArgs {
     /// What all take.
     pub rows: EncodeArgs,
     /// `[shape.dimensions]`: step, inverse, limit and half of each.
-    pub dimensions: In<[f32; 4]>,
+    pub dimensions: DevicePtr<[f32; 4]>,
     /// The inverses of the multiples of steps to try.
     pub trials: [f32; TRIALS],
     /// The numbers of the fit: b1, b2, b3, and the largest k.
@@ -129,12 +129,12 @@ pub const TRIALS: usize = 3;
 pub struct CodeQueriesArgs {
     /// Rotated residuals.
     pub rotated: Rotated,
-    /// `[dimensions]`: as in [`MixedArgs`]; nowhere if all have the same bits.
-    pub of_dimensions: In<[f32; 4]>,
+    /// `[dimensions]`: as in [`MixedArgs`]; null if all have the same bits.
+    pub of_dimensions: DevicePtr<[f32; 4]>,
     /// `[queries][limbs][dimensions]`: int8 levels, as words of four.
-    pub levels: Out<u32>,
+    pub levels: DevicePtrMut<u32>,
     /// `[queries]`: the numbers beside them.
-    pub terms: Out<QueryTerms>,
+    pub terms: DevicePtrMut<QueryTerms>,
     /// What the metric makes of residuals.
     pub space: SpaceArgs,
     /// Units of the factors `add`, `rescale` and `error`.

@@ -75,7 +75,7 @@ pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>,
     // SAFETY: the whole warp comes here; words of a row that no other warp writes.
     unsafe {
         warp::sync_warp(warp::FULL_MASK);
-        let row = args.codes.from(args.chosen.slot(number) * shape.words as usize);
+        let row = args.codes.add(args.chosen.slot(number) * shape.words as usize);
         let mut at = warp::lane_id();
         while at < shape.words {
             let word = if at < shape.factor_word() {

@@ -14,7 +14,7 @@ use super::{
 use crate::codes::{CodeShape, QueryTerms};
 use crate::project::{Project, ProjectArgs};
 use crate::residuals::{ChosenRows, ResidualArgs, Residuals, Rotate, RotateArgs};
-use crate::{Buffer, In, Out, Stream};
+use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// Bytes of residuals, and as many of what they are rotated to, that exist at once: rows enough to fill a device, which
 /// its second cache can hold.
@@ -223,7 +223,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         let mut scratch = self.scratch(stream, len)?;
         for first in (0..len).step_by(self.pass_rows()) {
             let chosen = ChosenRows {
-                slots: slots.as_ref().map_or(In::NOWHERE, |slots| slots.input().from(first)),
+                slots: slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input().add(first)),
                 first: if let Chosen::Range(range) = chosen { (range.start + first) as u32 } else { 0 },
                 len: (len - first).min(self.pass_rows()) as u32,
             };
@@ -307,7 +307,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     pub unsafe fn code_queries<T: Element>(
         &self,
         stream: &S,
-        queries: In<T>,
+        queries: DevicePtr<T>,
         len: usize,
         codes: &mut QueryCodes<S>,
     ) -> Result<(), S::Error> {
@@ -315,18 +315,18 @@ impl<S: Stream> DeviceQuantizer<S> {
         let words = self.levels_words();
         for first in (0..len).step_by(self.pass_rows()) {
             let count = (len - first).min(self.pass_rows()) as u32;
-            let chosen = ChosenRows { slots: In::NOWHERE, first: first as u32, len: count };
+            let chosen = ChosenRows { slots: DevicePtr::null(), first: first as u32, len: count };
             // SAFETY: the caller's promise; there is room, by the assertion.
             let rotated = unsafe { self.rotate(stream, queries, chosen, &mut codes.scratch)? };
             let (of_dimensions, half) = match &self.code {
-                DeviceCode::Rabitq { half, .. } => (In::NOWHERE, *half),
+                DeviceCode::Rabitq { half, .. } => (DevicePtr::null(), *half),
                 DeviceCode::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
             };
             let args = CodeQueriesArgs {
                 rotated,
                 of_dimensions,
-                levels: codes.levels.output().from(first * words),
-                terms: codes.terms.output().from(first),
+                levels: codes.levels.output().add(first * words),
+                terms: codes.terms.output().add(first),
                 space: self.space,
                 units: self.units,
                 half,
@@ -347,12 +347,12 @@ impl<S: Stream> DeviceQuantizer<S> {
     unsafe fn rotate<T: Element>(
         &self,
         stream: &S,
-        rows: In<T>,
+        rows: DevicePtr<T>,
         chosen: ChosenRows,
         scratch: &mut Scratch<S>,
     ) -> Result<Rotated, S::Error> {
         let (stride, rotated_stride) = self.strides();
-        let residuals: Out<f32> = scratch.residuals.output();
+        let residuals: DevicePtrMut<f32> = scratch.residuals.output();
         let args = ResidualArgs {
             rows: rows.cast(),
             chosen,
@@ -372,11 +372,11 @@ impl<S: Stream> DeviceQuantizer<S> {
                 let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
                 // SAFETY: residuals and factors are of this length; buffers go behind the launch.
                 unsafe { stream.launch(&Rotate::of(dimension), args)? };
-                (residuals.input(), stride)
+                (residuals.cast_const(), stride)
             }
             DeviceRotation::Matrix { panels } => {
                 let args = ProjectArgs {
-                    rows: residuals.input(),
+                    rows: residuals.cast_const(),
                     panels: panels.input(),
                     out: scratch.rotated.output(),
                     rows_len: chosen.len,

@@ -38,7 +38,7 @@ impl CodeQueriesArgs {
         // SAFETY: the caller's promise.
         unsafe {
             let y = global::load_readonly(self.rotated.values.at(at));
-            if self.of_dimensions.is_nowhere() {
+            if self.of_dimensions.is_null() {
                 return y;
             }
             let [step, ..] = global::load_readonly(self.of_dimensions.at(i as usize));
@@ -53,7 +53,7 @@ impl CodeQueriesArgs {
     #[inline(always)]
     unsafe fn twice_centred(&self, i: u32) -> i32 {
         let mut half = self.half;
-        if !self.of_dimensions.is_nowhere() {
+        if !self.of_dimensions.is_null() {
             // SAFETY: the caller's promise.
             [_, _, _, half] = unsafe { global::load_readonly(self.of_dimensions.at(i as usize)) };
         }
@@ -84,7 +84,7 @@ pub unsafe fn code_queries(args: CodeQueriesArgs) {
         });
         let peak = f32::from_bits(warp::warp_reduce_max(warp::FULL_MASK, peak));
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
-        let levels = args.levels.cast::<i8>().from(query * (args.limbs * args.dimensions) as usize);
+        let levels = args.levels.cast::<i8>().add(query * (args.limbs * args.dimensions) as usize);
         let mut sums = [0_i32; 2];
         for_coordinates(args.dimensions, |_, i| {
             if i < args.dimensions {
@@ -119,7 +119,7 @@ pub unsafe fn code_queries(args: CodeQueriesArgs) {
             if one { 0.0 } else { offset[1] as f32 / 2.0 },
         ];
         if warp::lane_id() == 0 {
-            let terms = args.terms.from(query).cast::<[u32; 4]>();
+            let terms = args.terms.add(query).cast::<[u32; 4]>();
             global::store(terms.at(0), head);
             global::store(terms.cast::<[f32; 4]>().at(1), tail);
         }

@@ -27,7 +27,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
         return;
     }
     let levels = levels(rows);
-    let rotated = rows.rotated.values.from(number * rows.rotated.stride as usize);
+    let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let dimensions = rows.shape.dimensions;
     // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
     unsafe {

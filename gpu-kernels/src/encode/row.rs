@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use crate::In;
+use crate::DevicePtr;
 use crate::sums::{Sum, for_coordinates};
 
 /// What is known of a dimension.
@@ -35,7 +35,7 @@ impl Dimensions for Alike {
     }
 }
 
-impl Dimensions for In<[f32; 4]> {
+impl Dimensions for DevicePtr<[f32; 4]> {
     #[inline(always)]
     unsafe fn get(self, i: u32) -> Dimension {
         // SAFETY: the caller's promise.
@@ -47,7 +47,7 @@ impl Dimensions for In<[f32; 4]> {
 /// The magnitudes of a rotated residual, as if it had length 1, and the grid that they are brought to.
 #[derive(Clone, Copy)]
 pub(super) struct Row<D> {
-    pub(super) rotated: In<f32>,
+    pub(super) rotated: DevicePtr<f32>,
     pub(super) dimensions: u32,
     /// 1 over the length.
     pub(super) factor: f32,

@@ -14,18 +14,18 @@ mod plan;
 pub use plan::{FindGroups, Groups};
 
 use crate::scan::Round;
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// What the search for groups takes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GroupArgs {
     /// `[len]`, ascending but for the low `shift` bits.
-    pub keys: In<u64>,
+    pub keys: DevicePtr<u64>,
     /// `[groups + 1]`, at most `len + 1`: where each group begins, and the end of the last.
-    pub begins: Out<u32>,
+    pub begins: DevicePtrMut<u32>,
     /// `[1]`: how many groups there are.
-    pub count: Out<u32>,
+    pub count: DevicePtrMut<u32>,
     /// Of as many tiles as hold `len` keys, and one at least.
     pub round: Round,
     /// Keys.

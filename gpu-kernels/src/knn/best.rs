@@ -6,7 +6,7 @@ use super::list::{self, NO_ENTRY};
 use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::{PENDING, SCAN_THREADS, TILE, WARP};
-use crate::Out;
+use crate::DevicePtrMut;
 use crate::coordinates::Coordinates;
 
 /// Rounds in which the scores of a tile are offered: in each, a query meets half as many rows as entries can wait for
@@ -22,7 +22,7 @@ pub(super) struct Best {
     /// `[TILE]`: how many entries wait.
     pub(super) waiting: Shared<u32>,
     /// `[queries][list_len]`
-    pub(super) lists: Out<u64>,
+    pub(super) lists: DevicePtrMut<u64>,
     /// Entries of a list.
     pub(super) list_len: u32,
     /// How many of the queries of the tile there are.
@@ -67,8 +67,8 @@ impl Best {
     }
 
     #[inline(always)]
-    fn list(&self, query: u32) -> Out<u64> {
-        self.lists.from(query as usize * self.list_len as usize)
+    fn list(&self, query: u32) -> DevicePtrMut<u64> {
+        self.lists.add(query as usize * self.list_len as usize)
     }
 
     /// Merges what waits into the lists. Whole block, behind a barrier; another must follow before more may wait.

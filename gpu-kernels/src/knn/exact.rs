@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::score::{ByteAngle, ByteL2, ByteProduct, FloatAngle, FloatL2, FloatProduct, Score};
-use crate::In;
+use crate::DevicePtr;
 use crate::coordinates::{Coordinates, F16, F32, I8, U8};
 
 /// Lanes that share a distance: the CPU keeps as many sums side by side.
@@ -15,14 +15,14 @@ pub(super) trait Exact: Coordinates {
     ///
     /// # Safety
     /// The vector has more than `i` coordinates, in global memory that nobody writes meanwhile.
-    unsafe fn coordinate(vector: In<u8>, i: u32) -> f64;
+    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f64;
 }
 
 macro_rules! exact {
     ($($element:ident: $type:ty, |$value:ident| $as_f64:expr;)*) => { $(
         impl Exact for $element {
             #[inline(always)]
-            unsafe fn coordinate(vector: In<u8>, i: u32) -> f64 {
+            unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f64 {
                 // SAFETY: the caller's promise.
                 let $value = unsafe { global::load_readonly(vector.cast::<$type>().at(i as usize)) };
                 $as_f64
@@ -43,7 +43,12 @@ exact! {
 /// Both vectors have `dimension` coordinates in global memory that nobody writes meanwhile. `dimension` is the same in
 /// every lane of the warp.
 #[inline(always)]
-unsafe fn sum<E: Exact>(a: In<u8>, b: In<u8>, dimension: u32, term: impl Fn(f64, f64) -> f64) -> f64 {
+unsafe fn sum<E: Exact>(
+    a: DevicePtr<u8>,
+    b: DevicePtr<u8>,
+    dimension: u32,
+    term: impl Fn(f64, f64) -> f64,
+) -> f64 {
     // SAFETY: coordinates are below the dimension.
     let term = |i: u32| unsafe { term(E::coordinate(a, i), E::coordinate(b, i)) };
     let whole = dimension / LANES * LANES;
@@ -73,7 +78,7 @@ pub(super) trait Distance: Score<Element: Exact> {
     ///
     /// # Safety
     /// As for the sum of a term: both vectors have `dimension` coordinates, and it is the same in the whole warp.
-    unsafe fn distance(query: In<u8>, row: In<u8>, dimension: u32) -> f64;
+    unsafe fn distance(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64;
 }
 
 macro_rules! distance {
@@ -83,7 +88,7 @@ macro_rules! distance {
             Self: Score<Element = E>,
         {
             #[inline(always)]
-            unsafe fn distance(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
+            unsafe fn distance(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64 {
                 // SAFETY: the caller's promise.
                 unsafe { $function::<E>(query, row, dimension) }
             }
@@ -94,19 +99,19 @@ distance!(FloatL2: squared_l2, FloatProduct: product, FloatAngle: angle);
 distance!(ByteL2: squared_l2, ByteProduct: product, ByteAngle: angle);
 
 #[inline(always)]
-unsafe fn squared_l2<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
+unsafe fn squared_l2<E: Exact>(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64 {
     // SAFETY: the caller's promise.
     unsafe { sum::<E>(query, row, dimension, |x, y| (x - y) * (x - y)) }
 }
 
 #[inline(always)]
-unsafe fn product<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
+unsafe fn product<E: Exact>(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64 {
     // SAFETY: the caller's promise. From zero, so that no distance is -0.0.
     unsafe { 0.0 - sum::<E>(query, row, dimension, |x, y| x * y) }
 }
 
 #[inline(always)]
-unsafe fn angle<E: Exact>(query: In<u8>, row: In<u8>, dimension: u32) -> f64 {
+unsafe fn angle<E: Exact>(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64 {
     // SAFETY: the caller's promise.
     let (product, squares) = unsafe {
         let dot = |a, b| sum::<E>(a, b, dimension, |x, y| x * y);

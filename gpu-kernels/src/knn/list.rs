@@ -3,7 +3,8 @@
 use cuda_std::prelude::*;
 
 use super::WARP;
-use crate::Out;
+use crate::DevicePtrMut;
+use crate::collectives::warp_stride;
 
 /// An entry of a list that holds nothing: behind all others.
 pub(super) const NO_ENTRY: u64 = u64::MAX;
@@ -32,13 +33,9 @@ pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 
 /// # Safety
 /// `list` has room for `len` entries, a multiple of 32.
 #[inline(always)]
-pub(super) unsafe fn clear(list: Out<u64>, len: u32) {
-    let mut at = warp::lane_id();
-    while at < len {
-        // SAFETY: at < len.
-        unsafe { global::store(list.at(at as usize), NO_ENTRY) };
-        at += WARP;
-    }
+pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
+    // SAFETY: at < len.
+    warp_stride(len, |at| unsafe { global::store(list.at(at as usize), NO_ENTRY) });
 }
 
 /// Merges `count` waiting entries into the list, and gives its last entry. Whole warp.
@@ -51,7 +48,7 @@ pub(super) unsafe fn clear(list: Out<u64>, len: u32) {
 /// - `list` has `len` entries, a multiple of 32, rising; this warp alone reads and writes both, and its last writes to
 ///   them were followed by a barrier of the warp or the block.
 #[inline(always)]
-pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: Out<u64>, len: u32) -> u64 {
+pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<u64>, len: u32) -> u64 {
     let lane = warp::lane_id();
     // SAFETY: lane < count, and rows of 32 places end at or before `len`; every collective is reached by the whole
     // warp, since `len` is the same in every lane.
@@ -64,7 +61,7 @@ pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: Out<u64>, len
             below
         };
         let own = if lane < count { pending.add(lane).load() } else { NO_ENTRY };
-        let place = below(own) + lower_bound(list.input().at(0), len, own);
+        let place = below(own) + lower_bound(list.cast_const().at(0), len, own);
         let mut first = len;
         while first > 0 {
             first -= WARP;

@@ -50,18 +50,18 @@ pub use plan::{Rank, Scan};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use sequence::{MAX_K, exact_knn, scratch_bytes};
 
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// Arguments of the scan.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ScanArgs {
     /// `[rows_len][row_bytes]`: rows padded to 16 bytes with zeros, at a multiple of 16.
-    pub rows: In<u8>,
+    pub rows: DevicePtr<u8>,
     /// `[queries_len][row_bytes]`, in the same form.
-    pub queries: In<u8>,
+    pub queries: DevicePtr<u8>,
     /// `[segments][queries_len][list_len]`: score and row, rising; all ones behind the last.
-    pub lists: Out<u64>,
+    pub lists: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
     /// Rows.
@@ -79,15 +79,15 @@ pub struct ScanArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct RankArgs {
     /// As in [`ScanArgs`].
-    pub rows: In<u8>,
+    pub rows: DevicePtr<u8>,
     /// As in [`ScanArgs`].
-    pub queries: In<u8>,
+    pub queries: DevicePtr<u8>,
     /// As in [`ScanArgs`].
-    pub lists: In<u64>,
+    pub lists: DevicePtr<u64>,
     /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::distances::NO_ROW) behind the last.
-    pub ids: Out<u32>,
+    pub ids: DevicePtrMut<u32>,
     /// `[queries_len][k]`: the bits of their distances as f64; infinity behind the last.
-    pub distances: Out<u64>,
+    pub distances: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
     /// Coordinates of a row.

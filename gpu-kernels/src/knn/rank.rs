@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::exact::{Distance, LANES, from_orderable, orderable};
 use super::list::{NO_ENTRY, lower_bound};
 use super::{RANK_THREADS, RankArgs};
-use crate::In;
+use crate::DevicePtr;
 use crate::graph::NO_ROW;
 
 /// The query of this block.
@@ -20,15 +20,15 @@ struct Work {
 
 impl Work {
     #[inline(always)]
-    fn list(&self, segment: u32) -> In<u64> {
+    fn list(&self, segment: u32) -> DevicePtr<u64> {
         let number = segment as usize * self.args.queries_len as usize + self.query as usize;
-        self.args.lists.from(number * self.args.list_len as usize)
+        self.args.lists.add(number * self.args.list_len as usize)
     }
 
     /// Where the row of an entry lies.
     #[inline(always)]
-    fn row(&self, entry: u64) -> In<u8> {
-        self.args.rows.from(entry as u32 as usize * self.args.row_bytes as usize)
+    fn row(&self, entry: u64) -> DevicePtr<u8> {
+        self.args.rows.add(entry as u32 as usize * self.args.row_bytes as usize)
     }
 
     /// Brings the best entries of all lists together: the place of each is the number of entries below it. Whole block;
@@ -74,7 +74,7 @@ impl Work {
     /// As for [`Self::gather`].
     #[inline(always)]
     unsafe fn measure<D: Distance>(&self) {
-        let query = self.args.queries.from(self.query as usize * self.args.row_bytes as usize);
+        let query = self.args.queries.add(self.query as usize * self.args.row_bytes as usize);
         let mut i = thread::thread_idx_x() / LANES;
         while i < self.args.list_len {
             // SAFETY: i < list_len, a multiple of the candidates that a block measures at once: whole warps take part,

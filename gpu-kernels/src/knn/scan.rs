@@ -61,7 +61,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         pending: parts.pending,
         worst: parts.worst,
         waiting: parts.waiting,
-        lists: args.lists.from(first_list * args.list_len as usize),
+        lists: args.lists.add(first_list * args.list_len as usize),
         list_len: args.list_len,
         queries: args.queries_len - first_query,
         rows_end: args.rows_len.min(first_row + args.segment_rows),

@@ -82,7 +82,7 @@ pub fn exact_knn<S: Stream, T: Element>(
         let mut lists = stream.allocate::<u64>((segments * len * list_len) as usize)?;
         let mut found = stream.allocate::<u32>(len as usize * k)?;
         let mut at = stream.allocate::<u64>(len as usize * k)?;
-        let (rows, queries) = (rows.input().cast(), queries.input().from(first * stride).cast());
+        let (rows, queries) = (rows.input().cast(), queries.input().add(first * stride).cast());
         let scan = ScanArgs {
             rows,
             queries,

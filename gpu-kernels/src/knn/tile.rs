@@ -9,7 +9,7 @@ use cuda_std::prelude::*;
 use super::product::Product as _;
 use super::score::Score;
 use super::{DEPTH, SCAN_THREADS, TILE};
-use crate::In;
+use crate::DevicePtr;
 use crate::coordinates::Coordinates;
 
 /// Chunks of a tile that one thread carries, if a chunk unpacks to four words; half of them if to eight.
@@ -41,7 +41,7 @@ fn carries<E: Coordinates>(i: usize) -> (u32, u32) {
 /// Vectors in global memory, each `row_bytes` bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors {
-    pub(super) address: In<u8>,
+    pub(super) address: DevicePtr<u8>,
     pub(super) len: u32,
     pub(super) row_bytes: u32,
 }

@@ -25,22 +25,22 @@ pub use plan::{FindRoom, FindTouched, Reach};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use reached::Reached;
 
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// What a step outwards takes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReachArgs {
     /// `[vertices][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
-    pub links: In<u32>,
+    pub links: DevicePtr<u32>,
     /// `[frontier_len]`: the vertices whose links are followed.
-    pub frontier: In<u32>,
+    pub frontier: DevicePtr<u32>,
     /// `[words]`: a bit for each slot that is reached. Those that links lead to are added.
-    pub reached: Out<u32>,
+    pub reached: DevicePtrMut<u32>,
     /// `[slots]`: all that were added, in the order in which they were. The frontier is a part of it, or elsewhere.
-    pub queue: Out<u32>,
+    pub queue: DevicePtrMut<u32>,
     /// `[1]`: how many are in the queue.
-    pub queue_len: Out<u32>,
+    pub queue_len: DevicePtrMut<u32>,
     /// Vertices whose links are followed.
     pub frontier_len: u32,
     /// Slots there are. Links beyond are not followed.
@@ -54,11 +54,11 @@ pub struct ReachArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct TouchedArgs {
     /// `[slots][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
-    pub links: In<u32>,
+    pub links: DevicePtr<u32>,
     /// `[words]`: a bit for each slot: whether it is live.
-    pub live: In<u32>,
+    pub live: DevicePtr<u32>,
     /// `[words]`: a bit for each slot: whether it is live and has a link to one that is not.
-    pub touched: Out<u32>,
+    pub touched: DevicePtrMut<u32>,
     /// Slots.
     pub slots: u32,
     /// Places for links of each, a multiple of 32.
@@ -70,18 +70,18 @@ pub struct TouchedArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct RoomArgs {
     /// `[vertices][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
-    pub links: In<u32>,
+    pub links: DevicePtr<u32>,
     /// `[words]`: a bit for each slot: whether it is reached. A vertex that is looked for is not.
-    pub reached: In<u32>,
+    pub reached: DevicePtr<u32>,
     /// `[lists][candidates_stride]`: keys of vertices, in any order.
-    pub candidates: In<u64>,
+    pub candidates: DevicePtr<u64>,
     /// `[lists][2]`: how many candidates there are, and a number that is not looked at.
-    pub work: In<u32>,
+    pub work: DevicePtr<u32>,
     /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices that get no place.
-    pub identical: In<u32>,
+    pub identical: DevicePtr<u32>,
     /// `[lists]`: the key of the nearest candidate that is reached and has fewer than `max_degree` links, all ones if there
     /// is none.
-    pub nearest: Out<u64>,
+    pub nearest: DevicePtrMut<u64>,
     /// Vertices that are looked for.
     pub lists: u32,
     /// Places for candidates of each.

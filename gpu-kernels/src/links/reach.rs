@@ -20,7 +20,7 @@ pub unsafe fn reach(args: ReachArgs) {
     // is added by one thread once, so that the queue has room.
     unsafe {
         let vertex = global::load(args.frontier.at(at));
-        let row = args.links.from(vertex as usize * args.links_stride as usize);
+        let row = args.links.add(vertex as usize * args.links_stride as usize);
         let mut place = warp::lane_id();
         while place < args.links_stride {
             let slot = global::load_readonly(row.at(place as usize));

@@ -86,7 +86,7 @@ impl<S: Stream> Reached<S> {
             }
             let step = ReachArgs {
                 links: links.input(),
-                frontier: self.queue.input().from(self.expanded as usize),
+                frontier: self.queue.input().add(self.expanded as usize),
                 frontier_len: end - self.expanded,
                 links_stride,
                 ..step

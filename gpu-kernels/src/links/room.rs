@@ -18,7 +18,7 @@ pub unsafe fn find_room(args: RoomArgs) {
     if list >= args.lists as usize {
         return;
     }
-    let candidates = args.candidates.from(list * args.candidates_stride as usize);
+    let candidates = args.candidates.add(list * args.candidates_stride as usize);
     // SAFETY: a list that there is; whole warps come to every step, and to both votes.
     unsafe {
         let identical = global::load_readonly(args.identical.at(list));
@@ -49,5 +49,5 @@ pub unsafe fn find_room(args: RoomArgs) {
 unsafe fn has_room(args: &RoomArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.links_stride as usize + args.max_degree as usize - 1;
     // SAFETY: the caller's promise; rows hold links first, then none.
-    unsafe { contains(args.reached, vertex) && global::load_readonly(args.links.from(last).at(0)) == NO_ROW }
+    unsafe { contains(args.reached, vertex) && global::load_readonly(args.links.add(last).at(0)) == NO_ROW }
 }

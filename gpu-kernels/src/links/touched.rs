@@ -40,7 +40,7 @@ pub unsafe fn find_touched(args: TouchedArgs) {
 /// There is such a vertex.
 #[inline(always)]
 unsafe fn leads_beyond(args: &TouchedArgs, vertex: usize) -> bool {
-    let row = args.links.from(vertex * args.links_stride as usize);
+    let row = args.links.add(vertex * args.links_stride as usize);
     let (mut place, mut beyond) = (warp::lane_id(), false);
     // SAFETY: places of the row; links lead to slots.
     unsafe {

@@ -17,18 +17,18 @@ mod plan;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::Project;
 
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// What a projection takes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProjectArgs {
     /// `[rows_len][stride]`: rows, with zeros behind the last coordinate. At least one.
-    pub rows: In<f32>,
+    pub rows: DevicePtr<f32>,
     /// `[panels][dimension][32]`: directions side by side, zeros where they run out.
-    pub panels: In<f32>,
+    pub panels: DevicePtr<f32>,
     /// `[rows_len][out_stride]`: the products, and zeros behind them.
-    pub out: Out<f32>,
+    pub out: DevicePtrMut<f32>,
     /// Rows.
     pub rows_len: u32,
     /// Coordinates of a row.

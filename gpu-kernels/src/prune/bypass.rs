@@ -51,7 +51,7 @@ pub(super) unsafe fn bypass<S: Space>(args: BypassArgs) {
         let kept = keep(&space, prune, &memory, (most, count), &Waiting::none(memory.old), take);
         thread::sync_threads();
         let stride = prune.graph.links_stride;
-        let ids = args.ids.from(row * stride as usize);
+        let ids = args.ids.add(row * stride as usize);
         for_my_places(stride, |place| {
             if place < kept.all {
                 let key = kept_keys.add(place);
@@ -112,7 +112,7 @@ struct Split {
 #[inline(always)]
 unsafe fn split_row(args: &BypassArgs, vertex: u32, memory: &Memory) -> Split {
     let stride = args.prune.graph.links_stride;
-    let row = args.prune.graph.links.from(vertex as usize * stride as usize);
+    let row = args.prune.graph.links.add(vertex as usize * stride as usize);
     let (mut staying, mut hidden, mut place) = (0, 0, warp::lane_id());
     let below = (1 << warp::lane_id()) - 1;
     // SAFETY: the stride is one of whole warps; every warp counts, and the first alone writes.
@@ -209,7 +209,7 @@ unsafe fn gather(
     unsafe {
         while number < hidden.end {
             let id = memory.old.add(graph.links_stride - 1 - number).load();
-            let row = graph.links.from(id as usize * graph.links_stride as usize);
+            let row = graph.links.add(id as usize * graph.links_stride as usize);
             let mut place = warp::lane_id();
             while place < graph.links_stride {
                 let heir = global::load_readonly(row.at(place as usize));

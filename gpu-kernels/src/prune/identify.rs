@@ -17,7 +17,7 @@ pub unsafe fn identify(args: IdentifyArgs) {
     if list >= args.lists as usize {
         return;
     }
-    let candidates = args.candidates.from(list * args.candidates_stride as usize);
+    let candidates = args.candidates.add(list * args.candidates_stride as usize);
     // SAFETY: a list that there is; whole warps come to every step.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list));
@@ -59,7 +59,7 @@ pub unsafe fn identify(args: IdentifyArgs) {
 /// There are such vertices.
 #[inline(always)]
 unsafe fn have_one_row(args: &IdentifyArgs, one: u32, other: u32) -> bool {
-    let row = |id: u32| args.rows.from(id as usize * args.row_bytes as usize);
+    let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
     let (mut same, mut at) = (true, warp::lane_id() as usize * 16);
     // SAFETY: chunks are within the rows, which are at multiples of 16; the whole warp votes.
     unsafe {

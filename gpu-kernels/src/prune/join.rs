@@ -156,7 +156,7 @@ impl Near {
     /// There is such a list; a barrier has passed since the last was taken in.
     #[inline(always)]
     unsafe fn keep(&self, args: &JoinArgs, list: u32) {
-        let joined = args.joined.from(list as usize * self.most as usize);
+        let joined = args.joined.add(list as usize * self.most as usize);
         // SAFETY: the caller's promise; at most `most` are kept.
         unsafe {
             sort_padded(self.keys, self.kept);
@@ -182,7 +182,7 @@ unsafe fn bound(args: &JoinArgs, list: u32, vertex: u32, keys: Shared<u64>) -> u
         if found < most {
             return NO_CANDIDATE;
         }
-        let candidates = args.candidates.from(list as usize * args.candidates_stride as usize);
+        let candidates = args.candidates.add(list as usize * args.candidates_stride as usize);
         for_my_places(found, |place| {
             let key = global::load_readonly(candidates.at(place as usize)) | neighbor::UNVISITED;
             keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });

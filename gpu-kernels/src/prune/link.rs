@@ -27,7 +27,7 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
         let identical = global::load_readonly(args.identical.at(list));
         let count = if identical == NO_ROW { sorted_candidates(&args, list, vertex, &memory) } else { 0 };
         let (ids, distances) =
-            (args.ids.from(list * stride as usize), args.distances.from(list * stride as usize));
+            (args.ids.add(list * stride as usize), args.distances.add(list * stride as usize));
         let take = |place: u32, key: u64| {
             if thread::thread_idx_x() == 0 {
                 global::store(ids.at(place as usize), neighbor::id(key));
@@ -49,7 +49,7 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
         if thread::thread_idx_x() == 0 {
             global::store(args.vertices.at(list), if identical == NO_ROW { vertex } else { NO_ROW });
             let counters = args.prune.counters;
-            let work = args.work.from(2 * list);
+            let work = args.work.add(2 * list);
             atomic::add(counters.at(HOPS), u64::from(global::load_readonly(work.at(0))));
             atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(work.at(1))));
             if identical != NO_ROW {
@@ -62,7 +62,7 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
 /// Places for candidates from the batch itself.
 #[inline(always)]
 fn joined_len(args: &LinkArgs) -> u32 {
-    if args.joined.is_nowhere() { 0 } else { args.prune.max_degree }
+    if args.joined.is_null() { 0 } else { args.prune.max_degree }
 }
 
 /// Brings the candidates of a list to shared memory, sorted, distinct and without the vertex itself; returns how many there
@@ -76,12 +76,12 @@ unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &
     // SAFETY: the whole block comes here; there is room for what was found and what joins.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list));
-        let candidates = args.candidates.from(list * args.candidates_stride as usize);
+        let candidates = args.candidates.add(list * args.candidates_stride as usize);
         for_my_places(found, |place| {
             let key = global::load_streaming(candidates.at(place as usize)) | neighbor::UNVISITED;
             keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
         });
-        let joined = args.joined.from(list * joined_len as usize);
+        let joined = args.joined.add(list * joined_len as usize);
         for_my_places(joined_len, |place| {
             keys.add(found + place).store(global::load_streaming(joined.at(place as usize)));
         });

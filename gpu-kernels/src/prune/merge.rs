@@ -33,7 +33,7 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
             return;
         }
         let memory = Memory::carve(prune, merge_capacity(prune.max_candidates, prune.max_degree));
-        let ids = args.ids.from(group * stride as usize);
+        let ids = args.ids.add(group * stride as usize);
         let degree = old_row(prune, target, &memory);
         let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
         let fresh = new_edges(&args, begin as usize, edges, degree, &memory);
@@ -93,7 +93,7 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
 #[inline(always)]
 unsafe fn old_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
     let stride = args.graph.links_stride;
-    let row = args.graph.links.from(target as usize * stride as usize);
+    let row = args.graph.links.add(target as usize * stride as usize);
     let (mut degree, mut first) = (0, 0);
     // SAFETY: places are below the stride; the whole block comes to every barrier.
     unsafe {

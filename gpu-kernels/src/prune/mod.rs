@@ -68,8 +68,8 @@ mod update;
 pub use plan::{Bypass, Identify, Join, Link, Merge, Publish, ReverseEdges};
 pub use update::{BypassArgs, IdentifyArgs, JoinArgs};
 
-use crate::graph::{Form, GraphArgs};
-use crate::{In, Out};
+use crate::graph::{DistanceForm, GraphArgs};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// Threads of a block that goes through rows without sharing anything.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -86,7 +86,7 @@ pub struct PruneArgs {
     /// Whose vertices are pruned.
     pub graph: GraphArgs,
     /// What is made of the sums: the form that rows are scored with against each other.
-    pub form: Form,
+    pub form: DistanceForm,
     /// Slack of the rule.
     pub alpha: f32,
     /// Most links of a vertex, up to the stride of the graph's links.
@@ -94,7 +94,7 @@ pub struct PruneArgs {
     /// Candidates that are looked at, nearest first.
     pub max_candidates: u32,
     /// What it cost, added to what is there.
-    pub counters: Out<u64>,
+    pub counters: DevicePtrMut<u64>,
 }
 
 /// The rule of the last round.
@@ -110,7 +110,8 @@ struct Slack {
 impl Slack {
     #[inline(always)]
     fn of(args: &PruneArgs) -> Self {
-        let origin = if args.form == Form::Negated { args.graph.largest_squared_norm } else { 0.0 };
+        let origin =
+            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
         Self { alpha: args.alpha, origin }
     }
 
@@ -142,23 +143,23 @@ pub struct LinkArgs {
     /// What every prune takes.
     pub prune: PruneArgs,
     /// `[lists]`: the vertices.
-    pub batch: In<u32>,
+    pub batch: DevicePtr<u32>,
     /// `[lists][candidates_stride]`: keys in any order, distinct; the vertex itself may be among them.
-    pub candidates: In<u64>,
-    /// `[lists][max_degree]`: more of them, as [`JoinArgs::joined`] has them. Nowhere if there are none.
-    pub joined: In<u64>,
+    pub candidates: DevicePtr<u64>,
+    /// `[lists][max_degree]`: more of them, as [`JoinArgs::joined`] has them. Null if there are none.
+    pub joined: DevicePtr<u64>,
     /// `[lists][2]`: how many candidates there are, which is the vertices that the search expanded, and the distances
     /// that it worked out.
-    pub work: In<u32>,
+    pub work: DevicePtr<u32>,
     /// `[lists]`: the candidate that has the very row of the vertex, as [`IdentifyArgs::identical`] names it: then the
     /// vertex gets no links.
-    pub identical: In<u32>,
+    pub identical: DevicePtr<u32>,
     /// `[lists]`: the vertex, or [`NO_ROW`](crate::graph::NO_ROW) if it gets no links.
-    pub vertices: Out<u32>,
+    pub vertices: DevicePtrMut<u32>,
     /// `[lists][links_stride]`: links, nearest first, then [`NO_ROW`](crate::graph::NO_ROW).
-    pub ids: Out<u32>,
+    pub ids: DevicePtrMut<u32>,
     /// `[lists][links_stride]`: the upper half of the key of each link.
-    pub distances: Out<u32>,
+    pub distances: DevicePtrMut<u32>,
     /// Vertices.
     pub lists: u32,
     /// Places for candidates of each.
@@ -173,15 +174,15 @@ pub struct MergeArgs {
     pub prune: PruneArgs,
     /// `[edges]`, sorted: the target, above the upper half of the edge's key. Edges to
     /// [`NO_ROW`](crate::graph::NO_ROW) lead nowhere.
-    pub keys: In<u64>,
+    pub keys: DevicePtr<u64>,
     /// `[edges]`: where each edge comes from, rising among equal keys.
-    pub sources: In<u32>,
+    pub sources: DevicePtr<u32>,
     /// `[targets + 1]`: where the edges to each target begin.
-    pub begins: In<u32>,
+    pub begins: DevicePtr<u32>,
     /// `[targets]`: the target, or [`NO_ROW`](crate::graph::NO_ROW).
-    pub vertices: Out<u32>,
+    pub vertices: DevicePtrMut<u32>,
     /// `[targets][links_stride]`: what its row becomes, then [`NO_ROW`](crate::graph::NO_ROW).
-    pub ids: Out<u32>,
+    pub ids: DevicePtrMut<u32>,
     /// Targets.
     pub targets: u32,
 }
@@ -191,15 +192,15 @@ pub struct MergeArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct ReverseEdgesArgs {
     /// `[lists]`, as [`LinkArgs::vertices`].
-    pub vertices: In<u32>,
+    pub vertices: DevicePtr<u32>,
     /// `[lists][links_stride]`, as [`LinkArgs::ids`].
-    pub ids: In<u32>,
+    pub ids: DevicePtr<u32>,
     /// `[lists][links_stride]`, as [`LinkArgs::distances`].
-    pub distances: In<u32>,
+    pub distances: DevicePtr<u32>,
     /// `[lists][links_stride]`: what each link is sorted by, all ones where there is none: see [`MergeArgs::keys`].
-    pub keys: Out<u64>,
+    pub keys: DevicePtrMut<u64>,
     /// `[lists][links_stride]`: the vertex of each link.
-    pub sources: Out<u32>,
+    pub sources: DevicePtrMut<u32>,
     /// Vertices.
     pub lists: u32,
     /// Places for links of each.
@@ -211,11 +212,11 @@ pub struct ReverseEdgesArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct PublishArgs {
     /// `[rows]`: whose row it is; none of [`NO_ROW`](crate::graph::NO_ROW). Distinct.
-    pub vertices: In<u32>,
+    pub vertices: DevicePtr<u32>,
     /// `[rows][links_stride]`, at a multiple of 16.
-    pub ids: In<u32>,
+    pub ids: DevicePtr<u32>,
     /// `[slots][links_stride]`: the links of the graph.
-    pub links: Out<u32>,
+    pub links: DevicePtrMut<u32>,
     /// Rows to write.
     pub rows: u32,
     /// Places for links of each, a multiple of 32.

@@ -9,7 +9,7 @@ use super::{
     BypassArgs, IdentifyArgs, JoinArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
     ReverseEdgesArgs,
 };
-use crate::graph::{Form, Measure};
+use crate::graph::{DistanceForm, Measure};
 use crate::rows::warp_a_row;
 use crate::{Kernel, Launch};
 
@@ -49,9 +49,9 @@ struct Rows {
 impl Rows {
     /// # Panics
     /// If no graph is built with `form` on such rows.
-    fn new(element: ElementKind, form: Form, row_bytes: u32) -> Self {
-        let measure = Measure::of(form);
-        let sound = form != Form::Angle || element.is_integer();
+    fn new(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
+        let measure = form.measure();
+        let sound = form != DistanceForm::Cosine || element.is_integer();
         assert!(sound, "no graph of {element} rows is built by {form:?}");
         let known = SPECIALIZED.contains(&(element, measure, row_bytes));
         Self { element, measure, row_bytes: known.then_some(row_bytes) }
@@ -90,7 +90,7 @@ macro_rules! families {
             ///
             /// # Panics
             /// If no graph is built with `form` on such rows.
-            pub fn for_rows(element: ElementKind, form: Form, row_bytes: u32) -> Self {
+            pub fn for_rows(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
                 Self(Rows::new(element, form, row_bytes))
             }
         }
@@ -119,7 +119,7 @@ macro_rules! families {
 families! {
     /// The kernel that links new vertices. Arguments: [`LinkArgs`].
     Link, "link", link_body: |args: LinkArgs| {
-        let joined = if args.joined.is_nowhere() { 0 } else { args.prune.max_degree };
+        let joined = if args.joined.is_null() { 0 } else { args.prune.max_degree };
         (args.lists, link_capacity(args.candidates_stride, joined))
     };
     /// The kernel that merges new edges into the rows of their targets. Arguments: [`MergeArgs`].

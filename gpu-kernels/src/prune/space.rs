@@ -6,9 +6,9 @@
 
 use cuda_std::prelude::*;
 
-use crate::In;
+use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
-use crate::graph::{Form, GraphArgs};
+use crate::graph::{DistanceForm, GraphArgs};
 use crate::tile::{Tile, Unit};
 
 /// How far vertices are from each other.
@@ -19,7 +19,7 @@ pub(super) trait Space: Sized {
     const TOGETHER: u32;
 
     /// The space that the vertices of `graph` are in.
-    fn new(graph: &GraphArgs, form: Form) -> Self;
+    fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
     /// Which of the vertices that are scored at once is this lane's; [`Self::TOGETHER`] for a lane that has none. Rises
     /// with the lane.
@@ -41,14 +41,14 @@ pub(super) trait Space: Sized {
 /// Rows, read by tiles.
 pub(super) struct Rows<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
     tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
-    rows: In<u8>,
-    form: Form,
-    squared_norms: In<f32>,
+    rows: DevicePtr<u8>,
+    form: DistanceForm,
+    squared_norms: DevicePtr<f32>,
 }
 
 /// A row that others are compared with.
 pub(super) struct Row<const STEPS: usize> {
-    row: In<u8>,
+    row: DevicePtr<u8>,
     /// This lane's units, if they are few.
     own: [Unit; STEPS],
     squared_norm: f32,
@@ -61,8 +61,8 @@ where
     T: Term,
 {
     #[inline(always)]
-    fn row(&self, id: u32) -> In<u8> {
-        self.rows.from(id as usize * self.tile.row_bytes())
+    fn row(&self, id: u32) -> DevicePtr<u8> {
+        self.rows.add(id as usize * self.tile.row_bytes())
     }
 
     /// The squared length of a row; anything where the form needs none.
@@ -73,8 +73,8 @@ where
     unsafe fn squared_norm(&self, id: u32) -> f32 {
         match self.form {
             // SAFETY: this form has a squared norm for each row.
-            Form::Angle => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
-            Form::Plain | Form::Half | Form::Negated => 0.0,
+            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
+            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
         }
     }
 }
@@ -89,7 +89,7 @@ where
     const TOGETHER: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
 
     #[inline(always)]
-    fn new(graph: &GraphArgs, form: Form) -> Self {
+    fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
         Self { tile: Tile::new(graph.row_bytes), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 

@@ -1,23 +1,23 @@
 //! What the kernels of updates take: new vertices beside each other, and rows around deleted ones.
 
 use super::PruneArgs;
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// Arguments of the kernel that looks for rows that are in the graph already.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct IdentifyArgs {
     /// `[slots][row_bytes]`: as in [`GraphArgs`](crate::graph::GraphArgs).
-    pub rows: In<u8>,
+    pub rows: DevicePtr<u8>,
     /// `[lists]`: the vertices.
-    pub batch: In<u32>,
+    pub batch: DevicePtr<u32>,
     /// `[lists][candidates_stride]`: keys in any order; the vertex itself may be among them.
-    pub candidates: In<u64>,
+    pub candidates: DevicePtr<u64>,
     /// `[lists][2]`: how many candidates there are, and a number that is not looked at.
-    pub work: In<u32>,
+    pub work: DevicePtr<u32>,
     /// `[lists]`: the lowest candidate that has the very row of the vertex, [`NO_ROW`](crate::graph::NO_ROW) if there is
     /// none.
-    pub identical: Out<u32>,
+    pub identical: DevicePtrMut<u32>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
     /// Vertices.
@@ -33,16 +33,16 @@ pub struct JoinArgs {
     /// What every prune takes. The distances are counted as those of searches.
     pub prune: PruneArgs,
     /// `[lists]`: the vertices, distinct.
-    pub batch: In<u32>,
+    pub batch: DevicePtr<u32>,
     /// `[lists][candidates_stride]`, as [`LinkArgs::candidates`](super::LinkArgs::candidates).
-    pub candidates: In<u64>,
+    pub candidates: DevicePtr<u64>,
     /// `[lists][2]`, as [`LinkArgs::work`](super::LinkArgs::work).
-    pub work: In<u32>,
+    pub work: DevicePtr<u32>,
     /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices that will not be linked: nobody gets them.
-    pub identical: In<u32>,
+    pub identical: DevicePtr<u32>,
     /// `[lists][max_degree]`: keys of the nearest of its group that are nearer than the last of `max_degree` candidates,
     /// rising, then all ones.
-    pub joined: Out<u64>,
+    pub joined: DevicePtrMut<u64>,
     /// Vertices.
     pub lists: u32,
     /// Vertices of a group: the first so many of the batch, and so on.
@@ -64,11 +64,11 @@ pub struct BypassArgs {
     /// What every prune takes.
     pub prune: PruneArgs,
     /// `[words]`: a bit for each slot: whether it is live. Neighbours that are not are hidden.
-    pub live: In<u32>,
+    pub live: DevicePtr<u32>,
     /// `[rows]`: live vertices with hidden neighbours.
-    pub vertices: In<u32>,
+    pub vertices: DevicePtr<u32>,
     /// `[rows][links_stride]`: what their rows become, nearest first, then [`NO_ROW`](crate::graph::NO_ROW).
-    pub ids: Out<u32>,
+    pub ids: DevicePtrMut<u32>,
     /// Vertices.
     pub rows: u32,
 }

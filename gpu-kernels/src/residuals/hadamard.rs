@@ -12,7 +12,7 @@ use cuda_std::prelude::*;
 
 use super::RotateArgs;
 use crate::rows::row_of_warp;
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 const WARP: u32 = warp::WARP_SIZE;
 /// Rounds of a rotation.
@@ -43,7 +43,7 @@ impl Place for Shared<f32> {
     }
 }
 
-impl Place for Out<f32> {
+impl Place for DevicePtrMut<f32> {
     #[inline(always)]
     unsafe fn get(self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
@@ -76,7 +76,7 @@ fn steps<const N: usize>(x: &mut [f32; N]) {
 /// # Safety
 /// The row is there, `layers` a multiple of `N`, and a factor for each coordinate; the whole warp comes here.
 #[inline(always)]
-unsafe fn begin<P: Place, const N: usize>(row: P, factors: In<f32>, first: u32, layers: u32) {
+unsafe fn begin<P: Place, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
     let mut layer = 0;
     while layer < layers {
         // SAFETY: coordinates of this lane in layers of the window.
@@ -137,7 +137,7 @@ unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
     // The largest power of two that fits.
     let window = 1 << (31 - layers.leading_zeros());
     for round in 0..ROUNDS {
-        let factors = args.factors.from(round * args.dimension as usize);
+        let factors = args.factors.add(round * args.dimension as usize);
         let first = if round % 2 == 0 { 0 } else { layers - window };
         // SAFETY: layers of the row; a window is two layers at least, for there are as many; the warp is whole.
         unsafe {
@@ -214,7 +214,7 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
     if number >= args.rows as usize {
         return;
     }
-    let row = args.values.from(number * args.dimension as usize);
+    let row = args.values.add(number * args.dimension as usize);
     let held = shared::dynamic_shared_mem::<f32>().add(thread::thread_idx_x() / WARP * args.dimension);
     // SAFETY: a row that there is, and a place for it that is this warp's; what one lane writes, no other reads.
     unsafe {
@@ -241,6 +241,6 @@ pub unsafe fn rotate_global(args: RotateArgs) {
     let number = row_of_warp();
     if number < args.rows as usize {
         // SAFETY: a row that there is; what one lane writes, no other reads or writes.
-        unsafe { rotate(args.values.from(number * args.dimension as usize), &args) };
+        unsafe { rotate(args.values.add(number * args.dimension as usize), &args) };
     }
 }

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::ResidualArgs;
-use crate::In;
+use crate::DevicePtr;
 use crate::coordinates::{F16, F32, I8, U8};
 use crate::rows::row_of_warp;
 use crate::sums::{Sum, for_coordinates};
@@ -14,14 +14,14 @@ trait Widen {
     ///
     /// # Safety
     /// There is such a coordinate, and nobody writes it meanwhile.
-    unsafe fn coordinate(row: In<u8>, i: u32) -> f32;
+    unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32;
 }
 
 macro_rules! widen {
     ($($element:ident: $stored:ty, $widen:expr;)*) => { $(
         impl Widen for $element {
             #[inline(always)]
-            unsafe fn coordinate(row: In<u8>, i: u32) -> f32 {
+            unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32 {
                 // SAFETY: the caller's promise.
                 $widen(unsafe { global::load_readonly(row.cast::<$stored>().at(i as usize)) })
             }
@@ -46,7 +46,7 @@ unsafe fn residuals<E: Widen>(args: ResidualArgs) {
     // SAFETY: a row that there is, and coordinates of it; what one lane writes, no other reads or writes; whole warps
     // come to every collective.
     unsafe {
-        let row = args.rows.from(args.chosen.slot(number) * args.row_bytes as usize);
+        let row = args.rows.add(args.chosen.slot(number) * args.row_bytes as usize);
         let coordinate = |i: u32| if i < args.dimension { E::coordinate(row, i) } else { 0.0 };
         let mut norm = 0.0;
         if args.unit != 0 {
@@ -54,7 +54,7 @@ unsafe fn residuals<E: Widen>(args: ResidualArgs) {
             for_coordinates(args.dimension, |half, i| square.add(half, coordinate(i), coordinate(i)));
             norm = math::sqrt_f32(square.total());
         }
-        let residuals = args.residuals.from(number * args.stride as usize);
+        let residuals = args.residuals.add(number * args.stride as usize);
         let (mut square, mut along) = (Sum::ZERO, Sum::ZERO);
         for_coordinates(args.stride, |half, i| {
             let mut residual = 0.0;

@@ -20,22 +20,22 @@ mod plan;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Residuals, Rotate, RotateIn};
 
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// What residuals take.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ResidualArgs {
     /// `[slots][row_bytes]`: rows of the element.
-    pub rows: In<u8>,
+    pub rows: DevicePtr<u8>,
     /// Whose residuals.
     pub chosen: ChosenRows,
     /// `[dimension]`: what is subtracted.
-    pub centre: In<f32>,
+    pub centre: DevicePtr<f32>,
     /// `[chosen.len][stride]`: residuals, with zeros behind the last coordinate.
-    pub residuals: Out<f32>,
+    pub residuals: DevicePtrMut<f32>,
     /// `[chosen.len]`: the squared length of a residual, and its product with the centre.
-    pub sums: Out<[f32; 2]>,
+    pub sums: DevicePtrMut<[f32; 2]>,
     /// Bytes from row to row.
     pub row_bytes: u32,
     /// Coordinates of a row.
@@ -50,8 +50,8 @@ pub struct ResidualArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ChosenRows {
-    /// `[len]`: their slots; nowhere for neighbours, from `first` on.
-    pub slots: In<u32>,
+    /// `[len]`: their slots; null for neighbours, from `first` on.
+    pub slots: DevicePtr<u32>,
     /// Slot of the first, where there is no list.
     pub first: u32,
     /// How many.
@@ -66,7 +66,7 @@ impl ChosenRows {
     #[cfg(feature = "kernels")]
     #[inline(always)]
     pub(crate) unsafe fn slot(&self, number: usize) -> usize {
-        if self.slots.is_nowhere() {
+        if self.slots.is_null() {
             self.first as usize + number
         } else {
             // SAFETY: the caller's promise.
@@ -80,9 +80,9 @@ impl ChosenRows {
 #[derive(Clone, Copy, Debug)]
 pub struct RotateArgs {
     /// `[rows][dimension]`: rotated in place.
-    pub values: Out<f32>,
+    pub values: DevicePtrMut<f32>,
     /// `[4][dimension]`: what each round multiplies coordinates with.
-    pub factors: In<f32>,
+    pub factors: DevicePtr<f32>,
     /// Rows.
     pub rows: u32,
     /// Coordinates of a row, a multiple of 64.

@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::{MoveArgs, RenameArgs, SaveArgs};
+use crate::collectives::warp_stride;
 use crate::graph::NO_ROW;
 
 /// The number of this warp in the launch, which is that of its row.
@@ -10,16 +11,6 @@ use crate::graph::NO_ROW;
 pub(crate) fn row_of_warp() -> usize {
     let warps = thread::block_dim_x() / warp::WARP_SIZE;
     thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
-}
-
-/// Calls `work` for every place below `len` that falls to this lane.
-#[inline(always)]
-fn for_my_places(len: u32, work: impl Fn(usize)) {
-    let mut place = warp::lane_id();
-    while place < len {
-        work(place as usize);
-        place += warp::WARP_SIZE;
-    }
 }
 
 /// Copies rows of links.
@@ -36,8 +27,9 @@ pub unsafe fn save_rows(args: SaveArgs) {
     unsafe {
         let (vertex, stride) = (global::load_readonly(args.vertices.at(row)), args.links_stride as usize);
         if vertex != NO_ROW {
-            let (links, ids) = (args.links.from(vertex as usize * stride), args.ids.from(row * stride));
-            for_my_places(args.links_stride, |place| {
+            let (links, ids) = (args.links.add(vertex as usize * stride), args.ids.add(row * stride));
+            warp_stride(args.links_stride, |place| {
+                let place = place as usize;
                 global::store(ids.at(place), global::load_streaming(links.at(place)));
             });
         }
@@ -58,9 +50,11 @@ pub unsafe fn move_rows(args: MoveArgs) {
     unsafe {
         let [from, to] = [args.from, args.to].map(|slots| {
             let slot = global::load_readonly(slots.at(row));
-            args.table.from(slot as usize * args.row_words as usize)
+            args.table.add(slot as usize * args.row_words as usize)
         });
-        for_my_places(args.row_words, |word| global::store(to.at(word), global::load(from.at(word))));
+        warp_stride(args.row_words, |word| {
+            global::store(to.at(word as usize), global::load(from.at(word as usize)))
+        });
     }
 }
 
@@ -74,10 +68,11 @@ pub unsafe fn rename_links(args: RenameArgs) {
     if row >= args.kept as usize {
         return;
     }
-    let links = args.links.from(row * args.links_stride as usize);
-    for_my_places(args.links_stride, |place| {
+    let links = args.links.add(row * args.links_stride as usize);
+    warp_stride(args.links_stride, |place| {
         // SAFETY: a place of the row, which no other lane has; the table is of the slots between.
         unsafe {
+            let place = place as usize;
             let slot = global::load(links.at(place));
             if (args.kept..args.slots).contains(&slot) {
                 let renamed = global::load_readonly(args.renamed.at((slot - args.kept) as usize));

@@ -17,7 +17,7 @@ pub(crate) use plan::warp_a_row;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{MoveRows, RenameLinks, SaveRows};
 
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// Rows that a block works on, a warp each.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -28,11 +28,11 @@ const ROWS_A_BLOCK: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct SaveArgs {
     /// `[rows]`: whose row it is; none of [`NO_ROW`](crate::graph::NO_ROW), whose places stay as they are.
-    pub vertices: In<u32>,
+    pub vertices: DevicePtr<u32>,
     /// `[slots][links_stride]`: the links of the graph.
-    pub links: In<u32>,
+    pub links: DevicePtr<u32>,
     /// `[rows][links_stride]`: copies.
-    pub ids: Out<u32>,
+    pub ids: DevicePtrMut<u32>,
     /// Rows to copy.
     pub rows: u32,
     /// Places for links of each.
@@ -44,11 +44,11 @@ pub struct SaveArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct MoveArgs {
     /// `[slots][row_words]`: a table of any element, as words of 4 bytes.
-    pub table: Out<u32>,
+    pub table: DevicePtrMut<u32>,
     /// `[rows]`: where rows are.
-    pub from: In<u32>,
+    pub from: DevicePtr<u32>,
     /// `[rows]`: where they go, each to a slot of its own that no row comes from.
-    pub to: In<u32>,
+    pub to: DevicePtr<u32>,
     /// Rows to move.
     pub rows: u32,
     /// Words of a row.
@@ -60,9 +60,9 @@ pub struct MoveArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct RenameArgs {
     /// `[kept][links_stride]`: the links of the graph.
-    pub links: Out<u32>,
+    pub links: DevicePtrMut<u32>,
     /// `[slots - kept]`: where each slot from `kept` on went.
-    pub renamed: In<u32>,
+    pub renamed: DevicePtr<u32>,
     /// Slots that remain: links to others are renamed.
     pub kept: u32,
     /// Slots there were.

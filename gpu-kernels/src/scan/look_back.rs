@@ -195,7 +195,7 @@ mod tests {
     use cuda_std::emulator::Emulator;
 
     use super::*;
-    use crate::Out;
+    use crate::DevicePtrMut;
 
     /// Up to this stamp words are of earlier rounds.
     const STAMP: u32 = 6;
@@ -213,9 +213,9 @@ mod tests {
         let emulator = Emulator::new(u64::from(prefix));
         let words = emulator.upload("words", &words);
         let found = emulator.allocate::<u32>("found", 32);
-        let tickets = Out::new(std::ptr::null_mut());
+        let tickets = DevicePtrMut::new(std::ptr::null_mut());
         let round = Round {
-            words: Out::new(words.as_mut_ptr()),
+            words: DevicePtrMut::new(words.as_mut_ptr()),
             tickets,
             first_ticket: 0,
             stamp: STAMP,

@@ -1,6 +1,6 @@
 //! The words by which the tiles of one launch tell each other their sums.
 
-use crate::Out;
+use crate::DevicePtrMut;
 
 /// What one launch uses of the words that all launches share.
 ///
@@ -11,9 +11,9 @@ use crate::Out;
 pub struct Round {
     /// `[tiles][columns]`: the sums of a tile, each below its stamp: `stamp + 1` on the sum of the tile alone,
     /// `stamp + 2` on the sum of the tile and all tiles before it.
-    pub words: Out<u64>,
+    pub words: DevicePtrMut<u64>,
     /// `[1]`: tickets drawn so far. Blocks number their tiles by it, in the order in which they begin.
-    pub tickets: Out<u32>,
+    pub tickets: DevicePtrMut<u32>,
     /// The ticket of tile 0.
     pub first_ticket: u32,
     /// Stamps up to this one are of rounds before.

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 
 use super::block::{block_sums, take_tile};
 use super::{Round, SELECT_NUMBERS, SELECT_THREADS, SELECT_TILE};
-use crate::Out;
+use crate::DevicePtrMut;
 
 const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
 
@@ -19,7 +19,7 @@ pub(crate) unsafe fn select(
     round: &Round,
     len: u32,
     wanted: impl Fn(usize) -> bool,
-    list: Out<u32>,
+    list: DevicePtrMut<u32>,
     first: u32,
 ) -> Option<u32> {
     let [slot, before, sums] = [0, 1, 2].map(|word| shared::dynamic_shared_mem::<u32>().add(word));
@@ -30,7 +30,7 @@ pub(crate) unsafe fn select(
         let rows = find(own, len, wanted);
         let (warps_before, all) = block_sums::<WARPS>(rows.iter().map(|row| row.count_ones()).sum(), sums);
         let tiles_before = round.sum_before(tile, all, before);
-        write(&rows, list.from((tiles_before + warps_before) as usize), first + own as u32);
+        write(&rows, list.add((tiles_before + warps_before) as usize), first + own as u32);
         (tile == round.tiles - 1 && thread::thread_idx_x() == 0).then(|| tiles_before + all)
     }
 }
@@ -62,7 +62,7 @@ unsafe fn find(own: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SE
 /// # Safety
 /// There is room for them.
 #[inline(always)]
-unsafe fn write(rows: &[u32; SELECT_NUMBERS], list: Out<u32>, own: u32) {
+unsafe fn write(rows: &[u32; SELECT_NUMBERS], list: DevicePtrMut<u32>, own: u32) {
     let (lane, mut rows_before) = (warp::lane_id(), 0);
     for (row, lanes) in rows.iter().enumerate() {
         if lanes >> lane & 1 == 1 {

@@ -61,7 +61,7 @@ mod tests {
     use bytemuck::Pod;
 
     use super::*;
-    use crate::{In, Kernel, Out};
+    use crate::{DevicePtr, DevicePtrMut, Kernel};
 
     /// Counts how often memory is filled, and holds none.
     #[derive(Default)]
@@ -69,41 +69,41 @@ mod tests {
         fills: Cell<u32>,
     }
 
-    struct Nowhere<T>(usize, PhantomData<T>);
+    struct Null<T>(usize, PhantomData<T>);
 
-    impl<T> Buffer<T> for Nowhere<T> {
+    impl<T> Buffer<T> for Null<T> {
         fn len(&self) -> usize {
             self.0
         }
 
-        fn input(&self) -> In<T> {
-            In::new(std::ptr::null())
+        fn input(&self) -> DevicePtr<T> {
+            DevicePtr::new(std::ptr::null())
         }
 
-        fn output(&mut self) -> Out<T> {
-            Out::new(std::ptr::null_mut())
+        fn output(&mut self) -> DevicePtrMut<T> {
+            DevicePtrMut::new(std::ptr::null_mut())
         }
     }
 
     impl Stream for Counter {
         type Error = std::fmt::Error;
-        type Buffer<T: Pod> = Nowhere<T>;
+        type Buffer<T: Pod> = Null<T>;
 
         fn multiprocessors(&self) -> u32 {
             1
         }
 
-        fn allocate<T: Pod>(&self, len: usize) -> Result<Nowhere<T>, Self::Error> {
-            Ok(Nowhere(len, PhantomData))
+        fn allocate<T: Pod>(&self, len: usize) -> Result<Null<T>, Self::Error> {
+            Ok(Null(len, PhantomData))
         }
 
-        fn upload<T: Pod>(&self, values: &[T]) -> Result<Nowhere<T>, Self::Error> {
+        fn upload<T: Pod>(&self, values: &[T]) -> Result<Null<T>, Self::Error> {
             self.allocate(values.len())
         }
 
         fn write_range<T: Pod, E: From<Self::Error>>(
             &self,
-            _: &mut Nowhere<T>,
+            _: &mut Null<T>,
             _: Range<usize>,
             _: usize,
             _: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
@@ -111,7 +111,7 @@ mod tests {
             Ok(())
         }
 
-        fn copy<T: Pod>(&self, _: &Nowhere<T>, _: &mut Nowhere<T>, _: usize) -> Result<(), Self::Error> {
+        fn copy<T: Pod>(&self, _: &Null<T>, _: &mut Null<T>, _: usize) -> Result<(), Self::Error> {
             Ok(())
         }
 
@@ -127,12 +127,12 @@ mod tests {
             Ok(())
         }
 
-        fn fill<T: Pod>(&self, _: &mut Nowhere<T>, _: u8) -> Result<(), Self::Error> {
+        fn fill<T: Pod>(&self, _: &mut Null<T>, _: u8) -> Result<(), Self::Error> {
             self.fills.set(self.fills.get() + 1);
             Ok(())
         }
 
-        fn download_range<T: Pod>(&self, _: &Nowhere<T>, _: Range<usize>) -> Result<Vec<T>, Self::Error> {
+        fn download_range<T: Pod>(&self, _: &Null<T>, _: Range<usize>) -> Result<Vec<T>, Self::Error> {
             Err(std::fmt::Error)
         }
 

@@ -2,8 +2,9 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
+use super::frontier::{Frontier, NO_KEY, WARP};
 use super::{NO_ANSWER, SearchArgs};
+use crate::collectives::rank_in;
 use crate::graph::NO_ROW;
 use crate::neighbor::{distance, id};
 
@@ -20,7 +21,7 @@ pub(super) struct Work {
 /// The arguments are what they say, `query` is one of theirs, and `hop` is below the most there may be.
 #[inline(always)]
 pub(super) unsafe fn log(args: &SearchArgs, query: u32, hop: u32, key: u64) {
-    if !args.log.is_nowhere() && warp::lane_id() == 0 {
+    if !args.log.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.most_hops as usize + hop as usize;
         // SAFETY: a place of this query.
         unsafe { global::store(args.log.at(at), key) };
@@ -34,8 +35,8 @@ pub(super) unsafe fn log(args: &SearchArgs, query: u32, hop: u32, key: u64) {
 #[inline(always)]
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, work: Work) {
     let lane = warp::lane_id();
-    let answers = args.answers.from(query as usize * args.k as usize);
-    let candidates = args.candidates.from(query as usize * args.candidates_len as usize);
+    let answers = args.answers.add(query as usize * args.k as usize);
+    let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
     // SAFETY: candidates of this query below their number, answers below k; keys are of vertices, and so below the slots.
     unsafe {
@@ -48,7 +49,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             }
             let is_answer = !is_candidate && entry != NO_KEY && is_allowed(args, id(entry));
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_answer);
-            let place = found + (lanes & lanes_below()).count_ones();
+            let place = found + rank_in(lanes);
             if is_answer && place < args.k {
                 let key = global::load_readonly(args.graph.keys.at(id(entry) as usize));
                 let answer = [key as u32, (key >> 32) as u32, distance(entry).to_bits(), id(entry)];
@@ -57,10 +58,10 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             found += lanes.count_ones();
             first += WARP;
         }
-        let rest = args.rest.from(query as usize * args.k as usize);
+        let rest = args.rest.add(query as usize * args.k as usize);
         let mut place = found + lane;
         while place < args.k {
-            let answer = if args.rest.is_nowhere() {
+            let answer = if args.rest.is_null() {
                 NO_ANSWER
             } else {
                 global::load_readonly(rest.at((place - found) as usize))
@@ -81,7 +82,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
 /// The arguments are what they say, and the vertex is one of the graph.
 #[inline(always)]
 unsafe fn is_allowed(args: &SearchArgs, vertex: u32) -> bool {
-    if args.allowed.is_nowhere() {
+    if args.allowed.is_null() {
         return true;
     }
     // SAFETY: a bit for each slot.

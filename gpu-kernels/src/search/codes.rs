@@ -7,7 +7,7 @@ use crate::codes::CodeArgs;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CodeSearchArgs {
-    /// What is searched, and how. Rows, queries, squared norms and the form are of no meaning: they may be nowhere.
+    /// What is searched, and how. Rows, queries, squared norms and the form are of no meaning: they may be null.
     pub search: SearchArgs,
     /// Codes of the rows and of the queries.
     pub codes: CodeArgs,

@@ -2,6 +2,8 @@
 
 use cuda_std::prelude::*;
 
+use crate::collectives::lanes_below;
+
 /// The key of no entry: behind all others, and never picked.
 pub(super) const NO_KEY: u64 = u64::MAX - 1;
 /// Lanes of a warp.
@@ -71,21 +73,6 @@ pub(super) unsafe fn sorted(mut key: u64) -> u64 {
     key
 }
 
-/// The least of the keys of the lanes.
-///
-/// # Safety
-/// Whole warp.
-#[inline(always)]
-pub(super) unsafe fn least(key: u64) -> u64 {
-    let (high, low) = ((key >> 32) as u32, key as u32);
-    // SAFETY: the whole warp comes here.
-    unsafe {
-        let least = warp::warp_reduce_min(warp::FULL_MASK, high);
-        let low = if high == least { low } else { u32::MAX };
-        u64::from(least) << 32 | u64::from(warp::warp_reduce_min(warp::FULL_MASK, low))
-    }
-}
-
 /// Whether a lane below brings the same vertex.
 ///
 /// # Safety
@@ -94,10 +81,4 @@ pub(super) unsafe fn least(key: u64) -> u64 {
 pub(super) unsafe fn is_brought_before(key: u64) -> bool {
     // SAFETY: the whole warp comes here. The id tells the vertex, and lanes without one have the same.
     unsafe { warp::warp_match_any(warp::FULL_MASK, key as u32) & lanes_below() != 0 }
-}
-
-/// The lanes below this one.
-#[inline(always)]
-pub(super) fn lanes_below() -> u32 {
-    (1 << warp::lane_id()) - 1
 }

@@ -4,7 +4,8 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_brought_before, is_same, lanes_below};
+use super::frontier::{Frontier, NO_KEY, WARP, is_brought_before, is_same};
+use crate::collectives::rank_in;
 use crate::neighbor::UNVISITED;
 
 /// A frontier of any width. One warp has it.
@@ -165,7 +166,7 @@ impl List {
             let mut chunk = self.cursor / WARP * WARP;
             while found < count && chunk < self.len {
                 let (key, lanes) = self.unvisited_of(chunk);
-                let place = found + (lanes & lanes_below()).count_ones();
+                let place = found + rank_in(lanes);
                 if lanes >> warp::lane_id() & 1 != 0 && place < count {
                     places.add(place).store(key);
                 }
@@ -220,7 +221,7 @@ impl List {
                 new -= taken.count_ones();
                 let to = chunk + lane;
                 let moves = to < len && taken >> lane & 1 == 0;
-                let from = to - new - (taken & lanes_below()).count_ones();
+                let from = to - new - rank_in(taken);
                 let entry = if moves { self.entries.add(from).load() } else { NO_KEY };
                 warp::sync_warp(warp::FULL_MASK);
                 if moves {

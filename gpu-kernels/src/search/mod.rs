@@ -53,8 +53,8 @@ pub use sequence::{Rerank, RerankStream, search_by_estimates};
 
 pub use codes::CodeSearchArgs;
 
-use crate::graph::{Form, GraphArgs};
-use crate::{In, Out};
+use crate::graph::{DistanceForm, GraphArgs};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// The widest beam.
 pub const MAX_BEAM_WIDTH: u32 = 1024;
@@ -72,22 +72,22 @@ pub struct SearchArgs {
     /// What is searched.
     pub graph: GraphArgs,
     /// `[queries][row_bytes]`: in the form of rows; of unit length where those are.
-    pub queries: In<u8>,
-    /// `[queries]`: which row of `queries` each query is. Nowhere if they are just the rows in order.
-    pub query_rows: In<u32>,
-    /// A bit for each slot, 32 a word: whether it may be an answer. Nowhere if all may.
-    pub allowed: In<u32>,
+    pub queries: DevicePtr<u8>,
+    /// `[queries]`: which row of `queries` each query is. Null if they are just the rows in order.
+    pub query_rows: DevicePtr<u32>,
+    /// A bit for each slot, 32 a word: whether it may be an answer. Null if all may.
+    pub allowed: DevicePtr<u32>,
     /// `[queries][k]`: nearest first, then those of `rest`.
-    pub answers: Out<Answer>,
-    /// `[queries][k]`: answers of a search before, that come behind those of this one. Nowhere for [`NO_ANSWER`].
-    pub rest: In<Answer>,
+    pub answers: DevicePtrMut<Answer>,
+    /// `[queries][k]`: answers of a search before, that come behind those of this one. Null for [`NO_ANSWER`].
+    pub rest: DevicePtr<Answer>,
     /// `[queries][candidates_len]`: the first entries of the frontier, which are no answers then, but are to be scored
     /// again; behind them [`NO_ROW`](crate::graph::NO_ROW).
-    pub candidates: Out<u32>,
+    pub candidates: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded, and distances worked out.
-    pub work: Out<u32>,
-    /// `[queries][most_hops]`: keys of the vertices expanded, in order. Nowhere if nobody asks.
-    pub log: Out<u64>,
+    pub work: DevicePtrMut<u32>,
+    /// `[queries][most_hops]`: keys of the vertices expanded, in order. Null if nobody asks.
+    pub log: DevicePtrMut<u64>,
     /// Queries.
     pub queries_len: u32,
     /// Answers of each, at most the beam width.
@@ -106,5 +106,5 @@ pub struct SearchArgs {
     /// Entries that are no answers, at most the beam width.
     pub candidates_len: u32,
     /// What is made of the sums.
-    pub form: Form,
+    pub form: DistanceForm,
 }

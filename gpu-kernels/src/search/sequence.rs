@@ -4,8 +4,8 @@
 use jasper_core::ElementKind;
 
 use super::{Answer, CodeSearch, CodeSearchArgs, Search, SearchArgs};
-use crate::graph::{GraphArgs, Measure};
-use crate::{Out, Stream};
+use crate::graph::GraphArgs;
+use crate::{DevicePtrMut, Stream};
 
 /// What the first launch leaves to the second.
 #[derive(Debug)]
@@ -14,11 +14,11 @@ pub struct Rerank<'a, S> {
     /// answers have estimates.
     pub len: u32,
     /// `[queries][len]`: which they are.
-    pub candidates: Out<u32>,
+    pub candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: answers behind these, by estimates.
-    pub rest: Out<Answer>,
+    pub rest: DevicePtrMut<Answer>,
     /// `[queries][2]`: no vertices expanded, and exact distances worked out.
-    pub work: Out<u32>,
+    pub work: DevicePtrMut<u32>,
     /// Where they are worked out, if not behind the first launch.
     pub rerank_stream: Option<RerankStream<'a, S>>,
 }
@@ -63,20 +63,19 @@ pub unsafe fn search_by_estimates<S: Stream>(
         ..search
     };
     // Where all may be answers, no more than these are wanted.
-    let beam_width = if search.allowed.is_nowhere() { search.k } else { search.k.max(rerank.len) };
+    let beam_width = if search.allowed.is_null() { search.k } else { search.k.max(rerank.len) };
     let second = SearchArgs {
-        graph: GraphArgs { starts: rerank.candidates.input(), starts_len: rerank.len, ..search.graph },
-        rest: rerank.rest.input(),
+        graph: GraphArgs { starts: rerank.candidates.cast_const(), starts_len: rerank.len, ..search.graph },
+        rest: rerank.rest.cast_const(),
         work: rerank.work,
-        log: Out::NOWHERE,
+        log: DevicePtrMut::null(),
         beam_width,
         most_hops: 0,
         filter_slots: 0,
         starts_stride: rerank.len,
         ..search
     };
-    let exact =
-        Search::for_rows(element, Measure::of(search.form), search.graph.row_bytes, beam_width, warps);
+    let exact = Search::for_rows(element, search.form.measure(), search.graph.row_bytes, beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, CodeSearchArgs { search: first, codes })?;
@@ -96,13 +95,13 @@ pub unsafe fn search_by_estimates<S: Stream>(
 
 /// The search for `len` of the queries, from `first` on, each of which begins at start points of its own.
 fn part(all: &SearchArgs, first: usize, len: u32) -> SearchArgs {
-    let starts = all.graph.starts.from(first * all.starts_stride as usize);
+    let starts = all.graph.starts.add(first * all.starts_stride as usize);
     SearchArgs {
         graph: GraphArgs { starts, ..all.graph },
-        queries: all.queries.from(first * all.graph.row_bytes as usize),
-        answers: all.answers.from(first * all.k as usize),
-        rest: all.rest.from(first * all.k as usize),
-        work: all.work.from(2 * first),
+        queries: all.queries.add(first * all.graph.row_bytes as usize),
+        answers: all.answers.add(first * all.k as usize),
+        rest: all.rest.add(first * all.k as usize),
+        work: all.work.add(2 * first),
         queries_len: len,
         ..*all
     }

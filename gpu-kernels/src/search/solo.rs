@@ -5,9 +5,10 @@ use cuda_std::prelude::*;
 use super::SearchArgs;
 use super::answers::{self, Work};
 use super::filter::Filter;
-use super::frontier::{Frontier, NO_KEY, WARP, lanes_below};
+use super::frontier::{Frontier, NO_KEY, WARP};
 use super::layout::{Layout, Needs};
 use super::score::Scorer;
+use crate::collectives::compact;
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -98,11 +99,7 @@ impl Met {
         // SAFETY: the list has room for the neighbours of all that is expanded at once.
         unsafe {
             let is_new = id != NO_ROW && self.filter.insert(id);
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
-            if is_new {
-                self.ids.add(self.count + (lanes & lanes_below()).count_ones()).store(id);
-            }
-            self.count += lanes.count_ones();
+            self.count += compact(self.ids.add(self.count), id, is_new);
         }
     }
 
@@ -134,7 +131,7 @@ impl Met {
     /// Takes in the neighbours of a vertex, two loads in flight at a time. Whole warp.
     #[inline(always)]
     unsafe fn meet_neighbors(&mut self, args: &SearchArgs, vertex: u32) {
-        let links = args.graph.links.from(vertex as usize * args.graph.links_stride as usize);
+        let links = args.graph.links.add(vertex as usize * args.graph.links_stride as usize);
         let mut first = warp::lane_id();
         while first < args.graph.links_stride {
             // SAFETY: places of this vertex.

@@ -23,7 +23,7 @@ use cuda_std::prelude::*;
 
 use super::SearchArgs;
 use super::filter::Filter;
-use super::frontier::{WARP, lanes_below};
+use super::frontier::WARP;
 use super::layout::{Layout, Needs};
 use super::score::Scorer;
 use leader::Leader;
@@ -52,21 +52,5 @@ pub(super) unsafe fn search<S: Scorer>(args: SearchArgs, of: S::Args, needs: Nee
         } else {
             Worker::new(&layout, places, filter, thread / WARP - 1).serve(&args, query, &scorer);
         }
-    }
-}
-
-/// Writes the values of the lanes that keep theirs, one behind the other; gives how many.
-///
-/// # Safety
-/// Whole warp. There is room for them, which nobody else uses.
-#[inline(always)]
-unsafe fn append<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
-        if is_kept {
-            to.add((lanes & lanes_below()).count_ones()).store(value);
-        }
-        lanes.count_ones()
     }
 }

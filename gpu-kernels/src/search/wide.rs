@@ -13,9 +13,10 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_same, lanes_below, least, sorted};
+use super::frontier::{Frontier, NO_KEY, WARP, is_same, sorted};
 use super::layout::WAITING;
 use super::list::List;
+use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::UNVISITED;
 
 /// One key a lane may wait, so that one sort takes them all.
@@ -48,7 +49,7 @@ impl Frontier for Wide {
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
                 if self.waiting + lanes.count_ones() <= WAITING {
                     if is_new {
-                        self.buffer.add(self.waiting + (lanes & lanes_below()).count_ones()).store(key);
+                        self.buffer.add(self.waiting + rank_in(lanes)).store(key);
                     }
                     self.waiting += lanes.count_ones();
                     warp::sync_warp(warp::FULL_MASK);
@@ -66,7 +67,7 @@ impl Frontier for Wide {
             loop {
                 let listed = self.list.nearest();
                 let own = self.waiting_key();
-                let buffered = least(if own & UNVISITED != 0 { own } else { NO_KEY });
+                let buffered = warp_min(if own & UNVISITED != 0 { own } else { NO_KEY });
                 let nearest = listed.min(buffered);
                 let is_certain = self.list.visited() + self.visited < self.list.width() && nearest != NO_KEY;
                 if self.waiting > 0 && !is_certain {
@@ -141,7 +142,7 @@ impl Wide {
             let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP);
             let is_new = own != NO_KEY && (warp::lane_id() == 0 || !is_same(own, before));
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
-            let place = self.list.rank(own) + (lanes & lanes_below()).count_ones();
+            let place = self.list.rank(own) + rank_in(lanes);
             self.list.take_in(own, is_new, place);
             (self.waiting, self.visited) = (0, 0);
         }

@@ -33,7 +33,7 @@ pub use pairs::{Pairs, SortScratch, sort_pairs};
 pub use plan::{Begins, Count, Pass};
 
 use crate::scan::Round;
-use crate::{In, Out};
+use crate::{DevicePtr, DevicePtrMut};
 
 /// Values of a digit: one thread of a block owns each.
 pub(crate) const RADIX: u32 = 1 << bits::DIGIT_BITS;
@@ -57,9 +57,9 @@ pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_TURNS;
 #[repr(C)]
 pub struct CountArgs {
     /// `[len]`.
-    pub keys: In<u64>,
+    pub keys: DevicePtr<u64>,
     /// `[passes][256]`: how many keys have each value of each digit, added to what is there.
-    pub counts: Out<u32>,
+    pub counts: DevicePtrMut<u32>,
     /// Keys.
     pub len: u32,
     /// What is sorted by.
@@ -71,7 +71,7 @@ pub struct CountArgs {
 #[repr(C)]
 pub struct BeginsArgs {
     /// `[passes][256]`: how many keys have each value of each digit, replaced by where in the sorted pass they begin.
-    pub counts: Out<u32>,
+    pub counts: DevicePtrMut<u32>,
     /// Passes.
     pub passes: u32,
 }
@@ -81,15 +81,15 @@ pub struct BeginsArgs {
 #[repr(C)]
 pub struct PassArgs {
     /// `[len]`.
-    pub keys: In<u64>,
+    pub keys: DevicePtr<u64>,
     /// `[len]`.
-    pub values: In<u32>,
+    pub values: DevicePtr<u32>,
     /// `[len]`, not the keys.
-    pub sorted_keys: Out<u64>,
+    pub sorted_keys: DevicePtrMut<u64>,
     /// `[len]`, not the values.
-    pub sorted_values: Out<u32>,
+    pub sorted_values: DevicePtrMut<u32>,
     /// `[256]`: where the pairs of each digit begin.
-    pub begins: In<u32>,
+    pub begins: DevicePtr<u32>,
     /// Of 256 columns, one for each value of the digit.
     pub round: Round,
     /// Pairs.

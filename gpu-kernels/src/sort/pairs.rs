@@ -102,7 +102,7 @@ pub fn sort_pairs<S: Stream>(
                 values: pairs.values.input(),
                 sorted_keys: other.keys.output(),
                 sorted_values: other.values.output(),
-                begins: counts.input().from((pass * RADIX) as usize),
+                begins: counts.input().add((pass * RADIX) as usize),
                 round,
                 len,
                 digit: bits.digit(pass),

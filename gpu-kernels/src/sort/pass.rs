@@ -6,7 +6,7 @@ use cuda_std::prelude::*;
 use super::bits::DIGIT_BITS;
 use super::count::count_runs;
 use super::{PAIRS_PER_THREAD, PassArgs, RADIX, SharedLayout, TILE, WARPS};
-use crate::In;
+use crate::DevicePtr;
 use crate::scan::block::{block_sums, take_tile, warp_sum_up_to};
 
 const PAIRS: usize = PAIRS_PER_THREAD as usize;
@@ -97,10 +97,10 @@ impl Memory {
 /// # Safety
 /// `array` has `len` elements.
 #[inline(always)]
-unsafe fn load_mine<T: Value>(array: In<T>, first: usize, len: u32, beyond: T) -> Mine<T> {
+unsafe fn load_mine<T: Value>(array: DevicePtr<T>, first: usize, len: u32, beyond: T) -> Mine<T> {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
-    let array = array.from(own);
+    let array = array.add(own);
     let mut mine = [beyond; PAIRS];
     // SAFETY: within `len`.
     unsafe {

@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use gpu_kernels::graph::Measure;
 use gpu_kernels::graph::NO_ROW;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
@@ -12,7 +11,7 @@ use gpu_kernels::prune::{
 };
 use gpu_kernels::search::{Answer, Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
-use gpu_kernels::{Buffer as _, In, Out, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{BuildParams, Element, VectorId, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Linker, SearchCost};
@@ -114,10 +113,10 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             graph: graph.args(),
             queries: graph.args().rows,
             query_rows: batch.input(),
-            allowed: In::NOWHERE,
+            allowed: DevicePtr::null(),
             answers: answers.output(),
-            rest: In::NOWHERE,
-            candidates: Out::NOWHERE,
+            rest: DevicePtr::null(),
+            candidates: DevicePtrMut::null(),
             work: work.output(),
             log: keys.output(),
             queries_len: batch.len() as u32,
@@ -132,7 +131,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         };
         let kernel = Search::for_rows(
             T::KIND,
-            Measure::of(graph.form()),
+            graph.form().measure(),
             args.graph.row_bytes,
             beam_width as u32,
             launch.warps,
@@ -160,7 +159,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
-            joined: candidates.joined.as_ref().map_or(In::NOWHERE, |joined| joined.input()),
+            joined: candidates.joined.as_ref().map_or(DevicePtr::null(), |joined| joined.input()),
             work: candidates.work.input(),
             identical: candidates.identical.input(),
             vertices: rows.vertices.output(),
@@ -207,8 +206,8 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
                 vertices: rows.vertices.input(),
                 ids: rows.ids.input(),
                 distances: distances.input(),
-                keys: edges.keys.output().from(first),
-                sources: edges.values.output().from(first),
+                keys: edges.keys.output().add(first),
+                sources: edges.values.output().add(first),
                 lists: rows.len(),
                 links_stride: (rows.ids.len() / rows.vertices.len()) as u32,
             };
@@ -240,7 +239,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             prune: self.prune_args(graph, &mut counters),
             keys: edges.keys.input(),
             sources: edges.values.input(),
-            begins: targets.begins.input().from(*merged as usize),
+            begins: targets.begins.input().add(*merged as usize),
             vertices: rows.vertices.output(),
             ids: rows.ids.output(),
             targets: len,

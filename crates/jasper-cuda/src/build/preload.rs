@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::thread::{self, JoinHandle};
 
 use gpu_kernels::Kernel as _;
-use gpu_kernels::graph::Measure;
 use gpu_kernels::links::{FindRoom, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::SaveRows;
@@ -51,7 +50,7 @@ fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'sta
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
     let search = |batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
-        Search::for_rows(T::KIND, Measure::of(form), row_bytes, beam_width, warps).entry()
+        Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps).entry()
     };
     let mut entries = vec![
         search(1),

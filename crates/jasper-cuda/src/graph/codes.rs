@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpu_kernels::codes::{CodeArgs, QueryTerms};
 use gpu_kernels::encode::DeviceQuantizer;
-use gpu_kernels::{Buffer as _, In, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{Element, VectorId};
 use jasper_graph::{Codes, Graph};
 use jasper_quant::Quantizer;
@@ -56,7 +56,7 @@ impl<S: Stream> DeviceCodes<S> {
     }
 
     /// Its parts, for kernels that compare rows with queries coded so.
-    pub(crate) fn args(&self, levels: In<u32>, terms: In<QueryTerms>) -> CodeArgs {
+    pub(crate) fn args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> CodeArgs {
         let (limbs, shape) = (self.on_device.limbs(), *self.on_device.shape());
         CodeArgs { rows: self.table.input(), levels, terms, limbs, shape }
     }

@@ -1,7 +1,7 @@
 //! Vertices moved into holes.
 
 use gpu_kernels::rows::{MoveArgs, MoveRows, RenameArgs, RenameLinks};
-use gpu_kernels::{Buffer as _, Out, Stream};
+use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
 use jasper_core::{Element, Key, VectorId, padded_len};
 
 use super::DeviceGraph;
@@ -73,7 +73,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         }));
         for (table, row_words) in tables {
             let rows = from.len() as u32;
-            let (from, to, table) = (from.input(), to.input(), Out::cast(table));
+            let (from, to, table) = (from.input(), to.input(), DevicePtrMut::cast(table));
             let args = MoveArgs { table, from, to, rows, row_words: row_words as u32 };
             // SAFETY: rows of the table, as asserted where the names were made; no slot is both left and taken.
             unsafe { stream.launch(&MoveRows, args)? };

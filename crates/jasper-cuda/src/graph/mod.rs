@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use bytemuck::Pod;
 use gpu_kernels::codes::{CodeArgs, QueryTerms};
 use gpu_kernels::graph::Measure;
-use gpu_kernels::graph::{Form, GraphArgs, NO_ROW};
-use gpu_kernels::{Buffer as _, In};
+use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_ROW};
+use gpu_kernels::{Buffer as _, DevicePtr};
 use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};
 use jasper_graph::Graph;
 use rayon::prelude::*;
@@ -177,7 +177,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         GraphArgs {
             rows: self.rows.input().cast(),
             links: self.links.input(),
-            squared_norms: self.squared_norms.as_ref().map_or(In::NOWHERE, |norms| norms.input()),
+            squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
             starts: self.starts.input(),
             starts_len: self.starts.len() as u32,
@@ -194,16 +194,16 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// The codes of its rows and those of queries, for kernels that run behind the upload and before the drop; none if the
     /// host's graph has none. Queries are coded by the quantizer of that graph.
-    pub fn code_args(&self, levels: In<u32>, terms: In<QueryTerms>) -> Option<CodeArgs> {
+    pub fn code_args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> Option<CodeArgs> {
         self.codes.as_ref().map(|codes| codes.args(levels, terms))
     }
 
-    /// A bit for each slot: whether it is live. Nowhere if all are.
-    pub fn live(&self) -> In<u32> {
-        if self.whole { In::NOWHERE } else { self.live.input() }
+    /// A bit for each slot: whether it is live. Null if all are.
+    pub fn live(&self) -> DevicePtr<u32> {
+        if self.whole { DevicePtr::null() } else { self.live.input() }
     }
 
-    /// The same, as kernels of updates want it: never nowhere.
+    /// The same, as kernels of updates want it: never null.
     pub(crate) fn live_bits(&self) -> &S::Buffer<u32> {
         &self.live
     }
@@ -214,23 +214,23 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// How queries are scored against rows, and rows against each other, as on the host.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> DistanceForm {
         form::<T>(self.metric)
     }
 
     /// What is summed up over a query and a row.
     pub fn measure(&self) -> Measure {
-        Measure::of(self.form())
+        self.form().measure()
     }
 }
 
 /// How rows are scored under a metric: see [`DeviceGraph::form`].
-pub(crate) fn form<T: Element>(metric: Metric) -> Form {
+pub(crate) fn form<T: Element>(metric: Metric) -> DistanceForm {
     match (metric, T::EXACT) {
-        (Metric::L2, _) => Form::Plain,
-        (Metric::InnerProduct, _) => Form::Negated,
-        (Metric::Cosine, false) => Form::Half,
-        (Metric::Cosine, true) => Form::Angle,
+        (Metric::L2, _) => DistanceForm::SquaredL2,
+        (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
+        (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
+        (Metric::Cosine, true) => DistanceForm::Cosine,
     }
 }
 
@@ -335,7 +335,7 @@ mod tests {
         host.adjacency_mut().set_start_points([40, 3, 40].map(VectorId::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
-        assert!(whole.live().is_nowhere());
+        assert!(whole.live().is_null());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
@@ -351,7 +351,7 @@ mod tests {
             assert_eq!(norms[at], host.vectors().squared_norms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
-        assert!(!copy.live().is_nowhere());
+        assert!(!copy.live().is_null());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
         assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));

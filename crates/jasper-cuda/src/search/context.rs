@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, In, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
 use super::launch::{BufferSizes, LaunchPointers};
@@ -35,7 +35,7 @@ pub(crate) trait SearchContext<T> {
         &mut self,
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
-    ) -> Result<(In<u32>, In<QueryTerms>), ErrorOf<T, Self>>;
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), ErrorOf<T, Self>>;
 
     /// Answers and work of what was launched last, when it has run.
     fn wait_results(&mut self) -> Result<Results<'_>, ErrorOf<T, Self>>;
@@ -150,7 +150,7 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
             queries: self.queries.input(),
             answers: grow(context, &mut self.answers, sizes.answers)?.output(),
             work,
-            reranked: work.from(sizes.work),
+            reranked: work.add(sizes.work),
             levels: self.levels.input(),
             terms: self.terms.input(),
             candidates: room(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
@@ -162,7 +162,7 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
         &mut self,
         quantizer: &DeviceQuantizer<Stream>,
         queries: usize,
-    ) -> Result<(In<u32>, In<QueryTerms>)> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>)> {
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
             None => quantizer.query_codes(&self.stream, queries.next_power_of_two())?,

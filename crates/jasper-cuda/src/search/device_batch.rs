@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, In, Out, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
 use jasper_graph::VectorError;
@@ -81,14 +81,14 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     for first in (0..count).step_by(together.max(1)) {
         let len = together.min(count - first);
         let mut pointers = LaunchPointers {
-            queries: queries.input().from(first * row_len),
-            answers: answers.output().from(first * k),
-            work: work.output().from(first * 2),
-            reranked: Out::NOWHERE,
-            levels: In::NOWHERE,
-            terms: In::NOWHERE,
-            candidates: Out::NOWHERE,
-            rest: Out::NOWHERE,
+            queries: queries.input().add(first * row_len),
+            answers: answers.output().add(first * k),
+            work: work.output().add(first * 2),
+            reranked: DevicePtrMut::null(),
+            levels: DevicePtr::null(),
+            terms: DevicePtr::null(),
+            candidates: DevicePtrMut::null(),
+            rest: DevicePtrMut::null(),
         };
         // SAFETY: sizes are checked, and the scratch is for so many queries; the arrays, the scratch and what is beside the
         // graph are of this stream, which gives memory back behind what was queued before; of the graph the caller says it.

@@ -7,7 +7,7 @@ use gpu_kernels::search::{
     Answer, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, RerankStream, Search, SearchArgs,
     search_by_estimates,
 };
-use gpu_kernels::{Buffer as _, In, Kernel as _, Out, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_graph::TunedLaunch;
 use jasper_quant::Quantizer;
@@ -122,21 +122,21 @@ pub(crate) struct SlotArray<S: Stream>(Option<S::Buffer<u32>>);
 #[derive(Clone, Copy)]
 pub(crate) struct LaunchPointers<T> {
     /// `[queries][padded dimension]`
-    pub(crate) queries: In<T>,
+    pub(crate) queries: DevicePtr<T>,
     /// `[queries][k]`
-    pub(crate) answers: Out<Answer>,
+    pub(crate) answers: DevicePtrMut<Answer>,
     /// `[queries][2]`: vertices expanded, and distances worked out.
-    pub(crate) work: Out<u32>,
+    pub(crate) work: DevicePtrMut<u32>,
     /// `[queries][2]`: the same of a rerank.
-    pub(crate) reranked: Out<u32>,
+    pub(crate) reranked: DevicePtrMut<u32>,
     /// `[queries][words]`: levels of coded queries.
-    pub(crate) levels: In<u32>,
+    pub(crate) levels: DevicePtr<u32>,
     /// `[queries]`: what belongs to them.
-    pub(crate) terms: In<QueryTerms>,
+    pub(crate) terms: DevicePtr<QueryTerms>,
     /// `[queries][rerank]`
-    pub(crate) candidates: Out<u32>,
+    pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: answers behind the candidates.
-    pub(crate) rest: Out<Answer>,
+    pub(crate) rest: DevicePtrMut<Answer>,
 }
 
 /// Who codes the queries of a chunk, to the same codes.
@@ -282,24 +282,26 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         queries: usize,
         pointers: LaunchPointers<T>,
     ) -> Result<(), S::Error> {
-        let slots = slot_array.0.as_ref().map_or(In::NOWHERE, |slots| slots.input());
+        let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, most_hops) = match self.scope {
             Scope::Live => (whole, self.graph.live(), u32::MAX),
             Scope::Allowed(_) => (whole, slots, u32::MAX),
-            Scope::Scanned(_) => (GraphArgs { starts: slots, starts_len: len, ..whole }, In::NOWHERE, 0),
+            Scope::Scanned(_) => {
+                (GraphArgs { starts: slots, starts_len: len, ..whole }, DevicePtr::null(), 0)
+            }
         };
         let args = SearchArgs {
             graph,
             queries: pointers.queries.cast(),
-            query_rows: In::NOWHERE,
+            query_rows: DevicePtr::null(),
             allowed,
             answers: pointers.answers,
-            rest: In::NOWHERE,
-            candidates: Out::NOWHERE,
+            rest: DevicePtr::null(),
+            candidates: DevicePtrMut::null(),
             work: pointers.work,
-            log: Out::NOWHERE,
+            log: DevicePtrMut::null(),
             queries_len: queries as u32,
             k: self.k,
             beam_width: self.beam_width,
@@ -346,17 +348,17 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
 ) -> Result<(), Error> {
     let beam_width = beam_width as u32;
     let shared = |launch: TunedLaunch| {
-        let codes = graph.codes().map(|codes| codes.args(In::NOWHERE, In::NOWHERE));
+        let codes = graph.codes().map(|codes| codes.args(DevicePtr::null(), DevicePtr::null()));
         let args = SearchArgs {
             graph: graph.args(),
-            queries: In::NOWHERE,
-            query_rows: In::NOWHERE,
-            allowed: In::NOWHERE,
-            answers: Out::NOWHERE,
-            rest: In::NOWHERE,
-            candidates: Out::NOWHERE,
-            work: Out::NOWHERE,
-            log: Out::NOWHERE,
+            queries: DevicePtr::null(),
+            query_rows: DevicePtr::null(),
+            allowed: DevicePtr::null(),
+            answers: DevicePtrMut::null(),
+            rest: DevicePtr::null(),
+            candidates: DevicePtrMut::null(),
+            work: DevicePtrMut::null(),
+            log: DevicePtrMut::null(),
             queries_len: 1,
             k: 1,
             beam_width,

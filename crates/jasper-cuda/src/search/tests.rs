@@ -6,7 +6,7 @@ use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
-use gpu_kernels::{Buffer as _, In, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, TunedLaunch};
@@ -82,7 +82,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
             terms: device.terms.input(),
             answers: device.answers.output(),
             work,
-            reranked: work.from(sizes.work),
+            reranked: work.add(sizes.work),
             candidates: device.candidates.output(),
             rest: device.rest.output(),
         })
@@ -92,7 +92,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<(In<u32>, In<QueryTerms>), Fault> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), Fault> {
         let device = self.device.as_mut().expect("queries are there before they are coded");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use gpu_kernels::{In, Launch, Out};
+use gpu_kernels::{DevicePtr, DevicePtrMut, Launch};
 use jasper_cuda::{Context, Error, Module, Result, Stream};
 
 /// Kernels of one parameter each; what they do is written beside them.
@@ -30,8 +30,8 @@ pub fn context() -> Option<Context> {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Move {
-    pub from: In<u32>,
-    pub to: Out<u32>,
+    pub from: DevicePtr<u32>,
+    pub to: DevicePtrMut<u32>,
     pub len: u64,
 }
 

@@ -4,7 +4,7 @@
 use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
 use cuda_std::prelude::*;
 
-use crate::In;
+use crate::DevicePtr;
 use crate::codes::QueryTerms;
 
 /// Factors of rows that also say what the first lost to f16.
@@ -45,8 +45,8 @@ impl Terms {
     /// # Safety
     /// The row is one of them, and nobody writes it meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn read(terms: In<QueryTerms>, row: usize) -> Self {
-        let terms = terms.from(row).cast::<[f32; 2]>();
+    pub(super) unsafe fn read(terms: DevicePtr<QueryTerms>, row: usize) -> Self {
+        let terms = terms.add(row).cast::<[f32; 2]>();
         // SAFETY: the row's numbers, two at a time.
         let pair = |i| unsafe { global::load_readonly(terms.at(i)) };
         let [add, add_unit] = pair(0);

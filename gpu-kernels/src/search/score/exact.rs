@@ -9,9 +9,9 @@ use cuda_std::prelude::*;
 use super::super::SearchArgs;
 use super::super::frontier::{NO_KEY, WARP};
 use super::{Scorer, query_row};
-use crate::In;
+use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
-use crate::graph::Form;
+use crate::graph::DistanceForm;
 use crate::neighbor::key;
 use crate::tile::{Tile, Unit};
 
@@ -35,9 +35,9 @@ pub(in crate::search) struct Exact<
     own: [Unit; STEPS],
     /// The whole query, if they are not.
     query: Shared<u8>,
-    rows: In<u8>,
-    form: Form,
-    squared_norms: In<f32>,
+    rows: DevicePtr<u8>,
+    form: DistanceForm,
+    squared_norms: DevicePtr<f32>,
     squared_norm: f32,
 }
 
@@ -64,7 +64,7 @@ where
         let tile = Tile::new(args.graph.row_bytes);
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
-            let query = args.queries.from(query_row(args, number) * tile.row_bytes());
+            let query = args.queries.add(query_row(args, number) * tile.row_bytes());
             let own = tile.kept(query);
             if !Self::KEEPS_QUERY {
                 let mut at = thread * 16;
@@ -75,8 +75,8 @@ where
                 }
             }
             let squared_norm = match args.form {
-                Form::Angle => squared_norm::<E>(query, args.graph.row_bytes),
-                Form::Plain | Form::Half | Form::Negated => 0.0,
+                DistanceForm::Cosine => squared_norm::<E>(query, args.graph.row_bytes),
+                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
             Self {
                 tile,
@@ -104,7 +104,7 @@ where
         while at < count * lines {
             // SAFETY: ids name rows, and at / lines < count; a line of the row.
             unsafe {
-                let row = self.rows.from(ids.add(at / lines).load() as usize * row_bytes);
+                let row = self.rows.add(ids.add(at / lines).load() as usize * row_bytes);
                 global::prefetch_l2(row.at((at % lines) as usize * LINE));
             }
             at += WARP;
@@ -125,7 +125,7 @@ where
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
                     let place = (first + r as u32) * Self::TOGETHER + tile;
-                    rows[r] = self.rows.from(ids.add(place.min(count - 1)).load() as usize * row_bytes);
+                    rows[r] = self.rows.add(ids.add(place.min(count - 1)).load() as usize * row_bytes);
                 }
                 let sums = self.tile.sums(rows, |step| self.unit(step));
                 for r in 0..ROWS {
@@ -170,8 +170,8 @@ where
     unsafe fn finish(&self, sum: f32, id: u32) -> f32 {
         let other = match self.form {
             // SAFETY: this form has squared norms, and the id names a row.
-            Form::Angle => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
-            Form::Plain | Form::Half | Form::Negated => 0.0,
+            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
+            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
         };
         self.form.distance(sum, [self.squared_norm, other])
     }
@@ -182,7 +182,7 @@ where
 /// # Safety
 /// Whole warp. The row is that long, in global memory that nobody writes meanwhile.
 #[inline(always)]
-unsafe fn squared_norm<E: Coordinates>(row: In<u8>, row_bytes: u32) -> f32 {
+unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
     let mut at = warp::lane_id() * 4;
     while at < row_bytes {

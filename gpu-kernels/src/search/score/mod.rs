@@ -71,7 +71,7 @@ pub(super) trait Scorer: Sized {
 /// The arguments are what they say, and the query is one of them.
 #[inline(always)]
 unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
-    if args.query_rows.is_nowhere() {
+    if args.query_rows.is_null() {
         return number as usize;
     }
     // SAFETY: the query is one of them.

@@ -14,13 +14,13 @@ use super::super::SearchArgs;
 use super::super::frontier::{NO_KEY, WARP};
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
-use crate::In;
+use crate::DevicePtr;
 use crate::codes::CodeArgs;
 use crate::neighbor::key;
 
 /// Estimates from rows of `CHUNKS` times 16 bytes.
 pub(in crate::search) struct Narrow<const CHUNKS: usize> {
-    rows: In<u32>,
+    rows: DevicePtr<u32>,
     /// The levels, placed so that those of the planes of 2 and 1 bits begin at a multiple of 16.
     query: Shared<u32>,
     terms: Terms,
@@ -54,7 +54,7 @@ impl<const CHUNKS: usize> Scorer for Narrow<CHUNKS> {
         // SAFETY: reads within the query; the plan has room for it and two words.
         unsafe {
             let row = query_row(args, number);
-            let levels = of.levels.from(row * words as usize);
+            let levels = of.levels.add(row * words as usize);
             let mut at = thread;
             while at < words {
                 query.add(at).store(global::load_readonly(levels.at(at as usize)));
@@ -70,7 +70,7 @@ impl<const CHUNKS: usize> Scorer for Narrow<CHUNKS> {
         // SAFETY: ids name rows, which are as long as they say.
         unsafe {
             let id = ids.add(warp::lane_id().min(count - 1)).load();
-            let row = self.rows.from(id as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
+            let row = self.rows.add(id as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
             let mut chunks = [[0; 4]; CHUNKS];
             for c in 0..CHUNKS {
                 chunks[c] = global::load_readonly(row.at(c));

@@ -14,7 +14,7 @@ use super::super::SearchArgs;
 use super::super::frontier::{NO_KEY, WARP};
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
-use crate::In;
+use crate::DevicePtr;
 use crate::codes::{CodeArgs, CodeShape, PlaneShape};
 use crate::neighbor::key;
 
@@ -25,7 +25,7 @@ const CHUNK: u32 = 4;
 
 /// Estimates by tiles of `WIDTH` lanes.
 pub(in crate::search) struct Spread<const WIDTH: u32> {
-    rows: In<u32>,
+    rows: DevicePtr<u32>,
     query: Shared<u32>,
     terms: Terms,
     limbs: u32,
@@ -54,7 +54,7 @@ impl<const WIDTH: u32> Scorer for Spread<WIDTH> {
             let row = query_row(args, number);
             let words = (shape.dimensions / 4) as usize;
             for limb in 0..limbs {
-                let levels = levels.from((row * limbs as usize + limb as usize) * words);
+                let levels = levels.add((row * limbs as usize + limb as usize) * words);
                 let to = query.add(limb * shape.levels_words());
                 place(&shape.eight, 8, levels, to, thread, threads);
                 let to = to.add(shape.eight.levels_words(8));
@@ -79,7 +79,7 @@ impl<const WIDTH: u32> Scorer for Spread<WIDTH> {
         // SAFETY: ids name rows; every lane comes to every sum.
         unsafe {
             let id = ids.add(place.min(count - 1)).load();
-            let last = self.rows.from((id as usize + 1) * self.shape.words as usize - 2);
+            let last = self.rows.add((id as usize + 1) * self.shape.words as usize - 2);
             let last: [u32; 2] = global::load_readonly(last.cast().at(0));
             let mut product = 0.0;
             for limb in 0..self.limbs {
@@ -107,7 +107,7 @@ impl<const WIDTH: u32> Spread<WIDTH> {
                 for r in 0..ROWS {
                     let place = (first + r as u32) * Self::TOGETHER + tile;
                     let id = ids.add(place.min(count - 1)).load();
-                    rows[r] = self.rows.from(id as usize * self.shape.words as usize);
+                    rows[r] = self.rows.add(id as usize * self.shape.words as usize);
                 }
                 let CodeShape { eight, four, two, one, .. } = &self.shape;
                 let mut sums = [0; ROWS];
@@ -137,9 +137,16 @@ impl<const WIDTH: u32> Spread<WIDTH> {
 /// # Safety
 /// `levels` are those of a query, and there is room for those of the plane.
 #[inline(always)]
-unsafe fn place(plane: &PlaneShape, bits: u32, levels: In<u32>, to: Shared<u32>, thread: u32, threads: u32) {
+unsafe fn place(
+    plane: &PlaneShape,
+    bits: u32,
+    levels: DevicePtr<u32>,
+    to: Shared<u32>,
+    thread: u32,
+    threads: u32,
+) {
     let slots = 8 / bits;
-    let levels = levels.from(plane.first_dimension as usize / 4);
+    let levels = levels.add(plane.first_dimension as usize / 4);
     let chunks = plane.chunks(bits);
     let mut at = thread;
     while at < plane.levels_words(bits) {
@@ -169,7 +176,7 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     totals: &mut [i32; ROWS],
     plane: &PlaneShape,
     levels: Shared<u32>,
-    rows: [In<u32>; ROWS],
+    rows: [DevicePtr<u32>; ROWS],
 ) {
     let slots = 8 / BITS as usize;
     let chunks = plane.chunks(BITS);
@@ -181,7 +188,7 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
             let at = ((plane.first_chunk() + chunk) * CHUNK) as usize;
             let mut read = [[0_u32; 4]; ROWS];
             for r in 0..ROWS {
-                read[r] = global::load_readonly(rows[r].from(at).cast().at(0));
+                read[r] = global::load_readonly(rows[r].add(at).cast().at(0));
             }
             let wanted = |j: u32| levels.add((j * chunks + chunk) * CHUNK).cast().load();
             add_slot::<BITS, 0>(&mut sums, &read, wanted(0));

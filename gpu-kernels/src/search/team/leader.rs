@@ -4,11 +4,11 @@ use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
 use super::super::answers::{self, Work};
-use super::super::frontier::{Frontier, NO_KEY, WARP, lanes_below, least};
+use super::super::frontier::{Frontier, NO_KEY, WARP};
 use super::super::layout::Layout;
 use super::super::list::List;
-use super::append;
 use super::places::{DISMISSAL, Places, Request};
+use crate::collectives::{compact, rank_in, warp_min};
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -217,7 +217,7 @@ impl Leader {
             let alone = warp::warp_vote_ballot(warp::FULL_MASK, is_alone);
             let missing = warp::warp_vote_ballot(warp::FULL_MASK, is_alone && own != NO_ROW) >> HALF;
             let free = alone & idle;
-            let rank = (free & lanes_below()).count_ones();
+            let rank = rank_in(free);
             let is_filled = free >> lane & 1 != 0 && rank < missing.count_ones();
             let from = if is_filled { HALF + nth_bit(missing, rank) } else { 0 };
             let vertex = warp::warp_shuffle_idx(warp::FULL_MASK, own, from, WARP).0;
@@ -245,14 +245,14 @@ impl Leader {
                 let key = keys.add(first + lane).load();
                 let is_near = key < self.list.bound();
                 own = if is_near { own.min(key) } else { own };
-                near += append(self.near.add(near), key, is_near);
+                near += compact(self.near.add(near), key, is_near);
                 first += WARP;
             }
             warp::sync_warp(warp::FULL_MASK);
             if lane == place {
                 self.vertex = NO_ROW;
             }
-            let nearest = least(own);
+            let nearest = warp_min(own);
             if nearest < next && self.place_of(id(nearest)) == NO_PLACE {
                 self.request(lane == place, id(nearest));
             }

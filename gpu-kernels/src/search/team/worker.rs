@@ -7,9 +7,9 @@ use super::super::filter::Filter;
 use super::super::frontier::{NO_KEY, WARP};
 use super::super::layout::Layout;
 use super::super::score::Scorer;
-use super::append;
 use super::places::{DISMISSAL, Places, Request};
-use crate::In;
+use crate::DevicePtr;
+use crate::collectives::{compact, warp_stride};
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -34,7 +34,7 @@ pub(super) struct Worker {
 /// Where what a request asks for lies. Workers take every so many of them: rows of links end early.
 #[derive(Clone, Copy)]
 struct Links {
-    from: In<u32>,
+    from: DevicePtr<u32>,
     len: u32,
 }
 
@@ -123,10 +123,10 @@ impl Worker {
         let (graph, stride) = (&args.graph, self.places.stride);
         if is_start {
             let before = number * stride;
-            let from = graph.starts.from((query * args.starts_stride + before) as usize);
+            let from = graph.starts.add((query * args.starts_stride + before) as usize);
             Links { from, len: stride.min(graph.starts_len - before) }
         } else {
-            Links { from: graph.links.from(number as usize * stride as usize), len: stride }
+            Links { from: graph.links.add(number as usize * stride as usize), len: stride }
         }
     }
 
@@ -145,17 +145,15 @@ impl Worker {
                 if link < links.len { global::load_readonly(links.from.at(link as usize)) } else { NO_ROW }
             };
             let mut next = (load(lane), load(lane + WARP));
-            let mut at = lane;
-            while at < known {
+            warp_stride(known, |at| {
                 self.filter.insert(self.ids.add(at).load());
-                at += WARP;
-            }
+            });
             warp::sync_warp(warp::FULL_MASK);
 
             let mut met = 0;
             let mut meet = |id| {
                 let is_new = id != NO_ROW && self.filter.misses(id);
-                met += append(self.ids.add(met), id, is_new);
+                met += compact(self.ids.add(met), id, is_new);
             };
             let mut first = 0;
             while first < self.len {
@@ -187,9 +185,9 @@ impl Worker {
                 let (ids, count) = (self.ids.add(first), WARP.min(met - first));
                 scorer.bring_near(ids, count);
                 let key = scorer.keys(scorer.fetch(ids, count), ids, count);
-                near += append(self.keys.add(near), key, key < bound);
+                near += compact(self.keys.add(near), key, key < bound);
                 if key < bound {
-                    let links = args.graph.links.from(id(key) as usize * self.places.stride as usize);
+                    let links = args.graph.links.add(id(key) as usize * self.places.stride as usize);
                     let mut line = 0;
                     while line < self.places.stride {
                         global::prefetch_l2(links.at(line as usize));

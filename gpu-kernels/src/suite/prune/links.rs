@@ -10,7 +10,7 @@ use crate::graph::NO_ROW;
 use crate::prune::{
     COUNTERS, Identify, IdentifyArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges, ReverseEdgesArgs,
 };
-use crate::{Buffer, In, Stream};
+use crate::{Buffer, DevicePtr, Stream};
 
 /// Links of new vertices, turned around, and written into the graph: from no candidates, few, and more than count.
 ///
@@ -70,7 +70,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
-        joined: In::NOWHERE,
+        joined: DevicePtr::null(),
         work: work.input(),
         identical: identical.input(),
         vertices: linked.output(),

@@ -4,15 +4,15 @@ use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use crate::graph::{Form, GraphArgs, Measure, NO_ROW};
+use crate::graph::{DistanceForm, GraphArgs, NO_ROW};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::search::shape::shape;
 use crate::suite::{twin, vectors};
-use crate::{Buffer, In, Stream};
+use crate::{Buffer, DevicePtr, Stream};
 
 /// Vertices, each with its row of links.
 pub(super) struct Vertices<T> {
-    pub(super) form: Form,
+    pub(super) form: DistanceForm,
     stride: usize,
     rows: Vec<T>,
     squared_norms: Vec<f32>,
@@ -50,10 +50,10 @@ impl<T: Element> Vertices<T> {
         let links_stride = max_degree.next_multiple_of(32);
         Self {
             form: match (metric, T::EXACT) {
-                (Metric::L2, _) => Form::Plain,
-                (Metric::InnerProduct, _) => Form::Negated,
-                (Metric::Cosine, false) => Form::Half,
-                (Metric::Cosine, true) => Form::Angle,
+                (Metric::L2, _) => DistanceForm::SquaredL2,
+                (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
+                (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
+                (Metric::Cosine, true) => DistanceForm::Cosine,
             },
             stride,
             squared_norms: squared_norms.collect(),
@@ -76,15 +76,15 @@ impl<T: Element> Vertices<T> {
 
     /// The distance of two vertices, to the bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
-        let measure = Measure::of(self.form);
+        let measure = self.form.measure();
         let width = shape((self.stride * size_of::<T>()) as u32).width as usize;
         let sum = twin::distance(measure, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
         match self.form {
-            Form::Plain => sum,
-            Form::Half => 0.5 * sum,
-            Form::Negated => -sum,
-            Form::Angle => 1.0 - sum / (one * other).sqrt(),
+            DistanceForm::SquaredL2 => sum,
+            DistanceForm::HalfSquaredL2 => 0.5 * sum,
+            DistanceForm::NegatedDot => -sum,
+            DistanceForm::Cosine => 1.0 - sum / (one * other).sqrt(),
         }
     }
 
@@ -149,7 +149,8 @@ impl<T: Element> Vertices<T> {
                     if self.alpha == 1.0 {
                         return between > other.distance();
                     }
-                    let origin = if self.form == Form::Negated { self.largest_squared_norm() } else { 0.0 };
+                    let origin =
+                        if self.form == DistanceForm::NegatedDot { self.largest_squared_norm() } else { 0.0 };
                     self.alpha * (origin + between) > origin + other.distance()
                 });
             }
@@ -176,7 +177,7 @@ impl<T: Element> Vertices<T> {
                 rows: device.rows.input().cast(),
                 links: device.links.input(),
                 squared_norms: device.squared_norms.input(),
-                keys: In::NOWHERE,
+                keys: DevicePtr::null(),
                 starts: device.links.input(),
                 starts_len: 0,
                 row_bytes: self.row_bytes(),

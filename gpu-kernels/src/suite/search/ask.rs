@@ -6,9 +6,9 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
 use super::graphs::{self, OnDevice};
-use crate::graph::{Form, NO_ROW};
+use crate::graph::{DistanceForm, NO_ROW};
 use crate::search::{Answer, NO_ANSWER, SearchArgs};
-use crate::{Buffer, In, Out, Stream};
+use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// No bound on expansions.
 pub(super) const TO_THE_END: u32 = u32::MAX;
@@ -16,7 +16,7 @@ pub(super) const TO_THE_END: u32 = u32::MAX;
 /// What is asked of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
-    pub(super) form: Form,
+    pub(super) form: DistanceForm,
     /// Slots whose rows are looked for.
     pub(super) queries: Vec<VectorId>,
     /// The queries are named by the rows of the graph that they are.
@@ -56,10 +56,11 @@ pub(super) fn earlier(place: usize) -> Answer {
 
 impl Ask {
     /// Anything that a kernel takes whose beam has at most so many entries, of a graph of `slots`.
-    pub(super) fn random(rng: &mut impl Rng, most_entries: u32, form: Form, slots: usize) -> Self {
+    pub(super) fn random(rng: &mut impl Rng, most_entries: u32, form: DistanceForm, slots: usize) -> Self {
         let width = 1..=most_entries.min(70);
         // Where rounding decides what is near, everything is to be found.
-        let beam_width = if form == Form::Half { *width.end() } else { rng.random_range(width) };
+        let beam_width =
+            if form == DistanceForm::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
         let mut slot = || VectorId::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..3).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
@@ -83,7 +84,7 @@ impl Ask {
             allowed,
             k: rng.random_range(1..=beam_width),
             beam_width,
-            most_hops: if form == Form::Half { TO_THE_END } else { most_hops },
+            most_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { most_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             filter_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
@@ -143,13 +144,13 @@ impl Ask {
         let args = SearchArgs {
             graph,
             queries: if names.is_some() { graph.rows } else { queries.input().cast() },
-            query_rows: names.as_ref().map_or(In::NOWHERE, |names| names.input()),
-            allowed: allowed.as_ref().map_or(In::NOWHERE, |allowed| allowed.input()),
+            query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
+            allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             answers: answers.output(),
-            rest: rest.as_ref().map_or(In::NOWHERE, |rest| rest.input()),
+            rest: rest.as_ref().map_or(DevicePtr::null(), |rest| rest.input()),
             candidates: candidates.output(),
             work: work.output().cast(),
-            log: log.as_mut().map_or(Out::NOWHERE, |log| log.output()),
+            log: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,

@@ -13,7 +13,7 @@ use super::ask::{Ask, TO_THE_END};
 use super::compare::Asked;
 use super::graphs;
 use crate::codes::{CodeArgs, CodeShape, QueryTerms};
-use crate::graph::Form;
+use crate::graph::DistanceForm;
 use crate::search::{CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH};
 use crate::{Buffer, Stream};
 
@@ -115,7 +115,7 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
         let coded = Coded::random(&mut rng, &cpu, code, slots);
         let (shape, limbs) = (coded.shape(), coded.limbs());
         for kernel in CodeSearch::all().filter(|kernel| kernel.takes(&shape, limbs)) {
-            let ask = Ask::random(&mut rng, kernel.most_entries(), Form::Plain, slots);
+            let ask = Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, slots);
             coded.agrees(stream, kernel, &ask);
         }
     }
@@ -135,7 +135,8 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
     ] {
         let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
         let kernel = CodeSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);
-        let random = Ask::random(&mut rng, kernel.most_entries(), Form::Plain, coded.graph.slots());
+        let random =
+            Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, coded.graph.slots());
         let queries = random.queries[..1].to_vec();
         let ask = Ask { beam_width, k: 10, most_hops: TO_THE_END, queries, starts: None, ..random };
         coded.agrees(stream, kernel, &ask);

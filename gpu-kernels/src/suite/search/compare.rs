@@ -8,7 +8,7 @@ use super::ask::{Ask, TO_THE_END, Told};
 use super::definition::{Found, search};
 use super::graphs;
 use crate::Stream;
-use crate::graph::{Form, NO_ROW};
+use crate::graph::{DistanceForm, NO_ROW};
 use crate::search::{Answer, Search};
 
 /// How far a distance between vectors of unit length may be from that of the CPU: some roundings of a sum near 1.
@@ -63,7 +63,7 @@ impl Asked<'_> {
         let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.id().get()).collect();
         slots.resize(candidates_len, NO_ROW);
-        if ask.form != Form::Half {
+        if ask.form != DistanceForm::HalfSquaredL2 {
             assert_eq!(told.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
         let is_allowed =
@@ -94,7 +94,7 @@ fn are_near(
     found: &[Answer],
     nearest: &[Neighbor],
     score: &dyn Fn(VectorId) -> f32,
-    form: Form,
+    form: DistanceForm,
     context: &dyn Fn() -> String,
 ) {
     let mut slots = Vec::new();
@@ -102,7 +102,7 @@ fn are_near(
         let [low, high, distance, slot] = *answer;
         let (distance, slot) = (f32::from_bits(distance), VectorId::new(slot));
         assert_eq!(u64::from(high) << 32 | u64::from(low), graphs::key(slot), "{answer:?}, {}", context());
-        if form == Form::Half {
+        if form == DistanceForm::HalfSquaredL2 {
             let is_near = |other: f32| (distance - other).abs() <= UNIT_TOLERANCE;
             let is_both = is_near(near.distance()) && is_near(score(slot));
             assert!(is_both, "{answer:?} for {near:?}, {}", context());
@@ -132,7 +132,7 @@ fn is_of_the_cpu<T: Element>(
     let params = SearchParams::new(width).beam_width(width);
     let report = cpu.answer(graph, query, params, &mut hits).unwrap();
     hits.retain(|hit| *hit != Hit::NONE);
-    if ask.form == Form::Half {
+    if ask.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());
     } else {
         let nearest = expected.nearest.iter();

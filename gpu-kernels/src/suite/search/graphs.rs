@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use crate::graph::{GraphArgs, NO_ROW};
 use crate::suite::vectors;
-use crate::{Buffer, In, Stream};
+use crate::{Buffer, DevicePtr, Stream};
 
 /// Bounds on the degree: of a part of a warp, of whole warps and between.
 const DEGREES: [usize; 7] = [1, 4, 31, 32, 33, 64, 128];
@@ -97,7 +97,7 @@ impl<S: Stream, T: Element> OnDevice<S, T> {
         GraphArgs {
             rows: self.rows.input().cast(),
             links: self.links.input(),
-            squared_norms: self.squared_norms.as_ref().map_or(In::NOWHERE, |norms| norms.input()),
+            squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
             starts: self.starts.input(),
             starts_len: self.starts.len() as u32,

@@ -15,7 +15,7 @@ use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
 use crate::Stream;
-use crate::graph::Form;
+use crate::graph::DistanceForm;
 use crate::graph::Measure;
 use crate::search::{MAX_BEAM_WIDTH, Search};
 use ask::{Ask, TO_THE_END};
@@ -23,27 +23,27 @@ pub use codes::{searches_by_estimates_agree_with_the_cpu, wide_searches_by_estim
 use compare::agrees;
 
 /// What a kernel can be asked for.
-fn forms(kernel: Search) -> &'static [Form] {
+fn forms(kernel: Search) -> &'static [DistanceForm] {
     let is_float = matches!(kernel.element(), ElementKind::F32 | ElementKind::F16);
     match (kernel.measure(), is_float) {
-        (Measure::SquaredL2, true) => &[Form::Plain, Form::Half],
-        (Measure::SquaredL2, false) => &[Form::Plain],
-        (Measure::Dot, true) => &[Form::Negated],
-        (Measure::Dot, false) => &[Form::Negated, Form::Angle],
+        (Measure::SquaredL2, true) => &[DistanceForm::SquaredL2, DistanceForm::HalfSquaredL2],
+        (Measure::SquaredL2, false) => &[DistanceForm::SquaredL2],
+        (Measure::Dot, true) => &[DistanceForm::NegatedDot],
+        (Measure::Dot, false) => &[DistanceForm::NegatedDot, DistanceForm::Cosine],
     }
 }
 
 /// The metric of graphs in which distances have a form.
-fn metric(form: Form) -> Metric {
+fn metric(form: DistanceForm) -> Metric {
     match form {
-        Form::Plain => Metric::L2,
-        Form::Half | Form::Angle => Metric::Cosine,
-        Form::Negated => Metric::InnerProduct,
+        DistanceForm::SquaredL2 => Metric::L2,
+        DistanceForm::HalfSquaredL2 | DistanceForm::Cosine => Metric::Cosine,
+        DistanceForm::NegatedDot => Metric::InnerProduct,
     }
 }
 
 /// A graph of `slots` that `kernel` can search.
-fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: Form, slots: usize) -> Graph<T> {
+fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph<T> {
     let dimension = match kernel.row_bytes() {
         // The last chunk may be a part of one.
         Some(bytes) => bytes as usize / size_of::<T>() - rng.random_range(0..16 / size_of::<T>()),
@@ -70,9 +70,15 @@ macro_rules! with_element {
 /// # Panics
 /// If an answer is not that of the definition, or that not of the CPU executor, or the stream fails.
 pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
-    fn random<T: Element>(stream: &impl Stream, cpu: &CpuExecutor, kernel: Search, form: Form, seed: u64) {
+    fn random<T: Element>(
+        stream: &impl Stream,
+        cpu: &CpuExecutor,
+        kernel: Search,
+        form: DistanceForm,
+        seed: u64,
+    ) {
         let mut rng = synthetic::rng(seed);
-        let most = if form == Form::Half { kernel.most_entries().min(60) } else { 60 };
+        let most = if form == DistanceForm::HalfSquaredL2 { kernel.most_entries().min(60) } else { 60 };
         let slots = rng.random_range(1..=most as usize);
         let graph = graph::<T>(&mut rng, kernel, form, slots);
         let ask = Ask::random(&mut rng, kernel.most_entries(), form, graph.slots());
@@ -94,8 +100,8 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
         let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
-        let graph = graph::<u8>(&mut rng, kernel, Form::Plain, beam_width as usize + 50);
-        let random = Ask::random(&mut rng, kernel.most_entries(), Form::Plain, graph.slots());
+        let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, beam_width as usize + 50);
+        let random = Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, graph.slots());
         let queries = random.queries[..1].to_vec();
         let ask =
             Ask { beam_width, k: beam_width, most_hops: TO_THE_END, queries, candidates_len: 0, ..random };
@@ -112,12 +118,12 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for warps in [1, 8] {
         let kernel = Search::for_rows(ElementKind::I8, Measure::SquaredL2, 16, 8, warps);
-        let graph = graph::<i8>(&mut rng, kernel, Form::Plain, 12);
+        let graph = graph::<i8>(&mut rng, kernel, DistanceForm::SquaredL2, 12);
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| VectorId::from_index(i % 12));
         let ask = Ask {
             queries: queries.collect(),
             starts: None,
-            ..Ask::random(&mut rng, kernel.most_entries(), Form::Plain, 12)
+            ..Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &ask);
         for query in &ask.queries[..12] {
@@ -153,8 +159,9 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for (beam_width, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
         let kernel = Search::for_rows(ElementKind::F32, Measure::SquaredL2, 16, beam_width, warps);
-        let mut graph = graph::<f32>(&mut rng, kernel, Form::Plain, 9);
-        let ask = Ask { starts: None, ..Ask::random(&mut rng, kernel.most_entries(), Form::Plain, 9) };
+        let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
+        let ask =
+            Ask { starts: None, ..Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, 9) };
         agrees(stream, &cpu, kernel, &graph, &Ask { queries: Vec::new(), ..ask.clone() });
         agrees(stream, &cpu, kernel, &graph, &Ask { allowed: Some(BitSet::new()), ..ask.clone() });
         for slot in graph.keys().vertices().collect::<Vec<_>>() {

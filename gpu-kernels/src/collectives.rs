@@ -1,0 +1,66 @@
+//! What the lanes of a warp do together: compaction, a minimum, and strided loops.
+
+use cuda_std::prelude::*;
+
+/// The mask of the lanes below this one.
+#[inline(always)]
+pub(crate) fn lanes_below() -> u32 {
+    (1 << warp::lane_id()) - 1
+}
+
+/// How many of `lanes` are below this one: the place of its value when the values of these lanes are packed.
+#[inline(always)]
+pub(crate) fn rank_in(lanes: u32) -> u32 {
+    (lanes & lanes_below()).count_ones()
+}
+
+/// Packs the values of the lanes that keep theirs into `to`, in the order of the lanes. Returns how many there are.
+///
+/// # Safety
+/// Whole warp. `to` has room for the values, and nothing else uses it.
+#[inline(always)]
+pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
+        if is_kept {
+            to.add(rank_in(lanes)).store(value);
+        }
+        lanes.count_ones()
+    }
+}
+
+/// The minimum of the 64-bit keys of all lanes: the upper halves first, then the lower halves of those that have it.
+///
+/// # Safety
+/// Whole warp.
+#[inline(always)]
+pub(crate) unsafe fn warp_min(key: u64) -> u64 {
+    let (high, low) = ((key >> 32) as u32, key as u32);
+    // SAFETY: the whole warp comes here.
+    unsafe {
+        let least = warp::warp_reduce_min(warp::FULL_MASK, high);
+        let low = if high == least { low } else { u32::MAX };
+        u64::from(least) << 32 | u64::from(warp::warp_reduce_min(warp::FULL_MASK, low))
+    }
+}
+
+/// Calls `work` with every 32nd index below `len`, from this lane's number on.
+#[inline(always)]
+pub(crate) fn warp_stride(len: u32, mut work: impl FnMut(u32)) {
+    let mut i = warp::lane_id();
+    while i < len {
+        work(i);
+        i += warp::WARP_SIZE;
+    }
+}
+
+/// Calls `work` with the indices below `len` that fall to this thread of the block: from its number on, a block apart.
+#[inline(always)]
+pub(crate) fn block_stride(len: u32, mut work: impl FnMut(u32)) {
+    let mut i = thread::thread_idx_x();
+    while i < len {
+        work(i);
+        i += thread::block_dim_x();
+    }
+}
