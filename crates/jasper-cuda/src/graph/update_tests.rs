@@ -272,7 +272,7 @@ impl<T: Element> Twins<T> {
             }
         }
         assert_eq!((copy.slots(), copy.vectors()), (slots, self.vectors));
-        assert_eq!(copy.live().is_nowhere(), expected.keys().live() == slots);
+        assert_eq!(copy.live().is_null(), expected.keys().live() == slots);
         assert_eq!(copy.largest_squared_norm, expected.vectors().largest_squared_norm());
         assert_eq!(stream.download(&copy.starts).unwrap(), super::starts(expected));
         assert!(found.check_structure().is_sound() && self.resident.check().is_ok());

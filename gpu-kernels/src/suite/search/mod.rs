@@ -141,10 +141,10 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for (warps, most_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
         let kernel = Search::for_rows(ElementKind::F16, Measure::Dot, 16, 100, warps);
-        let mut graph = graph::<f16>(&mut rng, kernel, Form::Negated, 130);
+        let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let ask = Ask::random(&mut rng, kernel.most_entries(), Form::Negated, 130);
+        let ask = Ask::random(&mut rng, kernel.most_entries(), DistanceForm::NegatedDot, 130);
         agrees(stream, &cpu, kernel, &graph, &Ask { most_hops, expansions: 2, starts: None, ..ask });
     }
 }
