@@ -200,7 +200,7 @@ mod tests {
     use jasper_core::synthetic::Clusters;
     use jasper_core::{BuildParams, Metric, no_progress};
     use jasper_cuda::VectorStorage;
-    use jasper_vamana::{CpuExecutor, Hit, SearchParams, bulk_build};
+    use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
     use super::*;
 
@@ -223,11 +223,11 @@ mod tests {
         for beam_width in [5, 150] {
             let setting = Setting::new(5, beam_width);
             let found = card.ask(&card.kernel(setting), setting, 6).unwrap();
-            let mut hits = vec![Hit::NONE; 4 * 5];
+            let mut matches = Matches::new(4, 5).unwrap();
             let params = SearchParams::new(5).beam_width(beam_width as usize);
             let cpu = CpuExecutor::new(1).unwrap();
-            let report = cpu.answer(&graph, queries, params, &mut hits).unwrap();
-            let expected: Vec<u64> = hits.iter().chain(&hits[..2 * 5]).map(|hit| hit.key).collect();
+            let report = cpu.answer(&graph, queries, params, matches.as_mut()).unwrap();
+            let expected: Vec<u64> = matches.keys().iter().chain(&matches.keys()[..2 * 5]).copied().collect();
             assert_eq!(found.keys, expected, "the first two queries come again");
             let alone = card.ask(&card.kernel(setting), setting, 4).unwrap();
             assert_eq!((alone.hops, &alone.keys[..]), (report.cost.hops as f64 / 4.0, &expected[..20]));

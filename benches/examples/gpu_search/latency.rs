@@ -8,7 +8,7 @@ use jasper_core::{Element, MatrixView, VectorId};
 use jasper_cuda::Searcher;
 use jasper_data::{ThreadPool, ThreadPoolBuilder};
 use jasper_graph::{Graph, TunedLaunch};
-use jasper_vamana::{Hit, SearchParams};
+use jasper_vamana::{Matches, SearchParams};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -109,13 +109,13 @@ fn time<T: Element>(
     params: SearchParams<'_>,
     count: usize,
 ) -> Result<Vec<f64>> {
-    let mut hits = vec![Hit::NONE; count * params.k];
+    let mut matches = Matches::new(count, params.k)?;
     let mut times = Vec::with_capacity(WARM + TIMED);
     for call in 0..WARM + TIMED {
         let first = call * count % (queries.len() - count + 1);
         let asked = queries.slice(first..first + count);
         let begun = Instant::now();
-        searcher.answer(graph, pool, asked, params, &mut hits)?;
+        searcher.answer(graph, pool, asked, params, matches.as_mut())?;
         times.push(begun.elapsed().as_secs_f64() * 1e6);
     }
     times.drain(..WARM);

@@ -8,7 +8,7 @@ use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
 use jasper_cuda::{DeviceBatch, Event, Searcher, Stream};
-use jasper_vamana::{CpuExecutor, SearchParams, bulk_build};
+use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
 const QUERIES: usize = 20_000;
@@ -31,11 +31,11 @@ fn a_call_takes_nothing_new() {
         bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
     let searcher = Searcher::new(&context, &graph, None).unwrap();
     let params = SearchParams::new(10).beam_width(48);
-    let mut hits = params.places(QUERIES).unwrap();
+    let mut matches = Matches::new(QUERIES, params.k).unwrap();
     let mut all = || {
         let queries = MatrixView::new(&queries, DIMENSION).unwrap();
         let begun = Instant::now();
-        searcher.answer(&graph, cpu.pool(), queries, params, &mut hits).unwrap();
+        searcher.answer(&graph, cpu.pool(), queries, params, matches.as_mut()).unwrap();
         begun.elapsed()
     };
     let one = |query: &[f32]| {

@@ -13,13 +13,21 @@ use jasper_cuda::{
 };
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Quantization;
-use jasper_vamana::{CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, bulk_build, quantize};
+use jasper_vamana::{
+    CpuExecutor, Distances, Filter, Hit, Matches, SearchError, SearchParams, bulk_build, quantize,
+};
 
 /// A graph on the host and on the device.
 struct Both<T: Element> {
     cpu: CpuExecutor,
     graph: Graph<T>,
     searcher: Searcher<T>,
+}
+
+/// All entries of the results, [`Hit::NONE`] where a query has fewer.
+fn entries(matches: &Matches) -> Vec<Hit> {
+    let entries = matches.keys().iter().zip(matches.distances());
+    entries.map(|(&key, &distance)| Hit { key, distance }).collect()
 }
 
 impl<T: Element> Both<T> {
@@ -48,9 +56,9 @@ impl<T: Element> Both<T> {
 
     fn search(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, self.graph.dimension()).unwrap();
-        let mut hits = params.places(queries.len()).unwrap();
-        self.searcher.answer(&self.graph, self.cpu.pool(), queries, params, &mut hits).unwrap();
-        hits
+        let mut matches = Matches::new(queries.len(), params.k).unwrap();
+        self.searcher.answer(&self.graph, self.cpu.pool(), queries, params, matches.as_mut()).unwrap();
+        entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
@@ -60,8 +68,9 @@ impl<T: Element> Both<T> {
     /// Answers of the device, which are those of the processor: all of them where sums are exact, else nearly all.
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let view = MatrixView::new(queries, self.graph.dimension()).unwrap();
-        let mut expected = params.places(view.len()).unwrap();
-        self.cpu.answer(&self.graph, view, params, &mut expected).unwrap();
+        let mut expected = Matches::new(view.len(), params.k).unwrap();
+        self.cpu.answer(&self.graph, view, params, expected.as_mut()).unwrap();
+        let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();
         let exact = T::EXACT && self.graph.metric() != Metric::Cosine;
@@ -151,9 +160,9 @@ fn agrees<T: Element>(context: &Context) {
             );
         }
         let half = |key| key % 2 == 1;
-        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Matching(&half)));
+        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Predicate(&half)));
         let few = |key| key % 1000 == 3;
-        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Matching(&few)));
+        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Predicate(&few)));
         (0..8000).step_by(4).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
         let both = Both::of(context, both.cpu, both.graph);
         both.compare(&queries[..500 * dimension], SearchParams::new(10));
@@ -190,7 +199,7 @@ fn does_not_depend_on_the_place<T: Element>(
             for n in [1, 100, 3000] {
                 found.push(both.search(&queries[..n * dimension], params));
             }
-            found.push(both.search(&queries[..500 * dimension], params.filter(Filter::Matching(&few))));
+            found.push(both.search(&queries[..500 * dimension], params.filter(Filter::Predicate(&few))));
         }
         assert!(expected.is_empty() || found == expected, "{} {metric} {code}", T::KIND);
         expected = found;
@@ -257,7 +266,7 @@ fn queries_on_the_device_are_searched_there() {
         let plain = SearchParams::new(10).beam_width(40);
         let team = TunedLaunch { warps: 8, expansions: 1, filter_slots: 512 };
         let filtered = [&half as &(dyn Fn(Key) -> bool + Sync), &few]
-            .map(|filter| plain.filter(Filter::Matching(filter)));
+            .map(|filter| plain.filter(Filter::Predicate(filter)));
         for params in [plain, filtered[0], filtered[1], plain.launch(team)] {
             let stream = Stream::new(&context).unwrap();
             let mut there = There::new(&both, &stream, &queries, params);
@@ -297,7 +306,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
         ] {
             let plain = SearchParams::new(10).distances(distances);
             let filters = [&half as &(dyn Fn(Key) -> bool + Sync), &few];
-            let filtered = filters.map(|filter| plain.filter(Filter::Matching(filter)));
+            let filtered = filters.map(|filter| plain.filter(Filter::Predicate(filter)));
             for params in [plain, filtered[0], filtered[1]] {
                 for n in [1, 2, 100, 3000] {
                     let queries = &queries[..n * dimension];

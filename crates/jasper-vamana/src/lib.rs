@@ -45,9 +45,11 @@ mod consolidate;
 mod cost;
 mod cpu;
 mod executor;
+mod filter;
 mod identical;
 mod ingest;
 mod insert;
+mod matches;
 mod memory;
 mod mutable;
 pub mod pipeline;
@@ -68,8 +70,10 @@ pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
 pub use cost::SearchCost;
 pub use cpu::{CpuExecutor, ExactError, PoolError};
 pub use executor::{Executor, Linker, Links, PeerSampling};
+pub use filter::{Filter, KeyFilter};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
+pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
     BuildShape, Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, SKETCHES,
     VectorStorage, free_host_memory,
@@ -78,4 +82,4 @@ pub use mutable::{MutableGraph, transaction};
 pub use pipeline::{Exclusive, GraphLock, LinkError};
 pub use plan::{SearchPlan, Strategy};
 pub use quantized_linking::{link_quantized, quantized_metric};
-pub use query::{Distances, Filter, Hit, SearchError, SearchParams, SearchReport};
+pub use query::{Distances, SearchError, SearchParams, SearchReport};

@@ -3,7 +3,7 @@
 use jasper_core::{Element, Key, VectorId};
 use jasper_graph::{Graph, TunedLaunch};
 
-use crate::{Distances, Filter, Hit, SearchError, SearchParams};
+use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Copy, Debug)]
@@ -117,32 +117,24 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         self.graph.keys().live_slots().filter(|&slot| self.allows(slot))
     }
 
-    /// Whether `hits` has the places for the answers of so many queries.
+    /// Checks that both arrays of `matches` have `k` entries per query.
     ///
     /// # Errors
     /// [`SearchError::Buffer`].
-    pub fn check_places(&self, queries: usize, hits: &[Hit]) -> Result<(), SearchError> {
-        let (given, k) = (hits.len(), self.k());
-        if queries.checked_mul(k) == Some(given) {
-            Ok(())
-        } else {
-            Err(SearchError::Buffer { given, queries, k })
-        }
+    pub fn check_size(&self, queries: usize, matches: &MatchesMut<'_>) -> Result<(), SearchError> {
+        let k = self.k();
+        let expected = queries.checked_mul(k);
+        let given = matches.len(expected.unwrap_or(usize::MAX));
+        if expected == Some(given) { Ok(()) } else { Err(SearchError::Buffer { given, queries, k }) }
     }
 
-    /// Writes the answers to one query: the keys that may be returned of the vertices `found`, which rise by distance,
-    /// then [`Hit::NONE`]. Gives how many there are.
-    pub fn fill(&self, found: impl Iterator<Item = (VectorId, f32)>, hits: &mut [Hit]) -> usize {
-        let keys = found.flat_map(|(slot, distance)| {
+    /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest first.
+    /// Returns the number of hits written.
+    pub fn fill(&self, found: impl Iterator<Item = (VectorId, f32)>, row: &mut MatchesMut<'_>) -> usize {
+        let hits = found.flat_map(|(slot, distance)| {
             self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
         });
-        let mut filled = 0;
-        for (place, hit) in hits.iter_mut().zip(keys.filter(|hit| self.accepts(hit.key))) {
-            *place = hit;
-            filled += 1;
-        }
-        hits[filled..].fill(Hit::NONE);
-        filled
+        row.fill(hits.filter(|hit| self.accepts(hit.key)))
     }
 
     /// Whether a scan may find more than these `filled` answers of one query.
@@ -197,7 +189,8 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BitSet, BuildParams, Metric};
+    use crate::{KeyFilter, Matches};
+    use jasper_core::{BuildParams, Metric};
 
     /// `n` vertices without edges, under the keys 0 to n.
     fn graph(n: u64) -> Graph<u8> {
@@ -242,16 +235,16 @@ mod tests {
     fn a_filter_that_few_pass_makes_a_scan_and_names_what_it_looks_at() {
         let mut graph = graph(1000);
         graph.keys_mut().delete(501).unwrap();
-        let keys: BitSet = [7, 500, 501].into_iter().collect();
+        let keys: KeyFilter = [7, 500, 501].into_iter().collect();
         let params = SearchParams::new(2).filter(Filter::Keys(&keys));
         let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();
         assert_eq!(plan.strategy(), Strategy::Scan);
         assert_eq!(plan.matching().map(VectorId::index).collect::<Vec<_>>(), [7, 500]);
         assert!(plan.wants_scan(1) && !plan.wants_scan(2));
-        let mut hits = [Hit::NONE; 2];
+        let mut matches = Matches::new(1, 2).unwrap();
         let found = [(VectorId::new(501), 1.0), (VectorId::new(3), 2.0), (VectorId::new(500), 3.0)];
-        assert_eq!(plan.fill(found.into_iter(), &mut hits), 1);
-        assert_eq!(hits, [Hit { key: 500, distance: 3.0 }, Hit::NONE]);
+        assert_eq!(plan.fill(found.into_iter(), &mut matches.as_mut()), 1);
+        assert_eq!(matches.hits(0).collect::<Vec<_>>(), [Hit { key: 500, distance: 3.0 }]);
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! What users ask of a search, and what they get: the nearest live keys, past tombstones and through filters.
 
-use jasper_core::{BitSet, Key, NO_KEY};
 use jasper_graph::{TunedLaunch, VectorError};
 
-use crate::SearchCost;
+use crate::{Filter, Hit, SearchCost};
 
 /// What is asked of a search.
 ///
 /// ```
 /// use jasper_vamana::{Filter, SearchParams};
 /// let even = |key| key % 2 == 0;
-/// let params = SearchParams::new(10).beam_width(100).filter(Filter::Matching(&even));
+/// let params = SearchParams::new(10).beam_width(100).filter(Filter::Predicate(&even));
 /// assert_eq!((params.k, params.beam_width), (10, 100));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -93,48 +92,6 @@ impl<'a> SearchParams<'a> {
         self.launch = Some(launch);
         self
     }
-}
-
-/// Which keys may be answers.
-#[derive(Clone, Copy)]
-pub enum Filter<'a> {
-    /// The keys in a set.
-    Keys(&'a BitSet),
-    /// The keys of which this is true. Called from many threads, more than once for a key, in any order.
-    Matching(&'a (dyn Fn(Key) -> bool + Sync)),
-}
-
-impl Filter<'_> {
-    /// Whether `key` may be an answer.
-    pub fn accepts(&self, key: Key) -> bool {
-        match self {
-            Self::Keys(keys) => usize::try_from(key).is_ok_and(|key| keys.contains(key)),
-            Self::Matching(matches) => matches(key),
-        }
-    }
-}
-
-impl std::fmt::Debug for Filter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Keys(keys) => write!(f, "{} keys", keys.len()),
-            Self::Matching(_) => f.write_str("a predicate"),
-        }
-    }
-}
-
-/// One answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
-    /// The vector's key.
-    pub key: Key,
-    /// Its distance: squared L2, negated inner product, or 1 - cos.
-    pub distance: f32,
-}
-
-impl Hit {
-    /// The place of an answer that there is none for.
-    pub const NONE: Self = Self { key: NO_KEY, distance: f32::INFINITY };
 }
 
 /// A search was refused.

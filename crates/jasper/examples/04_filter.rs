@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use jasper::{BitSet, Filter, Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
+use jasper::{Filter, Index, KeyFilter, MatrixView, Metric, SearchParams, synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
@@ -12,11 +12,11 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 
     // Whatever can be asked of a key.
     let even = |key| key % 2 == 0;
-    let hits = index.search(query, SearchParams::new(10).filter(Filter::Matching(&even)))?;
+    let hits = index.search(query, SearchParams::new(10).filter(Filter::Predicate(&even)))?;
     assert!(hits.len() == 10 && hits.iter().all(|hit| hit.key % 2 == 0));
 
-    // A set, for keys that are small numbers. So few pass that all of them are looked at: the answer is exact.
-    let few: BitSet = (0..4_000).step_by(100).collect();
+    // A set of keys, prepared once. So few pass that the search scans them all: the answer is exact.
+    let few: KeyFilter = (0..4_000).step_by(100).collect();
     let params = SearchParams::new(5).filter(Filter::Keys(&few));
     let hits = index.search(query, params)?;
     println!("nearest of {}: {:?}", few.len(), hits.iter().map(|hit| hit.key).collect::<Vec<_>>());
@@ -24,13 +24,13 @@ pub fn main() -> Result<(), Box<dyn Error>> {
         let differences = rows[key * 24..].iter().zip(query).map(|(&a, &b)| i32::from(a) - i32::from(b));
         differences.map(|x| x * x).sum::<i32>()
     };
-    let mut exact: Vec<usize> = few.iter().collect();
+    let mut exact: Vec<usize> = (0..4_000).step_by(100).collect();
     exact.sort_by_key(|key| (distance(key), *key));
     assert!(hits.iter().zip(&exact).all(|(hit, &key)| hit.key == key as u64));
 
     // A filter that all pass changes nothing.
     let all = |_| true;
-    let filtered = index.search(query, SearchParams::new(10).filter(Filter::Matching(&all)))?;
+    let filtered = index.search(query, SearchParams::new(10).filter(Filter::Predicate(&all)))?;
     assert_eq!(filtered, index.search(query, SearchParams::new(10))?);
     Ok(())
 }

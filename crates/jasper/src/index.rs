@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, VectorSource, no_progress};
+use jasper_core::{
+    BuildParams, Element, Key, MatrixView, Metric, NO_KEY, ProgressFn, VectorSource, no_progress,
+};
 use jasper_graph::{Graph, OpenError, SaveError, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
-    InsertError, InsertReport, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
+    InsertError, InsertReport, MatchesMut, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
     VectorStorage, code_report, compact, quantize,
 };
 
@@ -221,7 +223,7 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
-        self.executor.answer(&self.graph, queries, params, hits)
+        write_hits(hits, |matches| self.executor.answer(&self.graph, queries, params, matches))
     }
 
     /// Adds `rows` under `keys`, one a row.
@@ -380,4 +382,16 @@ impl<T: Element> Index<T> {
     fn updater(&mut self) -> Updater<'_, CpuExecutor, Exclusive<'_, Graph<T>>> {
         Updater { executor: &self.executor, cell: Exclusive(&mut self.graph) }
     }
+}
+
+/// Runs a search that writes arrays, and copies its results to `hits`.
+pub(crate) fn write_hits(
+    hits: &mut [Hit],
+    search: impl FnOnce(MatchesMut<'_>) -> Result<SearchReport, SearchError>,
+) -> Result<SearchReport, SearchError> {
+    let (mut keys, mut distances) = (vec![NO_KEY; hits.len()], vec![f32::INFINITY; hits.len()]);
+    let report = search(MatchesMut::new(&mut keys, &mut distances))?;
+    let found = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });
+    hits.iter_mut().zip(found).for_each(|(hit, found)| *hit = found);
+    Ok(report)
 }

@@ -123,9 +123,9 @@ pub use jasper_graph::{
 };
 pub use jasper_vamana::{
     BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
-    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, MemoryPlan,
-    MemorySpace, ParseVectorStorageError, Part, PlanError, QuantizeError, SearchCost, SearchError,
-    SearchParams, SearchReport, VectorStorage,
+    ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, KeyFilter, Matches,
+    MatchesMut, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, QuantizeError, SearchCost,
+    SearchError, SearchParams, SearchReport, VectorStorage,
 };
 
 pub use jasper_quant::{ParseQuantizationError, Quantization};

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use jasper_core::{Element, MatrixView};
 use jasper_vamana::{Hit, SearchError, SearchParams, SearchReport};
 
+#[cfg(feature = "cuda")]
+use crate::index::write_hits;
 use crate::{Device, DeviceError, Index, processor};
 
 /// A place that was taken for one index, and answers for it alone. Without the feature `cuda` all are on the processor.
@@ -68,7 +70,9 @@ impl<T: Element> Seat<T> {
     ) -> Result<SearchReport, SearchError> {
         #[cfg(feature = "cuda")]
         if let Some(searcher) = &self.searcher {
-            return searcher.answer(&index.graph, index.executor.pool(), queries, params, hits);
+            return write_hits(hits, |matches| {
+                searcher.answer(&index.graph, index.executor.pool(), queries, params, matches)
+            });
         }
         index.search_into(queries, params, hits)
     }

@@ -15,6 +15,7 @@ use jasper_vamana::{
 use jasper_vamana::GraphLock;
 
 use crate::home::Home;
+use crate::index::write_hits;
 use crate::update::Updater;
 use crate::{CheckReport, CompactError, DeleteError, Device, DeviceError, Index, IndexStats};
 
@@ -168,10 +169,15 @@ impl<T: Element> SharedIndex<T> {
     ) -> Result<SearchReport, SearchError> {
         #[cfg(feature = "cuda")]
         if let Home::Cuda(cuda) = &self.home {
-            return cuda
-                .search(|graph| cuda.contexts.answer(graph, self.executor.pool(), queries, params, hits));
+            return write_hits(hits, |matches| {
+                cuda.search(|graph| {
+                    cuda.contexts.answer(graph, self.executor.pool(), queries, params, matches)
+                })
+            });
         }
-        self.home.read(|graph| self.executor.answer(graph, queries, params, hits))
+        write_hits(hits, |matches| {
+            self.home.read(|graph| self.executor.answer(graph, queries, params, matches))
+        })
     }
 
     /// See [`Index::insert`].

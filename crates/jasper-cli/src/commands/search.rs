@@ -113,7 +113,7 @@ impl Args {
             None => SearchParams::new(self.k).beam_width(beam_width),
         };
         let params = params.distances(self.by.distances());
-        let params = if allowed.is_some() { params.filter(Filter::Matching(&is_allowed)) } else { params };
+        let params = if allowed.is_some() { params.filter(Filter::Predicate(&is_allowed)) } else { params };
         let mut hits = vec![Hit::NONE; queries.len() * params.k];
         let begun = Instant::now();
         let SearchReport { cost, scanned, .. } = index.search_into(queries, params, &mut hits)?;

@@ -9,7 +9,7 @@ use jasper_core::{BitSet, Element, NO_KEY, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
-use jasper_vamana::{Hit, SearchError, SearchPlan, SearchReport, Strategy};
+use jasper_vamana::{MatchesMut, SearchError, SearchPlan, SearchReport, Strategy};
 use rayon::prelude::*;
 
 use super::context::{QueryBuffers, Results, SearchContext};
@@ -29,18 +29,18 @@ const PART_BYTES: usize = 32 << 10;
 /// Parts that the calling thread has done before others are awake.
 const PARTS_ALONE: usize = 8;
 
-/// A query, and the pointers for its answers.
+/// A query, and where its results go.
 pub(crate) struct Task<'a, T> {
     row: usize,
     vector: &'a [T],
-    hits: &'a mut [Hit],
-    /// LaunchPointers that have an answer.
+    out: MatchesMut<'a>,
+    /// Number of results.
     filled: usize,
 }
 
 impl<'a, T: Element> Task<'a, T> {
-    pub(crate) fn new(row: usize, vector: &'a [T], hits: &'a mut [Hit]) -> Self {
-        Self { row, vector, hits, filled: 0 }
+    pub(crate) fn new(row: usize, vector: &'a [T], out: MatchesMut<'a>) -> Self {
+        Self { row, vector, out, filled: 0 }
     }
 
     /// Takes the answers in. Where no vertex has several keys, its first is all there is to know.
@@ -48,11 +48,11 @@ impl<'a, T: Element> Task<'a, T> {
         if !first_keys_do {
             let slots = answers.iter().take_while(|answer| answer[3] != u32::MAX);
             let found = slots.map(|&[.., distance, slot]| (VectorId::new(slot), f32::from_bits(distance)));
-            self.filled = plan.fill(found, self.hits);
+            self.filled = plan.fill(found, &mut self.out);
             return;
         }
-        self.hits.iter_mut().zip(answers).for_each(|(hit, answer)| *hit = hit_from_answer(*answer));
-        self.filled = self.hits.partition_point(|hit| hit.key != NO_KEY);
+        let hits = answers.iter().map(|&answer| hit_from_answer(answer));
+        self.filled = self.out.fill(hits.take_while(|hit| hit.key != NO_KEY));
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
-use jasper_vamana::{Hit, SearchError, SearchParams, SearchPlan, SearchReport};
+use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
 
 use crate::profile::LaunchProfile;
 use crate::{Context, DeviceGraph, MemoryPlan, Result, Stream, VectorStorage};
@@ -86,25 +86,25 @@ impl<T: Element> SearchContexts<T> {
         &self.context
     }
 
-    /// Answers every row of `queries` into `hits`, `k` entries per query: nearest first, by (distance, vertex), then
-    /// [`Hit::NONE`]. Queries are prepared on `pool`, if they are many.
+    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches are
+    /// prepared on `pool`.
     ///
     /// The answers to a query do not depend on how many are asked.
     ///
     /// # Errors
-    /// [`SearchError`]; what `hits` holds then means nothing.
+    /// [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn answer(
         &self,
         graph: GraphView<'_, T>,
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-        hits: &mut [Hit],
+        matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let plan = graph.plan(params)?;
-        plan.check_places(queries.len(), hits)?;
-        let pointers = queries.rows().zip(hits.chunks_exact_mut(params.k)).enumerate();
-        let tasks = pointers.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
+        plan.check_size(queries.len(), &matches)?;
+        let tasks = queries.rows().zip(matches.rows(params.k)).enumerate();
+        let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
         self.run(&plan, graph.copy, pool, tasks)
     }
 
@@ -120,10 +120,9 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = graph.plan(params)?;
-        let mut hits = vec![Hit::NONE; params.k.min(graph.host.keys().len())];
-        self.run(&plan, graph.copy, pool, vec![Task::new(0, query, &mut hits)])?;
-        hits.retain(|hit| *hit != Hit::NONE);
-        Ok(hits)
+        let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
+        self.run(&plan, graph.copy, pool, vec![Task::new(0, query, matches.as_mut())])?;
+        Ok(matches.hits(0).collect())
     }
 
     /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
@@ -249,9 +248,9 @@ impl<T: Element> Searcher<T> {
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-        hits: &mut [Hit],
+        matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.contexts.answer(GraphView::new(graph, &self.graph), pool, queries, params, hits)
+        self.contexts.answer(GraphView::new(graph, &self.graph), pool, queries, params, matches)
     }
 
     /// See [`SearchContexts::answer_one`].

@@ -8,12 +8,12 @@ use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BitSet, BuildParams, Element, MatrixView, Metric, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, TunedLaunch};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, SearchError, SearchParams, SearchPlan, SearchReport, bulk_build,
-    consolidate, quantize,
+    CpuExecutor, Distances, Filter, Hit, KeyFilter, Matches, SearchError, SearchParams, SearchPlan,
+    SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
@@ -107,6 +107,12 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
     }
 }
 
+/// All entries of the results, [`Hit::NONE`] where a query has fewer.
+fn entries(matches: &Matches) -> Vec<Hit> {
+    let entries = matches.keys().iter().zip(matches.distances());
+    entries.map(|(&key, &distance)| Hit { key, distance }).collect()
+}
+
 /// One executor on the host, one on an emulated device.
 struct Both {
     cpu: CpuExecutor,
@@ -139,13 +145,13 @@ impl Both {
                 answered: Default::default(),
             })
         };
-        let (mut hits, mut contexts) = (params.places(queries.len())?, vec![context()?]);
-        let tasks = queries.rows().zip(hits.chunks_mut(params.k)).enumerate();
-        let tasks = tasks.map(|(row, (vector, hits))| Task::new(row, vector, hits)).collect();
+        let (mut matches, mut contexts) = (Matches::new(queries.len(), params.k)?, vec![context()?]);
+        let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
+        let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
         let batch = Batch { plan: &plan, graph: &copy, pool: self.cpu.pool() };
         let report = batch.answer(tasks, &mut contexts, context)?;
         assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
-        Ok((hits, report))
+        Ok((entries(&matches), report))
     }
 
     /// The answers to queries that lie on the emulated device, prepared, and hops and distances of each.
@@ -174,8 +180,9 @@ impl Both {
     /// Asks both, and compares; gives the answers.
     fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, graph.dimension()).unwrap();
-        let mut expected = params.places(queries.len()).unwrap();
-        let cpu = self.cpu.answer(graph, queries, params, &mut expected).unwrap();
+        let mut expected = Matches::new(queries.len(), params.k).unwrap();
+        let cpu = self.cpu.answer(graph, queries, params, expected.as_mut()).unwrap();
+        let expected = entries(&expected);
         let (hits, report) = self.emulated(graph, queries, params).unwrap();
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, graph.metric(), queries.len());
         let rounds = graph.metric() == Metric::Cosine;
@@ -257,10 +264,10 @@ fn filters_decide_which_keys_are_answers() {
     let queries = whole(6, 12, 8);
     let params = SearchParams::new(8).beam_width(16);
     let third = |key| key % 3 == 0;
-    let hits = both.agree(&graph, &queries, params.filter(Filter::Matching(&third)));
+    let hits = both.agree(&graph, &queries, params.filter(Filter::Predicate(&third)));
     assert!(hits.iter().all(|hit| hit.key % 3 == 0));
     for keys in [vec![], vec![699], vec![3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 5000]] {
-        let keys: BitSet = keys.into_iter().collect();
+        let keys: KeyFilter = keys.into_iter().collect();
         both.agree(&graph, &queries, params.filter(Filter::Keys(&keys)));
     }
 }
@@ -277,7 +284,7 @@ fn what_a_frontier_leaves_short_is_found_by_a_scan() {
     }
     let all = |_| true;
     both.agree(&graph, &queries, SearchParams::new(20).beam_width(20));
-    both.agree(&graph, &queries, SearchParams::new(20).beam_width(20).filter(Filter::Matching(&all)));
+    both.agree(&graph, &queries, SearchParams::new(20).beam_width(20).filter(Filter::Predicate(&all)));
 }
 
 #[test]
@@ -310,7 +317,7 @@ fn identical_rows_are_answers_under_all_their_keys() {
     (0..240).filter(|key| key % 7 < 5).for_each(|key| graph.keys_mut().delete(key).unwrap());
     both.agree(&graph, &queries, params);
     let odd = |key| key % 2 == 1;
-    both.agree(&graph, &queries, params.filter(Filter::Matching(&odd)));
+    both.agree(&graph, &queries, params.filter(Filter::Predicate(&odd)));
     // More answers than there are vertices.
     both.agree(&graph, &queries, SearchParams::new(100));
 }
@@ -387,7 +394,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
                 let params = SearchParams::new(k).beam_width(beam_width).distances(distances);
                 both.agree(&graph, &queries, params);
                 both.agree(&graph, &queries, params.launch(ALONE));
-                both.agree(&graph, &queries, params.filter(Filter::Matching(&even)));
+                both.agree(&graph, &queries, params.filter(Filter::Predicate(&even)));
             }
         }
         // Once more among the deleted, then without vectors.
@@ -399,7 +406,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
     let params = SearchParams::new(7).beam_width(30);
     both.agree(&graph, &queries, params);
     both.agree(&graph, &queries, params.launch(ALONE));
-    let few: BitSet = (0..40).collect();
+    let few: KeyFilter = (0..40).collect();
     both.agree(&graph, &queries, params.filter(Filter::Keys(&few)));
 }
 
@@ -419,7 +426,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     (0..400).step_by(5).for_each(|key| graph.keys_mut().delete(key).unwrap());
     let queries = whole(9, 33, 26);
     let view = MatrixView::new(&queries, 33).unwrap();
-    let few: BitSet = (0..30).collect();
+    let few: KeyFilter = (0..30).collect();
     for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
         let params = SearchParams::new(7).beam_width(40).distances(distances);
         for params in [params, params.launch(ALONE), params.filter(Filter::Keys(&few))] {
@@ -457,7 +464,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         assert_eq!(hops, report.cost.hops, "{params:?}, {n} queries");
         assert!(work.chunks(2).all(|work| work[1] > 0));
     };
-    let few: BitSet = (0..40).collect();
+    let few: KeyFilter = (0..40).collect();
     for vectors in [VectorStorage::Device, VectorStorage::Host] {
         both.vectors = vectors;
         for distances in [

@@ -6,7 +6,10 @@ use rayon::prelude::*;
 
 use super::beam::Score;
 use super::{Beam, Scratch, TOGETHER, order_by_nearness};
-use crate::{CpuExecutor, Hit, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport, Strategy};
+use crate::{
+    CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport,
+    Strategy,
+};
 
 /// Queries that a thread takes at a time where there are many: what codes them reads a matrix once for all of a block.
 const BLOCK: usize = 32;
@@ -14,29 +17,28 @@ const BLOCK: usize = 32;
 const SHARES: usize = 4;
 
 impl CpuExecutor {
-    /// Answers every row of `queries` into `hits`, `k` places a query: nearest first, by (distance, vertex), then
-    /// [`Hit::NONE`].
+    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query.
     ///
-    /// Queries run in parallel; the answers do not depend on how many there are.
+    /// Queries run in parallel; the results of one do not depend on the others.
     ///
     /// # Errors
-    /// [`SearchError`]; what `hits` holds then means nothing.
+    /// [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn answer<T: Element>(
         &self,
         graph: &Graph<T>,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-        hits: &mut [Hit],
+        matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let plan = SearchPlan::new(graph, params, usize::MAX)?;
-        plan.check_places(queries.len(), hits)?;
+        plan.check_size(queries.len(), &matches)?;
         let rows: Vec<_> = queries.rows().collect();
         let order = order_by_nearness(self.pool(), &rows);
-        let mut places: Vec<Option<&mut [Hit]>> = hits.chunks_mut(params.k).map(Some).collect();
+        let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(params.k).map(Some).collect();
         let mut tasks: Vec<Task<'_, T>> = order
             .into_iter()
             .map(|row| row as usize)
-            .filter_map(|row| Some(Task { row, vector: rows[row], hits: places[row].take()? }))
+            .filter_map(|row| Some(Task { row, vector: rows[row], out: outputs[row].take()? }))
             .collect();
         if let [task] = &mut tasks[..] {
             return self.with_scratch(|scratch| scratch.answer(&plan, std::slice::from_mut(task)));
@@ -66,19 +68,18 @@ impl CpuExecutor {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = SearchPlan::new(graph, params, usize::MAX)?;
-        let mut hits = vec![Hit::NONE; params.k.min(graph.keys().len())];
-        let mut task = [Task { row: 0, vector: query, hits: &mut hits }];
+        let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
+        let mut task = [Task { row: 0, vector: query, out: matches.as_mut() }];
         self.with_scratch(|scratch| scratch.answer(&plan, &mut task))?;
-        hits.retain(|hit| *hit != Hit::NONE);
-        Ok(hits)
+        Ok(matches.hits(0).collect())
     }
 }
 
-/// A query and the places for its answers.
+/// A query and where its results go.
 struct Task<'a, T> {
     row: usize,
     vector: &'a [T],
-    hits: &'a mut [Hit],
+    out: MatchesMut<'a>,
 }
 
 impl Scratch {
@@ -116,9 +117,9 @@ impl Scratch {
             for (place, (task, scorer)) in tasks.iter_mut().zip(&scorers).enumerate() {
                 report += match &estimators {
                     Some(estimators) if !graph.has_vectors() => {
-                        self.finish(plan, place, &estimators[first + place], task.hits)
+                        self.finish(plan, place, &estimators[first + place], &mut task.out)
                     }
-                    _ => self.finish(plan, place, scorer, task.hits),
+                    _ => self.finish(plan, place, scorer, &mut task.out),
                 };
             }
         }
@@ -131,7 +132,7 @@ impl Scratch {
         plan: &SearchPlan<'_, T>,
         place: usize,
         scorer: &impl Score,
-        hits: &mut [Hit],
+        out: &mut MatchesMut<'_>,
     ) -> SearchReport {
         let mut report = SearchReport::default();
         self.candidates.clear();
@@ -143,10 +144,10 @@ impl Scratch {
             report.reranked = self.rerank(scorer, rerank) as u64;
             report.cost.distances += report.reranked;
         }
-        let filled = plan.fill(pairs(&self.candidates), hits);
+        let filled = plan.fill(pairs(&self.candidates), out);
         if plan.wants_scan(filled) {
             let found = scan(plan, scorer, &mut report.cost);
-            plan.fill(pairs(&found), hits);
+            plan.fill(pairs(&found), out);
             report.scanned = 1;
         }
         report

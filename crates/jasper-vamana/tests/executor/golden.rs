@@ -10,8 +10,8 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, CpuExecutor, Exclusive, Existing, Hit, SearchCost, SearchParams, bulk_build, consolidate,
-    insert,
+    BuildReport, CpuExecutor, Exclusive, Existing, Matches, SearchCost, SearchParams, bulk_build,
+    consolidate, insert,
 };
 
 const FILE: &str = "tests/executor/golden.txt";
@@ -37,13 +37,13 @@ fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: Se
 fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph<T>, queries: &[T]) {
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     for beam_width in [8, 32] {
-        let mut hits = vec![Hit::NONE; queries.len() * 8];
+        let mut matches = Matches::new(queries.len(), 8).unwrap();
         let params = SearchParams::new(8).beam_width(beam_width);
         let SearchCost { hops, distances, .. } =
-            executor.answer(graph, queries, params, &mut hits).unwrap().cost;
+            executor.answer(graph, queries, params, matches.as_mut()).unwrap().cost;
         writeln!(out, "  beam {beam_width}: {hops} hops, {distances} distances").unwrap();
-        for hits in hits.chunks_exact(8) {
-            let keys: Vec<String> = hits.iter().map(|hit| hit.key.to_string()).collect();
+        for keys in matches.keys().chunks_exact(8) {
+            let keys: Vec<String> = keys.iter().map(u64::to_string).collect();
             writeln!(out, "    {}", keys.join(" ")).unwrap();
         }
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, no_progress};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, ExactError, Hit, SearchParams, bulk_build};
+use jasper_vamana::{CpuExecutor, ExactError, Hit, Matches, SearchParams, bulk_build};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -16,28 +16,27 @@ use crate::twin::{any_graph, scored, sorted, walk};
 fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     let params = SearchParams::new(k).beam_width(beam_width);
-    let mut all = vec![Hit::NONE; queries.len() * k];
-    let cost = executor.answer(graph, queries, params, &mut all).unwrap().cost;
+    let mut all = Matches::new(queries.len(), k).unwrap();
+    let cost = executor.answer(graph, queries, params, all.as_mut()).unwrap().cost;
     let (mut hops, mut distances) = (0, 0);
     let mut prepared = Vec::new();
-    for (query, hits) in queries.rows().zip(all.chunks_exact(k)) {
+    for (query, hits) in queries.rows().zip(all.iter()) {
         graph.vectors().prepare(0, query, &mut prepared).unwrap();
         let expected = walk(graph, &graph.vectors().scorer(&prepared), beam_width);
         hops += expected.visited.len() as u64;
         distances += expected.met as u64;
-        let mut nearest: Vec<Hit> = expected
+        let nearest: Vec<Hit> = expected
             .found
             .iter()
             .take(k)
             .map(|near| Hit { key: near.id.into(), distance: near.distance })
             .collect();
-        nearest.resize(k, Hit::NONE);
         let name = format!("{} {}, beam {beam_width}", T::KIND, graph.metric());
-        assert_eq!(hits, nearest, "{name}");
-        let mut alone = vec![Hit::NONE; k];
+        assert_eq!(hits.collect::<Vec<_>>(), nearest, "{name}");
+        let mut alone = Matches::new(1, k).unwrap();
         let query = MatrixView::new(query, graph.dimension()).unwrap();
-        let one = executor.answer(graph, query, params, &mut alone).unwrap().cost;
-        assert_eq!(alone, nearest, "{name}, alone");
+        let one = executor.answer(graph, query, params, alone.as_mut()).unwrap().cost;
+        assert_eq!(alone.hits(0).collect::<Vec<_>>(), nearest, "{name}, alone");
         assert_eq!((one.hops, one.distances), (expected.visited.len() as u64, expected.met as u64), "{name}");
     }
     assert_eq!((cost.hops, cost.distances), (hops, distances), "{} {}", T::KIND, graph.metric());

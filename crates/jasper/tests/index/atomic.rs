@@ -251,7 +251,7 @@ fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
     let panicked = |call: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err();
     assert!(panicked(&|| drop(shared.insert(&broken, &keys))));
     let never = |_| panic!("a filter that panics");
-    let filtered = jasper::SearchParams::new(5).filter(jasper::Filter::Matching(&never));
+    let filtered = jasper::SearchParams::new(5).filter(jasper::Filter::Predicate(&never));
     assert!(panicked(&|| drop(shared.search(query, filtered))));
     assert!(panicked(&|| drop(shared.search_into(
         view(&rows, DIMENSION),

@@ -1,7 +1,7 @@
 //! Codes: searches by estimates find what exact ones do, and codes follow every change.
 
 use jasper::{
-    BitSet, BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, MatrixView, Metric,
+    BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
     Quantization, SearchError, SearchParams, f16, no_progress, synthetic::Clusters,
 };
 
@@ -102,10 +102,10 @@ fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
     index.delete(&(0..2000).step_by(3).collect::<Vec<_>>()).unwrap();
     let even = |key| key % 2 == 0;
-    let few: BitSet = [1_usize, 500, 501].into_iter().collect();
+    let few: KeyFilter = [1, 500, 501].into_iter().collect();
     for (filter, may) in [
         (
-            Filter::Matching(&even),
+            Filter::Predicate(&even),
             &(|key: u64| key.is_multiple_of(2) && !key.is_multiple_of(3)) as &dyn Fn(u64) -> bool,
         ),
         (Filter::Keys(&few), &|key: u64| key == 1 || key == 500),
@@ -250,7 +250,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         index.delete(&[before[0].key]).unwrap();
         let after = index.search_batch(queries, SearchParams::new(K)).unwrap();
         assert_eq!(after[0], before[1]);
-        let few: BitSet = [5_usize, 6].into_iter().collect();
+        let few: KeyFilter = [5, 6].into_iter().collect();
         let hits = index.search(queries.row(0), SearchParams::new(2).filter(Filter::Keys(&few))).unwrap();
         assert_eq!(hits.iter().map(|hit| hit.key).collect::<std::collections::BTreeSet<_>>(), [5, 6].into());
         let told = |error: &dyn std::error::Error| {

@@ -318,7 +318,7 @@ fn empty_and_back<T: Element>() {
         index.delete(&all).unwrap();
         assert!(index.is_empty() && index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
         let filter = |_| true;
-        let filtered = SearchParams::new(5).filter(Filter::Matching(&filter));
+        let filtered = SearchParams::new(5).filter(Filter::Predicate(&filter));
         assert!(index.search(&rows[..4], filtered).unwrap().is_empty());
         index.undelete(&all[..50]).unwrap();
         assert_eq!(everything(&index, &rows[..4]).len(), 50);

@@ -1,6 +1,6 @@
 //! Filters: only what matches, all of it where little does, and no change where everything does.
 
-use jasper::{BitSet, Filter, Hit, Index, Key, Metric, SearchParams, synthetic::Clusters};
+use jasper::{Filter, Hit, Index, Key, KeyFilter, Metric, SearchParams, synthetic::Clusters};
 
 use crate::common::{assert_exact, everything, exact, keys, view};
 
@@ -30,12 +30,12 @@ fn answers(index: &Index<i8>, queries: &[i8], params: SearchParams<'_>) -> (Vec<
 fn a_filter_that_all_pass_is_no_filter() {
     for metric in Metric::ALL {
         let (mut index, _, queries) = set(metric);
-        let everybody: BitSet = (0..ROWS).collect();
+        let everybody: KeyFilter = (0..ROWS as Key).collect();
         for round in 0..3 {
             let plain = SearchParams::new(10).beam_width(20);
             let (expected, cost) = answers(&index, &queries, plain);
             let all = |_| true;
-            for filter in [Filter::Matching(&all), Filter::Keys(&everybody)] {
+            for filter in [Filter::Predicate(&all), Filter::Keys(&everybody)] {
                 let (hits, report) = answers(&index, &queries, plain.filter(filter));
                 assert_eq!(hits, expected, "{metric}, round {round}");
                 assert_eq!(report, cost, "{metric}, round {round}: not even the work differs");
@@ -55,9 +55,9 @@ fn a_filter_that_few_pass_is_answered_exactly() {
         for _ in 0..2 {
             for modulus in [100, 250, 1000, 4000] {
                 let matches = |key: Key| key % modulus == 3;
-                let chosen: BitSet = (0..ROWS).filter(|&key| matches(key as Key)).collect();
+                let chosen: KeyFilter = (0..ROWS as Key).filter(|&key| matches(key)).collect();
                 let params = SearchParams::new(20).beam_width(40);
-                let (hits, report) = answers(&index, &queries, params.filter(Filter::Matching(&matches)));
+                let (hits, report) = answers(&index, &queries, params.filter(Filter::Predicate(&matches)));
                 assert_eq!(
                     (&hits, report),
                     (&answers(&index, &queries, params.filter(Filter::Keys(&chosen))).0, report)
@@ -86,7 +86,7 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
     for modulus in 2..=6 {
         for residue in 0..modulus {
             let matches = |key: Key| key % modulus == residue;
-            let params = SearchParams::new(1).beam_width(beam_width).filter(Filter::Matching(&matches));
+            let params = SearchParams::new(1).beam_width(beam_width).filter(Filter::Predicate(&matches));
             let (hits, report) = answers(&index, &queries, params);
             let name = format!("keys that leave {residue} divided by {modulus}");
             assert_eq!(report.scanned, 0, "{name}: so many pass that the graph is cheaper");
@@ -109,7 +109,7 @@ fn a_filter_chooses_among_the_keys_of_one_vertex() {
     let query = &rows[7 * DIMENSION..8 * DIMENSION];
     assert_eq!(query, &rows[4992 * DIMENSION..4993 * DIMENSION]);
     let late = |key| key >= 4000;
-    let params = SearchParams::new(1).filter(Filter::Matching(&late));
+    let params = SearchParams::new(1).filter(Filter::Predicate(&late));
     assert_eq!(keys(&index.search(query, params).unwrap()), [4992]);
     index.delete(&[4992]).unwrap();
     assert_ne!(keys(&index.search(query, params).unwrap()), [4992]);
@@ -120,8 +120,9 @@ fn a_filter_chooses_among_the_keys_of_one_vertex() {
 fn a_filter_that_none_pass_has_no_answers() {
     let (index, _, queries) = set(Metric::Cosine);
     let nobody = |_| false;
-    let strangers: BitSet = (ROWS..ROWS + 100).collect();
-    for filter in [Filter::Matching(&nobody), Filter::Keys(&BitSet::new()), Filter::Keys(&strangers)] {
+    let strangers: KeyFilter = (ROWS as Key..ROWS as Key + 100).collect();
+    let none = KeyFilter::from_iter([]);
+    for filter in [Filter::Predicate(&nobody), Filter::Keys(&none), Filter::Keys(&strangers)] {
         let params = SearchParams::new(3).filter(filter);
         assert_eq!(index.search(&queries[..DIMENSION], params).unwrap(), []);
         assert!(answers(&index, &queries, params).0.iter().all(|hit| *hit == Hit::NONE));

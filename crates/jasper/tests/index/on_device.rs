@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BitSet, BuildError, Device, Distances, Element, Filter, Hit, Index, IndexStats, MemorySpace, Metric,
+    BuildError, Device, Distances, Element, Filter, Hit, Index, IndexStats, KeyFilter, MemorySpace, Metric,
     Quantization, SearchError, SearchParams, SharedIndex, VectorStorage, synthetic::Clusters,
 };
 
@@ -47,10 +47,10 @@ fn answers<T: Element>() {
             assert_eq!(index.device_bytes() > 0, index.device() != Device::Cpu);
             compare(&host, &index, &queries, SearchParams::new(10));
             compare(&host, &index, &queries, SearchParams::new(200).beam_width(300));
-            let few: BitSet = [1, 5, 300, 301].into_iter().collect();
+            let few: KeyFilter = [1, 5, 300, 301].into_iter().collect();
             compare(&host, &index, &queries, SearchParams::new(5).filter(Filter::Keys(&few)));
             let half = |key| key % 2 == 0;
-            compare(&host, &index, &queries, SearchParams::new(5).filter(Filter::Matching(&half)));
+            compare(&host, &index, &queries, SearchParams::new(5).filter(Filter::Predicate(&half)));
             assert!(matches!(
                 index.search(&queries[1..DIMENSION], SearchParams::new(1)),
                 Err(SearchError::Vector(_))

@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, MatrixView, Neighbor, VectorId};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Hit, SearchParams};
+use jasper_vamana::{CpuExecutor, Hit, Matches, SearchParams};
 
 use super::ask::{Ask, TO_THE_END, Told};
 use super::definition::{Found, search};
@@ -127,11 +127,11 @@ fn is_of_the_cpu<T: Element>(
     context: &dyn Fn() -> String,
 ) {
     let width = ask.beam_width as usize;
-    let mut hits = vec![Hit::NONE; width];
+    let mut matches = Matches::new(1, width).unwrap();
     let query = MatrixView::new(graph.vectors().get(query), graph.dimension()).unwrap();
     let params = SearchParams::new(width).beam_width(width);
-    let report = cpu.answer(graph, query, params, &mut hits).unwrap();
-    hits.retain(|hit| *hit != Hit::NONE);
+    let report = cpu.answer(graph, query, params, matches.as_mut()).unwrap();
+    let hits: Vec<Hit> = matches.hits(0).collect();
     if ask.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());
     } else {
