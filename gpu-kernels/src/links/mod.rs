@@ -4,9 +4,9 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `reach` | the kernel that goes one edge further |
-//! | `touched` | the kernel that looks for vertices that deletes have touched |
+//! | `rows_to_repair` | the kernel that looks for vertices that deletes have touched |
 //! | `room` | the kernel that looks for the nearest with a free place |
-//! | `plan` | [`Reach`], [`FindTouched`] and [`FindRoom`]: their grids |
+//! | `plan` | [`Reach`], [`FindRowsToRepair`] and [`FindRoom`]: their grids |
 //! | `reached` | [`Reached`]: one launch after another, until nothing new is reached |
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -18,10 +18,10 @@ mod reached;
 #[cfg(feature = "kernels")]
 mod room;
 #[cfg(feature = "kernels")]
-mod touched;
+mod rows_to_repair;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{FindRoom, FindTouched, Reach};
+pub use plan::{FindRoom, FindRowsToRepair, Reach};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use reached::Reached;
 
@@ -52,13 +52,13 @@ pub struct ReachArgs {
 /// What a look for vertices takes that deletes have touched.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct TouchedArgs {
+pub struct RowsToRepairArgs {
     /// `[slots][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
     pub links: DevicePtr<u32>,
     /// `[words]`: a bit for each slot: whether it is live.
     pub live: DevicePtr<u32>,
     /// `[words]`: a bit for each slot: whether it is live and has a link to one that is not.
-    pub touched: DevicePtrMut<u32>,
+    pub rows_to_repair: DevicePtrMut<u32>,
     /// Slots.
     pub slots: u32,
     /// Places for links of each, a multiple of 32.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ReachArgs, RoomArgs, TouchedArgs};
+use super::{ReachArgs, RoomArgs, RowsToRepairArgs};
 use crate::bits::WORD;
 use crate::rows::warp_a_row;
 use crate::{Kernel, Launch};
@@ -29,24 +29,24 @@ impl Kernel for Reach {
 }
 
 /// The kernel that looks for vertices that deletes have touched: reads every row of a live vertex once. Arguments:
-/// [`TouchedArgs`].
+/// [`RowsToRepairArgs`].
 #[derive(Clone, Copy, Debug)]
-pub struct FindTouched;
+pub struct FindRowsToRepair;
 
-impl Kernel for FindTouched {
-    type Args = TouchedArgs;
+impl Kernel for FindRowsToRepair {
+    type Args = RowsToRepairArgs;
 
     fn entry(&self) -> Cow<'static, str> {
-        "find_touched".into()
+        "find_rows_to_repair".into()
     }
 
-    fn launch(&self, args: &TouchedArgs) -> Launch {
+    fn launch(&self, args: &RowsToRepairArgs) -> Launch {
         warp_a_row(args.slots.div_ceil(WORD))
     }
 
     #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(TouchedArgs) {
-        super::touched::find_touched
+    fn body(&self) -> unsafe fn(RowsToRepairArgs) {
+        super::rows_to_repair::find_rows_to_repair
     }
 }
 

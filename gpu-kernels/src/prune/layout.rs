@@ -8,13 +8,13 @@ use super::PruneArgs;
 pub(super) struct Layout {
     /// `u16[capacity]`, a part a warp: candidates that are left. Keys, `u64[capacity]`, are before it.
     pub(super) others: u32,
-    /// `u16[warps][max_degree]`: those of them that are settled.
-    pub(super) settled: u32,
+    /// `u16[warps][max_degree]`: those of them that are already_pruned.
+    pub(super) already_pruned: u32,
     /// `u32[links_stride]`: the old row.
     pub(super) old: u32,
     /// `u32[2][warps]`: the first that each warp has left, in this round and the one before.
     pub(super) heads: u32,
-    /// `u32[3]`: edges that are new, and the ends of the two heads of the old row that are settled.
+    /// `u32[3]`: edges that are new, and the ends of the two heads of the old row that are already_pruned.
     pub(super) words: u32,
     /// Bytes of all.
     #[cfg(not(target_arch = "nvptx64"))]
@@ -26,13 +26,13 @@ impl Layout {
     #[inline(always)]
     pub(super) const fn new(capacity: u32, max_degree: u32, links_stride: u32, warps: u32) -> Self {
         let others = capacity * size_of::<u64>() as u32;
-        let settled = others + capacity * size_of::<u16>() as u32;
-        let old = (settled + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
+        let already_pruned = others + capacity * size_of::<u16>() as u32;
+        let old = (already_pruned + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
         let heads = old + links_stride * size_of::<u32>() as u32;
         let words = heads + 2 * warps * size_of::<u32>() as u32;
         Self {
             others,
-            settled,
+            already_pruned,
             old,
             heads,
             words,
@@ -42,22 +42,22 @@ impl Layout {
     }
 }
 
-/// Mark of the place of a candidate that waits for the second round; places are below it.
-pub(super) const WAITS: u32 = 1 << 15;
+/// Mark of the place of a candidate that deferred for the second round; places are below it.
+pub(super) const DEFERRED: u32 = 1 << 15;
 
-/// Candidates that there is room for when a search found up to `found`, and others `joined` them: what a bitonic sort of
+/// Candidates that there is room for when a search found up to `found`, and others `batch_candidates` them: what a bitonic sort of
 /// all takes.
 #[inline(always)]
-pub(super) const fn link_capacity(found: u32, joined: u32) -> u32 {
-    (found + joined).next_power_of_two()
+pub(super) const fn link_capacity(found: u32, batch_candidates: u32) -> u32 {
+    (found + batch_candidates).next_power_of_two()
 }
 
 /// Candidates that there is room for when a vertex is compared with so many `at_once` beside those kept before, and first
 /// with up to `found` of a search: what a bitonic sort takes.
 #[inline(always)]
-pub(super) const fn join_capacity(at_once: u32, max_degree: u32, found: u32) -> u32 {
-    let joined = at_once + max_degree;
-    if joined > found { joined.next_power_of_two() } else { found.next_power_of_two() }
+pub(super) const fn batch_capacity(at_once: u32, max_degree: u32, found: u32) -> u32 {
+    let batch_candidates = at_once + max_degree;
+    if batch_candidates > found { batch_candidates.next_power_of_two() } else { found.next_power_of_two() }
 }
 
 /// Candidates that there is room for when new edges and the old row come together. Of the new edges, as many are read as
@@ -65,29 +65,30 @@ pub(super) const fn join_capacity(at_once: u32, max_degree: u32, found: u32) -> 
 #[inline(always)]
 pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 {
     let most = (max_candidates + 2 * max_degree).next_power_of_two();
-    if most < FEW_CAPACITY { FEW_CAPACITY } else { most }
+    if most < ALL_PAIRS_CAPACITY { ALL_PAIRS_CAPACITY } else { most }
 }
 
 /// Candidates that are few: there is a bit for each.
-pub(super) const FEW: u32 = 128;
+pub(super) const MAX_ALL_PAIRS: u32 = 128;
 /// Words of such bits.
-pub(super) const FEW_WORDS: u32 = FEW / 32;
-/// Candidates that take as much memory as few of them with what [`super::few::Few`] has.
-const FEW_CAPACITY: u32 = {
-    let bits = (2 * FEW + 2) * FEW_WORDS * size_of::<u32>() as u32;
-    let (places, waiting) = (FEW * size_of::<u16>() as u32, FEW * size_of::<u64>() as u32);
-    FEW + (bits + places + waiting).div_ceil(size_of::<u64>() as u32)
+pub(super) const PAIR_WORDS: u32 = MAX_ALL_PAIRS / 32;
+/// Candidates that take as much memory as few of them with what [`super::all_pairs::AllPairs`] has.
+const ALL_PAIRS_CAPACITY: u32 = {
+    let bits = (2 * MAX_ALL_PAIRS + 2) * PAIR_WORDS * size_of::<u32>() as u32;
+    let (places, deferred) =
+        (MAX_ALL_PAIRS * size_of::<u16>() as u32, MAX_ALL_PAIRS * size_of::<u64>() as u32);
+    MAX_ALL_PAIRS + (bits + places + deferred).div_ceil(size_of::<u64>() as u32)
 };
 
 /// Heirs that there is room for: those that count and those of one more row, and what a bitonic sort takes.
 #[inline(always)]
-pub(super) const fn heirs_capacity(args: &PruneArgs) -> u32 {
+pub(super) const fn replacements_capacity(args: &PruneArgs) -> u32 {
     (args.max_candidates + args.max_degree).next_power_of_two()
 }
 
-/// Candidates that there is room for around deleted neighbours: those of the old row, then heirs. Where the candidates
+/// Candidates that there is room for around deleted neighbours: those of the old row, then replacements. Where the candidates
 /// that count end, what is kept of them begins: as many as a row holds.
 #[inline(always)]
-pub(super) const fn bypass_capacity(args: &PruneArgs) -> u32 {
-    args.graph.links_stride + heirs_capacity(args)
+pub(super) const fn repair_capacity(args: &PruneArgs) -> u32 {
+    args.graph.links_stride + replacements_capacity(args)
 }

@@ -2,9 +2,9 @@
 
 use cuda_std::prelude::*;
 
-use super::keep::{Memory, keep};
 use super::layout::link_capacity;
-use super::left::Waiting;
+use super::remaining::Deferred;
+use super::robust_prune::{Memory, robust_prune};
 use super::sort::{NO_CANDIDATE, distinct, for_my_places, sort_padded};
 use super::space::Space;
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
@@ -19,7 +19,8 @@ use crate::neighbor;
 pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
     let list = thread::block_idx_x() as usize;
     let stride = args.prune.graph.links_stride;
-    let memory = Memory::carve(&args.prune, link_capacity(args.candidates_stride, joined_len(&args)));
+    let memory =
+        Memory::carve(&args.prune, link_capacity(args.candidates_stride, batch_candidates_len(&args)));
     let space = S::new(&args.prune.graph, args.prune.form);
     // SAFETY: the whole block comes to every step; reads and writes are in the places of this list.
     unsafe {
@@ -35,12 +36,12 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
             }
         };
         let count = count.min(args.prune.max_candidates);
-        let kept = keep(
+        let kept = robust_prune(
             &space,
             &args.prune,
             &memory,
             (args.prune.max_degree, count),
-            &Waiting::none(memory.old),
+            &Deferred::none(memory.old),
             take,
         );
         for_my_places(stride - kept.all, |place| {
@@ -61,8 +62,8 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
 
 /// Places for candidates from the batch itself.
 #[inline(always)]
-fn joined_len(args: &LinkArgs) -> u32 {
-    if args.joined.is_null() { 0 } else { args.prune.max_degree }
+fn batch_candidates_len(args: &LinkArgs) -> u32 {
+    if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree }
 }
 
 /// Brings the candidates of a list to shared memory, sorted, distinct and without the vertex itself; returns how many there
@@ -72,7 +73,7 @@ fn joined_len(args: &LinkArgs) -> u32 {
 /// As for [`link`].
 #[inline(always)]
 unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &Memory) -> u32 {
-    let (keys, joined_len) = (memory.keys, joined_len(args));
+    let (keys, batch_candidates_len) = (memory.keys, batch_candidates_len(args));
     // SAFETY: the whole block comes here; there is room for what was found and what joins.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list));
@@ -81,13 +82,13 @@ unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &
             let key = global::load_streaming(candidates.at(place as usize)) | neighbor::UNVISITED;
             keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
         });
-        let joined = args.joined.add(list * joined_len as usize);
-        for_my_places(joined_len, |place| {
-            keys.add(found + place).store(global::load_streaming(joined.at(place as usize)));
+        let batch_candidates = args.batch_candidates.add(list * batch_candidates_len as usize);
+        for_my_places(batch_candidates_len, |place| {
+            keys.add(found + place).store(global::load_streaming(batch_candidates.at(place as usize)));
         });
-        sort_padded(keys, found + joined_len);
-        if joined_len > 0 {
-            return distinct(keys, found + joined_len, memory.fresh);
+        sort_padded(keys, found + batch_candidates_len);
+        if batch_candidates_len > 0 {
+            return distinct(keys, found + batch_candidates_len, memory.fresh);
         }
         // What a search found is distinct.
         if found > 0 && keys.add(found - 1).load() == NO_CANDIDATE { found - 1 } else { found }

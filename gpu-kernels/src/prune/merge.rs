@@ -2,11 +2,11 @@
 
 use cuda_std::prelude::*;
 
-use super::few::Few;
-use super::keep::{Memory, keep, warp_number, warps};
+use super::all_pairs::AllPairs;
+use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
+use super::robust_prune::{Memory, robust_prune, warp_number, warps};
 use super::score::score;
-use super::settled::settle;
 use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
 use super::space::Space;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
@@ -62,20 +62,20 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
-        let waiting = settle(prune, degree, old, &memory);
+        let deferred = mark_already_pruned(prune, degree, old, &memory);
         let count = kept.min(prune.max_candidates);
-        let few = Few::of(prune, &memory, edges + degree, old, &waiting);
+        let all_pairs = AllPairs::of(prune, &memory, edges + degree, old, &deferred);
         sort_padded(memory.keys, edges + degree);
         let take = |place: u32, key: u64| global::store(ids.at(place as usize), neighbor::id(key));
-        kept = match few {
-            Some(few) => few.keep(&space, prune, count, take),
+        kept = match all_pairs {
+            Some(all_pairs) => all_pairs.robust_prune(&space, prune, count, take),
             None => {
                 let take = |place, key| {
                     if thread::thread_idx_x() == 0 {
                         take(place, key);
                     }
                 };
-                keep(&space, prune, &memory, (prune.max_degree, count), &waiting, take).all
+                robust_prune(&space, prune, &memory, (prune.max_degree, count), &deferred, take).all
             }
         };
         for_my_places(stride, |place| {
@@ -110,7 +110,7 @@ unsafe fn old_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
             first += thread::block_dim_x();
         }
         if thread::thread_idx_x() == 0 {
-            memory.settled_ends.iter().for_each(|end| end.store(degree));
+            memory.pruned_ends.iter().for_each(|end| end.store(degree));
         }
     }
     degree

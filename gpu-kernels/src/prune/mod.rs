@@ -3,8 +3,8 @@
 //!
 //! Algorithm 3 of the paper on squared distances, step for step what the CPU executor does, so that both leave the same
 //! rows. A block takes a list of candidates, sorts it in shared memory and goes on turn by turn: the first candidate that
-//! is left is kept, and all others that it leads towards are dropped, `alpha * d(kept, other) <= d(vertex, other)`. There
-//! are two rounds of turns: those that a kept one leads towards with a slack of 1 wait for the second.
+//! is left is kept, and all others that it occludes towards are dropped, `alpha * d(kept, other) <= d(vertex, other)`. There
+//! are two rounds of turns: those that a kept one occludes towards with a slack of 1 wait for the second.
 //! Each warp owns a share of what is left, and compares it with the kept one many rows at a time; the warps meet once a
 //! turn. So no two candidates are compared twice, and none that a nearer one has dropped before.
 //!
@@ -18,10 +18,10 @@
 //! | `keep` | the turns of both rounds |
 //! | `few` | the same for few candidates, all pairs compared at once |
 //! | `set` | sets of them |
-//! | `identify` | new vertices whose row is in the graph already |
+//! | `find_duplicates` | new vertices whose row is in the graph already |
 //! | `join` | candidates from the batch itself |
 //! | `link` | candidates of a new vertex to its links |
-//! | `settled` | what of an old row an earlier prune kept |
+//! | `already_pruned` | what of an old row an earlier prune kept |
 //! | `merge` | new edges into the row of their target |
 //! | `bypass` | the row of a live vertex around its deleted neighbours |
 //! | `rows` | links turned around; rows written into the graph |
@@ -30,20 +30,18 @@
 //! | `plan` | which of them, and its grid |
 
 #[cfg(feature = "kernels")]
-mod bypass;
+mod all_pairs;
+#[cfg(feature = "kernels")]
+mod already_pruned;
+#[cfg(feature = "kernels")]
+mod batch_candidates;
+#[cfg(feature = "kernels")]
+mod bit_set;
 #[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
-mod few;
-#[cfg(feature = "kernels")]
-mod identify;
-#[cfg(feature = "kernels")]
-mod join;
-#[cfg(feature = "kernels")]
-mod keep;
+mod find_duplicates;
 mod layout;
-#[cfg(feature = "kernels")]
-mod left;
 #[cfg(feature = "kernels")]
 mod link;
 #[cfg(feature = "kernels")]
@@ -51,13 +49,15 @@ mod merge;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]
+mod remaining;
+#[cfg(feature = "kernels")]
+mod repair;
+#[cfg(feature = "kernels")]
+mod robust_prune;
+#[cfg(feature = "kernels")]
 mod rows;
 #[cfg(feature = "kernels")]
 mod score;
-#[cfg(feature = "kernels")]
-mod set;
-#[cfg(feature = "kernels")]
-mod settled;
 #[cfg(feature = "kernels")]
 mod sort;
 #[cfg(feature = "kernels")]
@@ -65,8 +65,8 @@ mod space;
 mod update;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Bypass, Identify, Join, Link, Merge, Publish, ReverseEdges};
-pub use update::{BypassArgs, IdentifyArgs, JoinArgs};
+pub use plan::{BatchCandidates, FindDuplicates, Link, Merge, Publish, Repair, ReverseEdges};
+pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
@@ -75,7 +75,7 @@ use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
 const ROW_THREADS: u32 = 256;
 
-/// Slack of the first round, as on the CPU.
+/// OcclusionRule of the first round, as on the CPU.
 #[cfg(feature = "kernels")]
 const FIRST_ALPHA: f32 = 1.0;
 
@@ -87,7 +87,7 @@ pub struct PruneArgs {
     pub graph: GraphArgs,
     /// What is made of the sums: the form that rows are scored with against each other.
     pub form: DistanceForm,
-    /// Slack of the rule.
+    /// OcclusionRule of the rule.
     pub alpha: f32,
     /// Most links of a vertex, up to the stride of the graph's links.
     pub max_degree: u32,
@@ -100,14 +100,14 @@ pub struct PruneArgs {
 /// The rule of the last round.
 #[cfg(feature = "kernels")]
 #[derive(Clone, Copy)]
-struct Slack {
+struct OcclusionRule {
     alpha: f32,
     /// Where distances are counted from: negated products from the least that there can be.
     origin: f32,
 }
 
 #[cfg(feature = "kernels")]
-impl Slack {
+impl OcclusionRule {
     #[inline(always)]
     fn of(args: &PruneArgs) -> Self {
         let origin =
@@ -115,9 +115,9 @@ impl Slack {
         Self { alpha: args.alpha, origin }
     }
 
-    /// Whether a kept vertex leads towards another, which is at a `distance`: the steps of the CPU's prune.
+    /// Whether a kept vertex occludes towards another, which is at a `distance`: the steps of the CPU's prune.
     #[inline(always)]
-    fn leads(self, between: f32, distance: f32) -> bool {
+    fn occludes(self, between: f32, distance: f32) -> bool {
         if self.alpha == FIRST_ALPHA {
             return between <= distance;
         }
@@ -146,12 +146,12 @@ pub struct LinkArgs {
     pub batch: DevicePtr<u32>,
     /// `[lists][candidates_stride]`: keys in any order, distinct; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[lists][max_degree]`: more of them, as [`JoinArgs::joined`] has them. Null if there are none.
-    pub joined: DevicePtr<u64>,
+    /// `[lists][max_degree]`: more of them, as [`BatchCandidatesArgs::batch_candidates`] has them. Nowhere if there are none.
+    pub batch_candidates: DevicePtr<u64>,
     /// `[lists][2]`: how many candidates there are, which is the vertices that the search expanded, and the distances
     /// that it worked out.
     pub work: DevicePtr<u32>,
-    /// `[lists]`: the candidate that has the very row of the vertex, as [`IdentifyArgs::identical`] names it: then the
+    /// `[lists]`: the candidate that has the very row of the vertex, as [`FindDuplicatesArgs::identical`] names it: then the
     /// vertex gets no links.
     pub identical: DevicePtr<u32>,
     /// `[lists]`: the vertex, or [`NO_ROW`](crate::graph::NO_ROW) if it gets no links.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{Layout, WAITS, bypass_capacity, join_capacity, link_capacity, merge_capacity};
+use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capacity, repair_capacity};
 use super::{
-    BypassArgs, IdentifyArgs, JoinArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
-    ReverseEdgesArgs,
+    BatchCandidatesArgs, FindDuplicatesArgs, LinkArgs, MergeArgs, PruneArgs, PublishArgs, ROW_THREADS,
+    RepairArgs, ReverseEdgesArgs,
 };
 use crate::graph::{DistanceForm, Measure};
 use crate::rows::warp_a_row;
@@ -72,7 +72,7 @@ impl Rows {
         assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
         let warps = warps(row_bytes);
         assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
-        assert!(capacity <= WAITS, "{capacity} candidates are more than the {WAITS} of a block");
+        assert!(capacity <= DEFERRED, "{capacity} candidates are more than the {DEFERRED} of a block");
         let shared = Layout::new(capacity, *max_degree, stride, warps).end;
         Launch::linear(lists, warps * WARP).with_shared(shared)
     }
@@ -119,38 +119,38 @@ macro_rules! families {
 families! {
     /// The kernel that links new vertices. Arguments: [`LinkArgs`].
     Link, "link", link_body: |args: LinkArgs| {
-        let joined = if args.joined.is_null() { 0 } else { args.prune.max_degree };
-        (args.lists, link_capacity(args.candidates_stride, joined))
+        let batch_candidates = if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree };
+        (args.lists, link_capacity(args.candidates_stride, batch_candidates))
     };
     /// The kernel that merges new edges into the rows of their targets. Arguments: [`MergeArgs`].
     Merge, "merge", merge_body: |args: MergeArgs| {
         (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
-    /// The kernel that compares new vertices with those of their group. Arguments: [`JoinArgs`].
-    Join, "join", join_body: |args: JoinArgs| { (args.lists, join_capacity(args.at_once, args.prune.max_degree, args.candidates_stride)) };
-    /// The kernel that takes hidden neighbours out of rows. Arguments: [`BypassArgs`].
-    Bypass, "bypass", bypass_body: |args: BypassArgs| { (args.rows, bypass_capacity(&args.prune)) };
+    /// The kernel that compares new vertices with those of their group. Arguments: [`BatchCandidatesArgs`].
+    BatchCandidates, "candidates", batch_candidates_body: |args: BatchCandidatesArgs| { (args.lists, batch_capacity(args.at_once, args.prune.max_degree, args.candidates_stride)) };
+    /// The kernel that takes hidden neighbours out of rows. Arguments: [`RepairArgs`].
+    Repair, "repair", repair_body: |args: RepairArgs| { (args.rows, repair_capacity(&args.prune)) };
 }
 
 /// The kernel that looks for rows that are in the graph already: reads the first 16 bytes of each candidate's row.
-/// Arguments: [`IdentifyArgs`].
+/// Arguments: [`FindDuplicatesArgs`].
 #[derive(Clone, Copy, Debug)]
-pub struct Identify;
+pub struct FindDuplicates;
 
-impl Kernel for Identify {
-    type Args = IdentifyArgs;
+impl Kernel for FindDuplicates {
+    type Args = FindDuplicatesArgs;
 
     fn entry(&self) -> Cow<'static, str> {
-        "identify".into()
+        "find_duplicates".into()
     }
 
-    fn launch(&self, args: &IdentifyArgs) -> Launch {
+    fn launch(&self, args: &FindDuplicatesArgs) -> Launch {
         warp_a_row(args.lists)
     }
 
     #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(IdentifyArgs) {
-        super::identify::identify
+    fn body(&self) -> unsafe fn(FindDuplicatesArgs) {
+        super::find_duplicates::find_duplicates
     }
 }
 

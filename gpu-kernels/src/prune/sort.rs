@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::keep::warp_number;
+use super::robust_prune::warp_number;
 
 /// The key of no candidate: behind all others.
 pub(super) const NO_CANDIDATE: u64 = u64::MAX;

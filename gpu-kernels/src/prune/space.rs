@@ -16,12 +16,12 @@ pub(super) trait Space: Sized {
     /// The vertex that distances are from, in registers.
     type Near;
     /// Vertices that a warp scores at once.
-    const TOGETHER: u32;
+    const PER_WARP: u32;
 
     /// The space that the vertices of `graph` are in.
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
-    /// Which of the vertices that are scored at once is this lane's; [`Self::TOGETHER`] for a lane that has none. Rises
+    /// Which of the vertices that are scored at once is this lane's; [`Self::PER_WARP`] for a lane that has none. Rises
     /// with the lane.
     fn place() -> u32;
 
@@ -86,7 +86,7 @@ where
     T: Term,
 {
     type Near = Row<STEPS>;
-    const TOGETHER: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
+    const PER_WARP: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
 
     #[inline(always)]
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
@@ -97,7 +97,7 @@ where
     #[inline(always)]
     fn place() -> u32 {
         let (tile, lane) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
-        if lane < ROWS as u32 { tile * ROWS as u32 + lane } else { Self::TOGETHER }
+        if lane < ROWS as u32 { tile * ROWS as u32 + lane } else { Self::PER_WARP }
     }
 
     #[inline(always)]

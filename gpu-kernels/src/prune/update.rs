@@ -6,7 +6,7 @@ use crate::{DevicePtr, DevicePtrMut};
 /// Arguments of the kernel that looks for rows that are in the graph already.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct IdentifyArgs {
+pub struct FindDuplicatesArgs {
     /// `[slots][row_bytes]`: as in [`GraphArgs`](crate::graph::GraphArgs).
     pub rows: DevicePtr<u8>,
     /// `[lists]`: the vertices.
@@ -29,7 +29,7 @@ pub struct IdentifyArgs {
 /// Arguments of the kernels that find the nearest of a batch to each of its vertices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct JoinArgs {
+pub struct BatchCandidatesArgs {
     /// What every prune takes. The distances are counted as those of searches.
     pub prune: PruneArgs,
     /// `[lists]`: the vertices, distinct.
@@ -42,14 +42,14 @@ pub struct JoinArgs {
     pub identical: DevicePtr<u32>,
     /// `[lists][max_degree]`: keys of the nearest of its group that are nearer than the last of `max_degree` candidates,
     /// rising, then all ones.
-    pub joined: DevicePtrMut<u64>,
+    pub batch_candidates: DevicePtrMut<u64>,
     /// Vertices.
     pub lists: u32,
     /// Vertices of a group: the first so many of the batch, and so on.
     pub group: u32,
     /// Of its group, a vertex is compared with one of each so many at first.
     pub every: u32,
-    /// If one of those joins, it is compared with so many more of each, and if two have joined then, with the others.
+    /// If one of those joins, it is compared with so many more of each, and if two have batch_candidates then, with the others.
     pub more: u32,
     /// Vertices that are compared before the nearest are kept.
     pub at_once: u32,
@@ -60,7 +60,7 @@ pub struct JoinArgs {
 /// Arguments of the kernels that take hidden neighbours out of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct BypassArgs {
+pub struct RepairArgs {
     /// What every prune takes.
     pub prune: PruneArgs,
     /// `[words]`: a bit for each slot: whether it is live. Neighbours that are not are hidden.
@@ -73,7 +73,7 @@ pub struct BypassArgs {
     pub rows: u32,
 }
 
-/// A number for the `number`-th [`JoinArgs::every`] vertices of a group, of which the remainder tells whose turn is first: as
+/// A number for the `number`-th [`BatchCandidatesArgs::every`] vertices of a group, of which the remainder tells whose turn is first: as
 /// the CPU executor has it.
 #[cfg(feature = "kernels")]
 pub(super) const fn sampled(number: u32) -> u32 {

@@ -25,7 +25,7 @@ pub(super) fn some(rng: &mut impl Rng, slots: u32, one_in: u32) -> BTreeSet<u32>
 ///
 /// # Panics
 /// If the set is not that of the twin, or the stream fails.
-pub fn marks_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn marks_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for slots in [1, 32, 33, 700] {
         let mut set = some(&mut rng, slots, 3);
@@ -51,7 +51,7 @@ pub fn marks_agree_with_the_twin(stream: &impl Stream, seed: u64) {
 ///
 /// # Panics
 /// If a list is not that of the twin, or the stream fails.
-pub fn lists_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn lists_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let most = 3 * SELECT_TILE + 5;
     let mut listed = Slots::allocate(stream, most).unwrap();

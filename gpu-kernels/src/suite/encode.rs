@@ -201,7 +201,7 @@ pub fn codes_go_to_their_slots(stream: &impl Stream, seed: u64) {
 ///
 /// # Panics
 /// If they are not what the rotation gives, or the stream fails.
-pub fn long_rows_are_turned_where_they_are(stream: &impl Stream, seed: u64) {
+pub fn long_rows_are_rotated_in_place(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for dimension in [64, 128, 192, 1088, 2048] {
         let rotation = Rotation::new(RotationKind::Hadamard, dimension, seed);

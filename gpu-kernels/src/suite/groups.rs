@@ -37,7 +37,7 @@ fn twin(keys: &[u64], shift: u32) -> Vec<u32> {
 ///
 /// # Panics
 /// If groups are not those of the twin, or the stream fails.
-pub fn groups_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn groups_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let mut groups = Groups::allocate(stream, LENGTHS[LENGTHS.len() - 1]).unwrap();
     for len in LENGTHS {

@@ -31,7 +31,7 @@ const CASES: [Case; 5] = [
 ///
 /// # Panics
 /// If an answer and the twin's differ, or the stream fails.
-pub fn exact_knn_agrees_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn exact_knn_agrees_with_the_reference(stream: &impl Stream, seed: u64) {
     for case in &CASES {
         for metric in Metric::ALL {
             agrees::<f32>(stream, metric, case, seed);

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
 use crate::graph::NO_ROW;
-use crate::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
+use crate::links::{FindRoom, FindRowsToRepair, Reached, RoomArgs, RowsToRepairArgs};
 use crate::neighbor;
 use crate::{Buffer, Stream};
 
@@ -50,7 +50,7 @@ impl Links {
 ///
 /// # Panics
 /// If it is not what the twin reaches, or the stream fails.
-pub fn what_is_reached_agrees_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, most) in [(1, 1), (40, 1), (500, 2), (300, 60)] {
         let links = Links::random(&mut rng, slots, most);
@@ -71,7 +71,7 @@ pub fn what_is_reached_agrees_with_the_twin(stream: &impl Stream, seed: u64) {
 ///
 /// # Panics
 /// If they are not those of the twin, or the stream fails.
-pub fn touched_vertices_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, dead) in [(1, 2), (64, 20), (333, 50), (700, 2)] {
         let links = Links::random(&mut rng, slots, 70);
@@ -81,17 +81,17 @@ pub fn touched_vertices_agree_with_the_twin(stream: &impl Stream, seed: u64) {
         let expected = live.iter().filter(leads_there).copied().collect();
         let on_device = stream.upload(&links.places()).unwrap();
         let live = stream.upload(&words(&live, slots)).unwrap();
-        let mut touched = stream.allocate(live.len()).unwrap();
-        let args = TouchedArgs {
+        let mut to_repair = stream.allocate(live.len()).unwrap();
+        let args = RowsToRepairArgs {
             links: on_device.input(),
             live: live.input(),
-            touched: touched.output(),
+            rows_to_repair: to_repair.output(),
             slots,
             links_stride: links.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-        unsafe { stream.launch(&FindTouched, args).unwrap() };
-        assert_eq!(stream.download(&touched).unwrap(), words(&expected, slots), "{slots} slots");
+        unsafe { stream.launch(&FindRowsToRepair, args).unwrap() };
+        assert_eq!(stream.download(&to_repair).unwrap(), words(&expected, slots), "{slots} slots");
     }
 }
 
@@ -99,7 +99,7 @@ pub fn touched_vertices_agree_with_the_twin(stream: &impl Stream, seed: u64) {
 ///
 /// # Panics
 /// If it is not that of the twin, or the stream fails.
-pub fn places_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, lists, most, unreached) in
         [(1, 1, 1, 1), (200, 9, 40, 30), (900, 70, 3, 600), (300, 40, 64, 2)]

@@ -16,28 +16,29 @@ mod sort;
 pub mod twin;
 
 pub use back_edges::back_edges_are_sorted_and_grouped;
-pub use bits::{lists_agree_with_the_twin, marks_agree_with_the_twin};
+pub use bits::{lists_agree_with_the_reference, marks_agree_with_the_reference};
 pub use encode::{
     coded_queries_agree_with_the_quantizer, codes_agree_with_the_quantizer, codes_go_to_their_slots,
-    long_rows_are_turned_where_they_are,
+    long_rows_are_rotated_in_place,
 };
-pub use groups::groups_agree_with_the_twin;
-pub use knn::{exact_knn_agrees_with_the_twin, exact_knn_searches_in_parts};
+pub use groups::groups_agree_with_the_reference;
+pub use knn::{exact_knn_agrees_with_the_reference, exact_knn_searches_in_parts};
 pub use links::{
-    places_agree_with_the_twin, touched_vertices_agree_with_the_twin, what_is_reached_agrees_with_the_twin,
+    free_places_agree_with_the_reference, reached_slots_agree_with_the_reference,
+    rows_to_repair_agree_with_the_reference,
 };
 pub use prune::{
-    bypasses_agree_with_the_twin, joins_agree_with_the_twin, links_agree_with_the_twin,
-    merges_agree_with_the_twin,
+    batch_candidates_agree_with_the_reference, links_agree_with_the_reference,
+    merges_agree_with_the_reference, repaired_rows_agree_with_the_reference,
 };
-pub use rows::{moved_rows_keep_their_links, saved_rows_are_those_of_the_graph};
+pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph};
 pub use search::{
     searches_agree_with_the_cpu, searches_begin_at_all_start_points,
     searches_by_estimates_agree_with_the_cpu, searches_do_not_depend_on_the_batch,
     searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
     wide_searches_by_estimates_agree_with_the_cpu,
 };
-pub use sort::{sorts_agree_with_the_twin, sorts_go_by_their_bits_alone};
+pub use sort::{sorts_agree_with_the_reference, sorts_use_only_their_bits};
 
 /// Hands the names of all tests of the suite to the macro `$each`: who runs the suite runs all of it.
 #[macro_export]
@@ -45,31 +46,31 @@ macro_rules! tests_of_the_suite {
     ($each:ident) => {
         $each! {
             back_edges_are_sorted_and_grouped
-            bypasses_agree_with_the_twin
+            repaired_rows_agree_with_the_reference
             coded_queries_agree_with_the_quantizer
             codes_agree_with_the_quantizer
             codes_go_to_their_slots
-            exact_knn_agrees_with_the_twin
+            exact_knn_agrees_with_the_reference
             exact_knn_searches_in_parts
-            groups_agree_with_the_twin
-            joins_agree_with_the_twin
-            links_agree_with_the_twin
-            lists_agree_with_the_twin
-            long_rows_are_turned_where_they_are
-            marks_agree_with_the_twin
-            merges_agree_with_the_twin
+            groups_agree_with_the_reference
+            batch_candidates_agree_with_the_reference
+            links_agree_with_the_reference
+            lists_agree_with_the_reference
+            long_rows_are_rotated_in_place
+            marks_agree_with_the_reference
+            merges_agree_with_the_reference
             moved_rows_keep_their_links
-            places_agree_with_the_twin
-            saved_rows_are_those_of_the_graph
+            free_places_agree_with_the_reference
+            saved_rows_equal_the_graph
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
             searches_by_estimates_agree_with_the_cpu
             searches_do_not_depend_on_the_batch
             searches_find_nothing_where_nothing_is
-            sorts_agree_with_the_twin
-            sorts_go_by_their_bits_alone
-            touched_vertices_agree_with_the_twin
-            what_is_reached_agrees_with_the_twin
+            sorts_agree_with_the_reference
+            sorts_use_only_their_bits
+            rows_to_repair_agree_with_the_reference
+            reached_slots_agree_with_the_reference
             wide_searches_agree_with_the_cpu
             wide_searches_by_estimates_agree_with_the_cpu
         }

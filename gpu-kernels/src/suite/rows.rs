@@ -15,7 +15,7 @@ use crate::{Buffer, Stream};
 ///
 /// # Panics
 /// If they are not the rows, or the stream fails.
-pub fn saved_rows_are_those_of_the_graph(stream: &impl Stream, seed: u64) {
+pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for rows in [0, 1, 9, 50] {
         let links = Links::random(&mut rng, 50, 40);

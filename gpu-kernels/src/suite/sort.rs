@@ -65,7 +65,7 @@ fn agrees<S: Stream>(stream: &S, keys: &[u64], bits: Range<u32>, scratch: &mut S
 ///
 /// # Panics
 /// If pairs are not in the order of the twin, or the stream fails.
-pub fn sorts_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn sorts_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let mut bits = BITS.into_iter().cycle();
     for len in LENGTHS {
@@ -83,7 +83,7 @@ pub fn sorts_agree_with_the_twin(stream: &impl Stream, seed: u64) {
 ///
 /// # Panics
 /// If pairs are not in the order of the twin, or the stream fails.
-pub fn sorts_go_by_their_bits_alone(stream: &impl Stream, seed: u64) {
+pub fn sorts_use_only_their_bits(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let len = 2 * TILE + 17;
     let mut scratch = SortScratch::allocate(stream, len).unwrap();

@@ -1,8 +1,10 @@
 //! What a graph in use asks of a device beside links of new vertices.
 
 use gpu_kernels::bits::Slots;
-use gpu_kernels::links::{FindRoom, FindTouched, Reached, RoomArgs, TouchedArgs};
-use gpu_kernels::prune::{Bypass, BypassArgs, Identify, IdentifyArgs, Join, JoinArgs};
+use gpu_kernels::links::{FindRoom, FindRowsToRepair, Reached, RoomArgs, RowsToRepairArgs};
+use gpu_kernels::prune::{
+    BatchCandidates, BatchCandidatesArgs, FindDuplicates, FindDuplicatesArgs, Repair, RepairArgs,
+};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_vamana::connectivity;
@@ -35,7 +37,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         self.check(graph, candidates.graph);
-        let args = IdentifyArgs {
+        let args = FindDuplicatesArgs {
             rows: graph.args().rows,
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
@@ -46,7 +48,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             candidates_stride: candidates.most,
         };
         // SAFETY: the arrays are of so many vertices, whose candidates are slots of this graph, as checked.
-        unsafe { self.stream.launch(&Identify, args)? };
+        unsafe { self.stream.launch(&FindDuplicates, args)? };
         Ok(candidates)
     }
 
@@ -58,14 +60,14 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
     ) -> Result<Candidates<S>, S::Error> {
         self.check(graph, candidates.graph);
         let lists = candidates.lists();
-        let mut joined = self.stream.allocate(lists as usize * self.params.max_degree())?;
-        let args = JoinArgs {
+        let mut batch_candidates = self.stream.allocate(lists as usize * self.params.max_degree())?;
+        let args = BatchCandidatesArgs {
             prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
             work: candidates.work.input(),
             identical: candidates.identical.input(),
-            joined: joined.output(),
+            batch_candidates: batch_candidates.output(),
             lists,
             group: peers.group as u32,
             every: peers.every as u32,
@@ -75,30 +77,32 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         };
         // SAFETY: the arrays are of so many vertices, which are slots of this graph, as checked.
         unsafe {
-            self.stream
-                .launch(&Join::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
+            self.stream.launch(
+                &BatchCandidates::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes),
+                args,
+            )?;
         }
-        candidates.joined = Some(joined);
+        candidates.batch_candidates = Some(batch_candidates);
         Ok(candidates)
     }
 
     fn rows_to_repair(&self, graph: &DeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
         let (stream, slots) = (&self.stream, graph.slots() as u32);
-        let mut touched = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
-        let args = TouchedArgs {
+        let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
+        let args = RowsToRepairArgs {
             links: graph.links().input(),
             live: graph.live_bits().input(),
-            touched: touched.output(),
+            rows_to_repair: to_repair.output(),
             slots,
             links_stride: graph.args().links_stride,
         };
         // SAFETY: the graph has as many rows and bits; there is a word for each 32 of them.
-        unsafe { stream.launch(&FindTouched, args)? };
+        unsafe { stream.launch(&FindRowsToRepair, args)? };
         let mut listed = Slots::allocate(stream, slots.min(LISTED_AT_ONCE))?;
         let mut vertices = Vec::new();
         for first in (0..slots).step_by(LISTED_AT_ONCE as usize) {
             let range = first..slots.min(first.saturating_add(LISTED_AT_ONCE));
-            let count = listed.list(stream, Some(&touched), None, range)?;
+            let count = listed.list(stream, Some(&to_repair), None, range)?;
             let slots = stream.download_range(&listed.slots, 0..count as usize)?;
             vertices.extend(slots.into_iter().map(VectorId::new));
         }
@@ -116,7 +120,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         );
         let mut counters = self.counters()?;
         let mut rows = Rows::of(&self.stream, vertices, graph.args().links_stride)?;
-        let args = BypassArgs {
+        let args = RepairArgs {
             prune: self.prune_args(graph, &mut counters),
             live: graph.live_bits().input(),
             vertices: rows.vertices.input(),
@@ -126,7 +130,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as asserted, which has a bit for each.
         unsafe {
             self.stream
-                .launch(&Bypass::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
+                .launch(&Repair::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
         }
         Ok(DeviceUpdates { rows, counters, graph: graph.number() })
     }

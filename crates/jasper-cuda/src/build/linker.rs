@@ -142,7 +142,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         // slots of the graph, as asserted.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.number());
-        Ok(Candidates { batch, keys, work, identical, joined: None, counters, most, graph })
+        Ok(Candidates { batch, keys, work, identical, batch_candidates: None, counters, most, graph })
     }
 
     fn prune(
@@ -159,7 +159,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
-            joined: candidates.joined.as_ref().map_or(DevicePtr::null(), |joined| joined.input()),
+            batch_candidates: candidates.batch_candidates.as_ref().map_or(DevicePtr::null(), |keys| keys.input()),
             work: candidates.work.input(),
             identical: candidates.identical.input(),
             vertices: rows.vertices.output(),

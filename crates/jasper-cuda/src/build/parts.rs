@@ -19,7 +19,7 @@ pub struct Candidates<S: Stream> {
     /// `[lists]`: vertices whose row theirs is, where these are named; no row before.
     pub(super) identical: S::Buffer<u32>,
     /// `[lists][max_degree]`, where there are more of them out of the batch itself.
-    pub(super) joined: Option<S::Buffer<u64>>,
+    pub(super) batch_candidates: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     pub(super) counters: S::Buffer<u64>,
     /// Places for candidates of each vertex.

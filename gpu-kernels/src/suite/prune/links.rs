@@ -8,7 +8,8 @@ use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_ROW;
 use crate::prune::{
-    COUNTERS, Identify, IdentifyArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges, ReverseEdgesArgs,
+    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges,
+    ReverseEdgesArgs,
 };
 use crate::{Buffer, DevicePtr, Stream};
 
@@ -16,7 +17,7 @@ use crate::{Buffer, DevicePtr, Stream};
 ///
 /// # Panics
 /// If anything is not as the twin has it, or the stream fails.
-pub fn links_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn links_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(links_agree(stream, seed));
 }
 
@@ -56,7 +57,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let [mut ids, mut distances, mut sources] =
         [(); 3].map(|()| stream.allocate(lists * vertices.links_stride).unwrap());
     let mut keys = stream.allocate(ids.len()).unwrap();
-    let identify = IdentifyArgs {
+    let find_duplicates = FindDuplicatesArgs {
         rows: vertices.args(&mut device).graph.rows,
         batch: on_device.input(),
         candidates: candidates.input(),
@@ -70,7 +71,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
-        joined: DevicePtr::null(),
+        batch_candidates: DevicePtr::null(),
         work: work.input(),
         identical: identical.input(),
         vertices: linked.output(),
@@ -98,7 +99,7 @@ fn links_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; each launch
     // reads what those before it wrote.
     unsafe {
-        stream.launch(&Identify, identify).unwrap();
+        stream.launch(&FindDuplicates, find_duplicates).unwrap();
         stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
         stream.launch(&ReverseEdges, turn).unwrap();
         stream.launch(&Publish, publish).unwrap();

@@ -13,7 +13,7 @@ use crate::{Buffer, Stream};
 ///
 /// # Panics
 /// If anything is not as the twin has it, or the stream fails.
-pub fn merges_agree_with_the_twin(stream: &impl Stream, seed: u64) {
+pub fn merges_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(merges_agree(stream, seed));
 }
 
@@ -25,10 +25,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     for &target in &targets {
         let mut old = vertices.some(&mut rng, vertices.max_degree);
         old.retain(|&id| id != target);
-        let (first, settled) = (rng.random_range(0..=old.len()), rng.random_range(0..=old.len()));
-        let (first, settled) = (first.min(settled), first.max(settled));
+        let (first, already_pruned) = (rng.random_range(0..=old.len()), rng.random_range(0..=old.len()));
+        let (first, already_pruned) = (first.min(already_pruned), first.max(already_pruned));
         old[..first].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
-        old[first..settled].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
+        old[first..already_pruned].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
         vertices.links[target as usize * vertices.links_stride..][..old.len()].copy_from_slice(&old);
         let sources = vertices.some(&mut rng, if target % 2 == 0 { 4 } else { vertices.len() });
         let sources = sources.into_iter().filter(|&source| source != target);
@@ -50,11 +50,11 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
                 return (target, old.into_iter().chain(new).collect());
             }
             let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
-            let [first, settled] = vertices.settled_ends(&old);
-            old[..settled].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+            let [first, already_pruned] = vertices.pruned_ends(&old);
+            old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
             distances += old.len() as u64;
-            let waiting = old[first..settled].to_vec();
-            let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &waiting);
+            let deferred = old[first..already_pruned].to_vec();
+            let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &deferred);
             distances += some;
             (target, kept.iter().map(|neighbor| neighbor.id().get()).collect())
         })

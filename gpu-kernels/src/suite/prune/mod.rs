@@ -1,15 +1,15 @@
 //! Prunes against the rule as the paper writes it, on lists and one vertex after the other.
 
-mod bypasses;
-mod joins;
+mod batch_candidates;
 mod links;
 mod merges;
+mod repairs;
 mod vertices;
 
-pub use bypasses::bypasses_agree_with_the_twin;
-pub use joins::joins_agree_with_the_twin;
-pub use links::links_agree_with_the_twin;
-pub use merges::merges_agree_with_the_twin;
+pub use batch_candidates::batch_candidates_agree_with_the_reference;
+pub use links::links_agree_with_the_reference;
+pub use merges::merges_agree_with_the_reference;
+pub use repairs::repaired_rows_agree_with_the_reference;
 
 /// Bytes of rows: those of kernels of their own, longer ones than a warp reads at once, and others.
 const ROW_BYTES: [usize; 6] = [16, 80, 128, 192, 512, 1920];

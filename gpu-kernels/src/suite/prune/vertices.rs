@@ -105,33 +105,33 @@ impl<T: Element> Vertices<T> {
     }
 
     /// The nearest candidates, [pruned in order](Self::prune_in_order).
-    pub(super) fn prune(&self, mut candidates: Vec<Neighbor>, waiting: &[Neighbor]) -> (Vec<Neighbor>, u64) {
+    pub(super) fn prune(&self, mut candidates: Vec<Neighbor>, deferred: &[Neighbor]) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
-        let (rounds, distances) = self.prune_in_order(candidates, self.max_degree, waiting);
+        let (rounds, distances) = self.prune_in_order(candidates, self.max_degree, deferred);
         (rounds.concat(), distances)
     }
 
     /// The ends of the parts of a row that the rounds of an earlier prune kept: each part rises.
-    pub(super) fn settled_ends(&self, row: &[Neighbor]) -> [usize; 2] {
+    pub(super) fn pruned_ends(&self, row: &[Neighbor]) -> [usize; 2] {
         let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
         let first = rising(row);
         [first, first + if self.alpha > 1.0 { rising(&row[first..]) } else { 0 }]
     }
 
     /// Keep the first candidate, drop every other that it leads towards with `alpha`, and so on with those that are left;
-    /// those that it leads towards with a slack of 1 wait, as do those of `waiting`, until nothing else is left. Two that
+    /// those that it leads towards with a slack of 1 wait, as do those of `deferred`, until nothing else is left. Two that
     /// were visited do not drop each other. Gives what each round keeps, and the distances that took.
     pub(super) fn prune_in_order(
         &self,
         mut left: Vec<Neighbor>,
         most: usize,
-        waiting: &[Neighbor],
+        deferred: &[Neighbor],
     ) -> ([Vec<Neighbor>; 2], u64) {
         left.truncate(self.max_candidates);
         let (mut kept, mut distances) = ([Vec::new(), Vec::new()], 0);
-        let mut waiting = waiting.to_vec();
+        let mut deferred = deferred.to_vec();
         for second in [false, true] {
-            while let Some(next) = left.iter().position(|other| second || !waiting.contains(other)) {
+            while let Some(next) = left.iter().position(|other| second || !deferred.contains(other)) {
                 let first = left.remove(next);
                 kept[usize::from(second)].push(first);
                 if kept[0].len() + kept[1].len() == most {
@@ -144,7 +144,7 @@ impl<T: Element> Vertices<T> {
                     distances += 1;
                     let between = self.distance(first.id().get(), other.id().get());
                     if between <= other.distance() {
-                        waiting.push(*other);
+                        deferred.push(*other);
                     }
                     if self.alpha == 1.0 {
                         return between > other.distance();

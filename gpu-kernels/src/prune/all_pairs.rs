@@ -1,4 +1,4 @@
-//! The rounds of a prune of few candidates: who leads towards whom is worked out before any is kept.
+//! The rounds of a prune of few candidates: who occludes towards whom is worked out before any is kept.
 //!
 //! A full row and some new edges take as many turns as a row has links, each of which would wait for rows and for the
 //! block, though an earlier prune has compared nearly all of them. Here all pairs that were never compared are worked out
@@ -7,74 +7,82 @@
 
 use cuda_std::prelude::*;
 
-use super::keep::{Memory, warp_number, warps};
-use super::layout::{FEW, FEW_WORDS as WORDS};
-use super::left::Waiting;
-use super::set::Set;
+use super::bit_set::Set;
+use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
+use super::remaining::Deferred;
+use super::robust_prune::{Memory, warp_number, warps};
 use super::sort::for_my_places;
 use super::space::Space;
-use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs, Slack};
+use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
 use crate::neighbor;
 
-/// Rows of which all pairs come from near: a block's candidates fit the first cache, or the second without waiting long. Of
+/// Rows of which all pairs come from near: a block's candidates fit the first cache, or the second without deferred long. Of
 /// longer ones the turns leave most unread. Merges of 1,536 bytes became four times as fast by it (experiments: building on
 /// rows of bytes).
 const SHORT: u32 = 1536;
 
 /// What a block has in the memory that few candidates leave free.
 #[derive(Clone, Copy)]
-pub(super) struct Few {
+pub(super) struct AllPairs {
     keys: Shared<u64>,
-    /// `[FEW][2][WORDS]`: whom a candidate leads towards with `alpha`, and whom with the slack of the first round.
-    led: Shared<u32>,
+    /// `[MAX_ALL_PAIRS][2][WORDS]`: whom a candidate occludes towards with `alpha`, and whom with the slack of the first round.
+    occluded: Shared<u32>,
     /// `[WORDS]`: those that no earlier prune kept. Behind these, those that wait for the second round.
     others: Shared<u32>,
-    /// `[FEW]`: places of candidates: the others, then what is settled.
+    /// `[MAX_ALL_PAIRS]`: places of candidates: the others, then what is already_pruned.
     places: Shared<u16>,
-    /// `[waiting_len]`: keys of those that wait, at most [`FEW`].
-    waiting: Shared<u64>,
-    waiting_len: u32,
+    /// `[deferred_len]`: keys of those that wait, at most [`MAX_ALL_PAIRS`].
+    deferred: Shared<u64>,
+    deferred_len: u32,
     /// How many there are of what was counted last.
     count: Shared<u32>,
 }
 
-impl Few {
+impl AllPairs {
     /// For `count` keys that are not sorted yet, if these are few of short rows: then remembers those of the `old` row that
     /// wait, which will stand elsewhere. Whole block; a barrier must follow.
     ///
     /// # Safety
-    /// The old row was [settled](super::settled::settle), since which no barrier need have passed.
+    /// The old row was [already_pruned](super::already_pruned::mark_already_pruned), since which no barrier need have passed.
     #[inline(always)]
     pub(super) unsafe fn of(
         args: &PruneArgs,
         memory: &Memory,
         count: u32,
         old: Shared<u64>,
-        waiting: &Waiting,
+        deferred: &Deferred,
     ) -> Option<Self> {
-        if count > FEW || args.graph.row_bytes > SHORT {
+        if count > MAX_ALL_PAIRS || args.graph.row_bytes > SHORT {
             return None;
         }
-        let led = memory.keys.add(FEW).cast::<u32>();
-        let others = led.add(2 * FEW * WORDS);
+        let occluded = memory.keys.add(MAX_ALL_PAIRS).cast::<u32>();
+        let others = occluded.add(2 * MAX_ALL_PAIRS * WORDS);
         let places = others.add(2 * WORDS).cast::<u16>();
-        let keys = places.add(FEW).cast::<u64>();
-        for_my_places(waiting.end, |place| {
-            if place >= waiting.begin {
+        let keys = places.add(MAX_ALL_PAIRS).cast::<u64>();
+        for_my_places(deferred.end, |place| {
+            if place >= deferred.begin {
                 // SAFETY: this thread marked the key. There is room behind all keys.
-                unsafe { keys.add(place - waiting.begin).store(old.add(place).load()) };
+                unsafe { keys.add(place - deferred.begin).store(old.add(place).load()) };
             }
         });
-        let waiting_len = waiting.end - waiting.begin;
-        Some(Self { keys: memory.keys, led, others, places, waiting: keys, waiting_len, count: memory.fresh })
+        let deferred_len = deferred.end - deferred.begin;
+        Some(Self {
+            keys: memory.keys,
+            occluded,
+            others,
+            places,
+            deferred: keys,
+            deferred_len,
+            count: memory.fresh,
+        })
     }
 
-    /// As [`super::keep::keep`], but for `take`, which each thread calls for some.
+    /// As [`super::robust_prune::keep`], but for `take`, which each thread calls for some.
     ///
     /// # Safety
     /// As there.
     #[inline(always)]
-    pub(super) unsafe fn keep<S: Space>(
+    pub(super) unsafe fn robust_prune<S: Space>(
         &self,
         space: &S,
         args: &PruneArgs,
@@ -88,9 +96,9 @@ impl Few {
             if warp_number() == 0 {
                 self.list(count);
             }
-            self.find_waiting(count);
+            self.find_deferred(count);
             thread::sync_threads();
-            self.compare(space, Slack::of(args), count);
+            self.compare(space, OcclusionRule::of(args), count);
             thread::sync_threads();
             if warp_number() == 0 {
                 self.turns(args, count);
@@ -117,7 +125,7 @@ impl Few {
     unsafe fn clear(&self, count: u32) {
         // SAFETY: bits of candidates, at multiples of 16.
         unsafe {
-            for_my_places(2 * count, |half| self.led.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
+            for_my_places(2 * count, |half| self.occluded.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
             for_my_places(2, |half| self.others.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
         }
     }
@@ -126,7 +134,7 @@ impl Few {
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
         let below = (1 << warp::lane_id()) - 1;
-        let (mut others, mut settled, mut first) = (0, count, 0);
+        let (mut others, mut already_pruned, mut first) = (0, count, 0);
         while first < count {
             let place = first + warp::lane_id();
             // SAFETY: places below the count; the whole warp votes.
@@ -135,11 +143,11 @@ impl Few {
                 let is_other = there && self.keys.add(place).load() & neighbor::UNVISITED != 0;
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_other);
                 let rest = warp::warp_vote_ballot(warp::FULL_MASK, there && !is_other);
-                settled -= rest.count_ones();
+                already_pruned -= rest.count_ones();
                 let to = if is_other {
                     others + (lanes & below).count_ones()
                 } else {
-                    settled + (rest & below).count_ones()
+                    already_pruned + (rest & below).count_ones()
                 };
                 if there {
                     self.places.add(to).store(place as u16);
@@ -159,12 +167,12 @@ impl Few {
 
     /// Finds those that wait among the sorted keys, by halving.
     #[inline(always)]
-    unsafe fn find_waiting(&self, count: u32) {
-        for_my_places(self.waiting_len, |index| {
+    unsafe fn find_deferred(&self, count: u32) {
+        for_my_places(self.deferred_len, |index| {
             // SAFETY: one of them; steps stay below the count.
             unsafe {
-                let key = self.waiting.add(index).load();
-                let (mut place, mut step) = (0, FEW / 2);
+                let key = self.deferred.add(index).load();
+                let (mut place, mut step) = (0, MAX_ALL_PAIRS / 2);
                 while step > 0 {
                     let next = place + step;
                     if next < count && self.keys.add(next).load() <= key {
@@ -180,9 +188,9 @@ impl Few {
         });
     }
 
-    /// Compares the others with each other and with all that is settled.
+    /// Compares the others with each other and with all that is already_pruned.
     #[inline(always)]
-    unsafe fn compare<S: Space>(&self, space: &S, slack: Slack, count: u32) {
+    unsafe fn compare<S: Space>(&self, space: &S, slack: OcclusionRule, count: u32) {
         // SAFETY: places of keys, which name vertices; whole warps come to every distance.
         unsafe {
             let others = self.count.load();
@@ -194,7 +202,7 @@ impl Few {
                 let mut first = one + 1;
                 while first < count {
                     let index = first + S::place();
-                    let there = S::place() < S::TOGETHER && index < count;
+                    let there = S::place() < S::PER_WARP && index < count;
                     let b = if there { u32::from(self.places.add(index).load()) } else { a };
                     let key_b = self.keys.add(b).load();
                     let between = space.distance(&near, neighbor::id(key_b));
@@ -202,21 +210,21 @@ impl Few {
                         self.note(a, (b, key_b), between, slack);
                         self.note(b, (a, key_a), between, slack);
                     }
-                    first += S::TOGETHER;
+                    first += S::PER_WARP;
                 }
                 one += warps();
             }
         }
     }
 
-    /// Notes whether `from` leads towards `to`.
+    /// Notes whether `from` occludes towards `to`.
     #[inline(always)]
-    unsafe fn note(&self, from: u32, (to, key): (u32, u64), between: f32, slack: Slack) {
+    unsafe fn note(&self, from: u32, (to, key): (u32, u64), between: f32, slack: OcclusionRule) {
         let (distance, bit) = (neighbor::distance(key), 1 << (to % 32));
-        let word = self.led.add(2 * from * WORDS + to / 32);
+        let word = self.occluded.add(2 * from * WORDS + to / 32);
         // SAFETY: the bits of a candidate.
         unsafe {
-            if slack.leads(between, distance) {
+            if slack.occludes(between, distance) {
                 word.atomic_or(bit);
             }
             if between <= distance {
@@ -231,16 +239,16 @@ impl Few {
     unsafe fn turns(&self, args: &PruneArgs, count: u32) {
         // SAFETY: bits of candidates, behind a barrier.
         unsafe {
-            let (others, mut waits) = (Set::load(self.others), Set::load(self.others.add(WORDS)));
-            let leading = self.leading(count).or(others);
+            let (others, mut deferred) = (Set::load(self.others), Set::load(self.others.add(WORDS)));
+            let occluding = self.occluding(count).or(others);
             let (mut left, mut kept) = (Set::first(count), Set::NONE);
             let (mut first, mut room, mut scored) = (Set::NONE, args.max_degree, 0);
             let mut second = false;
             while room > 0 {
-                let open = if second { left } else { left.without(waits) };
-                let next = open.and(leading).least();
+                let open = if second { left } else { left.without(deferred) };
+                let next = open.and(occluding).least();
                 // Those in front of it lead towards nobody: nothing changes while they are kept.
-                let run = open.and(Set::first(next.unwrap_or(FEW))).without(leading);
+                let run = open.and(Set::first(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
                 scored += run.len().min(room - 1) * left.and(others).len();
                 room = room.saturating_sub(run.len());
                 (kept, left) = (kept.or(run), left.without(run));
@@ -258,9 +266,9 @@ impl Few {
                 }
                 if room > 0 {
                     scored += if others.has(next) { left } else { left.and(others) }.len();
-                    let led = self.led.add(2 * next * WORDS);
-                    left = left.without(Set::load(led));
-                    waits = waits.or(Set::load(led.add(WORDS)));
+                    let occluded = self.occluded.add(2 * next * WORDS);
+                    left = left.without(Set::load(occluded));
+                    deferred = deferred.or(Set::load(occluded.add(WORDS)));
                 }
             }
             if !second {
@@ -279,19 +287,19 @@ impl Few {
 
     /// Those that lead towards any. One warp.
     #[inline(always)]
-    unsafe fn leading(&self, count: u32) -> Set {
-        let (mut leading, mut first) = (Set::NONE, 0);
+    unsafe fn occluding(&self, count: u32) -> Set {
+        let (mut occluding, mut first) = (Set::NONE, 0);
         while first < count {
             let place = first + warp::lane_id();
             // SAFETY: bits of candidates; the whole warp votes.
             unsafe {
-                let led = self.led.add(2 * place.min(count - 1) * WORDS);
-                let any = Set::load(led).or(Set::load(led.add(WORDS))).len() > 0;
+                let occluded = self.occluded.add(2 * place.min(count - 1) * WORDS);
+                let any = Set::load(occluded).or(Set::load(occluded.add(WORDS))).len() > 0;
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, any && place < count);
-                leading = leading.or(Set::word(first / 32, lanes));
+                occluding = occluding.or(Set::word(first / 32, lanes));
             }
             first += warp::WARP_SIZE;
         }
-        leading
+        occluding
     }
 }

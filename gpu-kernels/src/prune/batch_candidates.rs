@@ -2,25 +2,25 @@
 
 use cuda_std::prelude::*;
 
-use super::keep::Memory;
-use super::layout::join_capacity;
+use super::layout::batch_capacity;
+use super::robust_prune::Memory;
 use super::score::score;
 use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
 use super::space::Space;
 use super::update::sampled;
-use super::{DISTANCES, JoinArgs};
+use super::{BatchCandidatesArgs, DISTANCES};
 use crate::graph::NO_ROW;
 use crate::neighbor;
 
 /// Compares one vertex with the others of its group; one block a vertex.
 ///
 /// # Safety
-/// The arguments are what [`JoinArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`BatchCandidatesArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn join<S: Space>(args: JoinArgs) {
+pub(super) unsafe fn batch_candidates<S: Space>(args: BatchCandidatesArgs) {
     let list = thread::block_idx_x();
     let most = args.prune.max_degree;
-    let memory = Memory::carve(&args.prune, join_capacity(args.at_once, most, args.candidates_stride));
+    let memory = Memory::carve(&args.prune, batch_capacity(args.at_once, most, args.candidates_stride));
     // SAFETY: the whole block comes to every step; there is room for what is found and what joins.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list as usize));
@@ -119,7 +119,13 @@ impl Near {
     /// # Safety
     /// There are such places; a barrier has passed since the count was written.
     #[inline(always)]
-    unsafe fn compare<S: Space>(&mut self, space: &S, args: &JoinArgs, len: u32, place: impl Fn(u32) -> u32) {
+    unsafe fn compare<S: Space>(
+        &mut self,
+        space: &S,
+        args: &BatchCandidatesArgs,
+        len: u32,
+        place: impl Fn(u32) -> u32,
+    ) {
         let mut first = 0;
         while first < len {
             let at = |i: u32| place(first + i) as usize;
@@ -155,14 +161,14 @@ impl Near {
     /// # Safety
     /// There is such a list; a barrier has passed since the last was taken in.
     #[inline(always)]
-    unsafe fn keep(&self, args: &JoinArgs, list: u32) {
-        let joined = args.joined.add(list as usize * self.most as usize);
+    unsafe fn keep(&self, args: &BatchCandidatesArgs, list: u32) {
+        let batch_candidates = args.batch_candidates.add(list as usize * self.most as usize);
         // SAFETY: the caller's promise; at most `most` are kept.
         unsafe {
             sort_padded(self.keys, self.kept);
             for_my_places(self.most, |place| {
                 let key = if place < self.kept { self.keys.add(place).load() } else { NO_CANDIDATE };
-                global::store(joined.at(place as usize), key);
+                global::store(batch_candidates.at(place as usize), key);
             });
         }
     }
@@ -172,9 +178,9 @@ impl Near {
 /// it at the next barrier.
 ///
 /// # Safety
-/// As for [`join`]; there is room for the candidates.
+/// As for [`batch_candidates`]; there is room for the candidates.
 #[inline(always)]
-unsafe fn bound(args: &JoinArgs, list: u32, vertex: u32, keys: Shared<u64>) -> u64 {
+unsafe fn bound(args: &BatchCandidatesArgs, list: u32, vertex: u32, keys: Shared<u64>) -> u64 {
     // SAFETY: the whole block comes here; the candidates are those of this list.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list as usize));

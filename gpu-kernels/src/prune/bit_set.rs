@@ -2,9 +2,9 @@
 
 use cuda_std::prelude::*;
 
-use super::layout::{FEW, FEW_WORDS};
+use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS};
 
-const _: () = assert!(FEW == 128 && FEW_WORDS == 4);
+const _: () = assert!(MAX_ALL_PAIRS == 128 && PAIR_WORDS == 4);
 
 /// Some of the candidates, a bit for each.
 #[derive(Clone, Copy)]

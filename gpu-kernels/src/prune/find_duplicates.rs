@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::IdentifyArgs;
+use super::FindDuplicatesArgs;
 use crate::graph::NO_ROW;
 use crate::neighbor;
 use crate::rows::row_of_warp;
@@ -12,7 +12,7 @@ use crate::rows::row_of_warp;
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256, min_blocks = 3)]
-pub unsafe fn identify(args: IdentifyArgs) {
+pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     let list = row_of_warp();
     if list >= args.lists as usize {
         return;
@@ -41,7 +41,7 @@ pub unsafe fn identify(args: IdentifyArgs) {
                 let lane = lanes.trailing_zeros();
                 let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, lane, warp::WARP_SIZE);
                 lanes &= lanes - 1;
-                if have_one_row(&args, vertex, id) {
+                if rows_equal(&args, vertex, id) {
                     identical = identical.min(id);
                 }
             }
@@ -58,7 +58,7 @@ pub unsafe fn identify(args: IdentifyArgs) {
 /// # Safety
 /// There are such vertices.
 #[inline(always)]
-unsafe fn have_one_row(args: &IdentifyArgs, one: u32, other: u32) -> bool {
+unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
     let (mut same, mut at) = (true, warp::lane_id() as usize * 16);
     // SAFETY: chunks are within the rows, which are at multiples of 16; the whole warp votes.

@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
-use crate::prune::{Bypass, BypassArgs};
+use crate::prune::{Repair, RepairArgs};
 use crate::suite::bits::{some, words};
 use crate::{Buffer, Stream};
 
@@ -15,11 +15,11 @@ use crate::{Buffer, Stream};
 ///
 /// # Panics
 /// If anything is not as the twin has it, or the stream fails.
-pub fn bypasses_agree_with_the_twin(stream: &impl Stream, seed: u64) {
-    for_all_vertices!(bypasses_agree(stream, seed));
+pub fn repaired_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(repairs_agree(stream, seed));
 }
 
-fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
     let mut rng = synthetic::rng(seed);
     let mut vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let slots = vertices.len() as u32;
@@ -36,9 +36,9 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
         row.retain(|&id| id != vertex);
         let first = rng.random_range(0..=row.len());
         let (first, second) = row.split_at_mut(first);
-        let settled = rng.random_range(0..=second.len());
+        let already_pruned = rng.random_range(0..=second.len());
         first.sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
-        second[..settled].sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
+        second[..already_pruned].sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
         vertices.links[vertex as usize * vertices.links_stride..][..row.len()].copy_from_slice(&row);
         rows.push(row);
     }
@@ -52,20 +52,22 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
     for &vertex in &touched {
         let (beyond, stay): (Vec<u32>, Vec<u32>) =
             rows[vertex as usize].iter().copied().partition(|id| hidden.contains(id));
-        let heirs: BTreeSet<u32> = beyond.into_iter().flat_map(|id| rows[id as usize].clone()).collect();
-        let heirs = heirs.into_iter().filter(|id| live.contains(id) && *id != vertex && !stay.contains(id));
-        let mut heirs: Vec<Neighbor> = heirs.map(|id| vertices.neighbor(vertex, id)).collect();
-        heirs.sort_unstable();
+        let replacements: BTreeSet<u32> =
+            beyond.into_iter().flat_map(|id| rows[id as usize].clone()).collect();
+        let replacements =
+            replacements.into_iter().filter(|id| live.contains(id) && *id != vertex && !stay.contains(id));
+        let mut replacements: Vec<Neighbor> = replacements.map(|id| vertices.neighbor(vertex, id)).collect();
+        replacements.sort_unstable();
         let stay: Vec<Neighbor> = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited()).collect();
-        let [first, settled] = vertices.settled_ends(&stay);
+        let [first, already_pruned] = vertices.pruned_ends(&stay);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
-        let (rounds, _) = vertices.prune_in_order([&stay[..], &heirs].concat(), most, &[]);
-        let mut parts = [&stay[..first], &stay[first..settled]].map(<[_]>::to_vec);
+        let (rounds, _) = vertices.prune_in_order([&stay[..], &replacements].concat(), most, &[]);
+        let mut parts = [&stay[..first], &stay[first..already_pruned]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
             part.extend(round.into_iter().filter(|neighbor| neighbor.is_unvisited()));
             part.sort_unstable();
         }
-        let row = parts.concat().into_iter().chain(stay[settled..].iter().copied());
+        let row = parts.concat().into_iter().chain(stay[already_pruned..].iter().copied());
         expected.push(vertices.padded(row.map(|neighbor| neighbor.id().get()).collect()));
     }
 
@@ -73,7 +75,7 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
     let live = stream.upload(&words(&live, slots)).unwrap();
     let on_device = stream.upload(&touched).unwrap();
     let mut ids = stream.allocate(touched.len() * vertices.links_stride).unwrap();
-    let args = BypassArgs {
+    let args = RepairArgs {
         prune: vertices.args(&mut device),
         live: live.input(),
         vertices: on_device.input(),
@@ -82,7 +84,7 @@ fn bypasses_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, r
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe {
-        stream.launch(&Bypass::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
+        stream.launch(&Repair::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {} hidden", T::KIND, hidden.len());

@@ -2,8 +2,8 @@
 
 use cuda_std::prelude::*;
 
-use super::keep::Memory;
-use super::left::Waiting;
+use super::remaining::Deferred;
+use super::robust_prune::Memory;
 use super::sort::for_my_places;
 use super::{FIRST_ALPHA, PruneArgs};
 use crate::neighbor;
@@ -16,13 +16,13 @@ use crate::neighbor;
 /// There are `degree` keys, in the order of the row, which is also what both words of the ends hold; a barrier has passed
 /// since they were written.
 #[inline(always)]
-pub(super) unsafe fn settled_ends(
+pub(super) unsafe fn pruned_ends(
     args: &PruneArgs,
     degree: u32,
     keys: Shared<u64>,
     memory: &Memory,
 ) -> [u32; 2] {
-    let [first, second] = memory.settled_ends;
+    let [first, second] = memory.pruned_ends;
     // SAFETY: places are below the degree; the whole block comes to the barriers.
     unsafe {
         let find = |end: Shared<u32>, begin: u32| {
@@ -39,20 +39,25 @@ pub(super) unsafe fn settled_ends(
     }
 }
 
-/// Marks what an earlier prune kept as settled, and gives the part of its second round. Whole block; a barrier passes before
+/// Marks what an earlier prune kept as already_pruned, and gives the part of its second round. Whole block; a barrier passes before
 /// the marks are made.
 ///
 /// # Safety
-/// As for [`settled_ends`]; behind it, a barrier passes before the keys are read.
+/// As for [`pruned_ends`]; behind it, a barrier passes before the keys are read.
 #[inline(always)]
-pub(super) unsafe fn settle(args: &PruneArgs, degree: u32, keys: Shared<u64>, memory: &Memory) -> Waiting {
+pub(super) unsafe fn mark_already_pruned(
+    args: &PruneArgs,
+    degree: u32,
+    keys: Shared<u64>,
+    memory: &Memory,
+) -> Deferred {
     // SAFETY: marks are made when nobody compares any more, each by one thread.
     unsafe {
-        let [begin, end] = settled_ends(args, degree, keys, memory);
+        let [begin, end] = pruned_ends(args, degree, keys, memory);
         for_my_places(end, |place| {
             let key = keys.add(place);
             key.store(key.load() & !neighbor::UNVISITED);
         });
-        Waiting { old: memory.old, begin, end }
+        Deferred { old: memory.old, begin, end }
     }
 }

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_ROW;
-use crate::prune::{Join, JoinArgs, Link, LinkArgs};
+use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
 /// Groups are smaller, and two of them and a vertex more are no more than there are.
@@ -19,11 +19,11 @@ const GROUP: usize = 20;
 ///
 /// # Panics
 /// If anything is not as the twin has it, or the stream fails.
-pub fn joins_agree_with_the_twin(stream: &impl Stream, seed: u64) {
-    for_all_vertices!(joins_agree(stream, seed));
+pub fn batch_candidates_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(batch_candidates_agree(stream, seed));
 }
 
-fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
@@ -35,7 +35,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         (0..lists).map(|list| if list > 0 && rng.random_range(0..5) == 0 { 0 } else { NO_ROW }).collect();
     let stride = vertices.len();
     let (mut candidates, mut work) = (vec![0; lists * stride], Vec::new());
-    let (mut joined, mut links) = (Vec::new(), Vec::new());
+    let (mut batch_candidates, mut links) = (Vec::new(), Vec::new());
     let mut counters = [0; 4];
     for (list, &vertex) in batch.iter().enumerate() {
         let place = list / group * group;
@@ -75,23 +75,23 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         counters[3] += u64::from(!is_linked);
         links.extend(vertices.padded(kept.iter().map(|key| key.id().get()).collect()));
         let keys = nearest.iter().map(|key| key.to_bits()).chain(std::iter::repeat(u64::MAX));
-        joined.extend(keys.take(most));
+        batch_candidates.extend(keys.take(most));
     }
 
     let mut device = vertices.upload(stream);
     let [on_device, work, identical] =
         [&batch, &work, &identical].map(|values| stream.upload(values).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
-    let mut keys = stream.allocate(joined.len()).unwrap();
+    let mut keys = stream.allocate(batch_candidates.len()).unwrap();
     let [mut ids, mut distances] = [(); 2].map(|()| stream.allocate(lists * vertices.links_stride).unwrap());
     let mut linked = stream.allocate(lists).unwrap();
-    let args = JoinArgs {
+    let args = BatchCandidatesArgs {
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
         work: work.input(),
         identical: identical.input(),
-        joined: keys.output(),
+        batch_candidates: keys.output(),
         lists: lists as u32,
         group: group as u32,
         every: peers.every as u32,
@@ -103,7 +103,7 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
-        joined: keys.input(),
+        batch_candidates: keys.input(),
         work: work.input(),
         identical: identical.input(),
         vertices: linked.output(),
@@ -116,12 +116,12 @@ fn joins_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     // launch reads what the first wrote.
     unsafe {
         let row_bytes = vertices.row_bytes();
-        stream.launch(&Join::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
+        stream.launch(&BatchCandidates::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
         stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {peers:?}", T::KIND);
-    assert_eq!(stream.download(&keys).unwrap(), joined, "{what}");
+    assert_eq!(stream.download(&keys).unwrap(), batch_candidates, "{what}");
     assert_eq!(stream.download(&ids).unwrap(), links, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");
 }

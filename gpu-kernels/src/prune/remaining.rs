@@ -2,8 +2,8 @@
 
 use cuda_std::prelude::*;
 
-use super::Slack;
-use super::layout::WAITS;
+use super::OcclusionRule;
+use super::layout::DEFERRED;
 use super::space::Space;
 use crate::neighbor;
 
@@ -17,20 +17,20 @@ struct List {
     end: u32,
 }
 
-/// What one warp has left: those that an earlier prune has kept beside each other are *settled*, and apart.
-pub(super) struct Left {
+/// What one warp has left: those that an earlier prune has kept beside each other are *already_pruned*, and apart.
+pub(super) struct Remaining {
     others: List,
-    settled: List,
+    already_pruned: List,
 }
 
 /// The part of the old row that an earlier prune kept in its second round.
-pub(super) struct Waiting {
+pub(super) struct Deferred {
     pub(super) old: Shared<u32>,
     pub(super) begin: u32,
     pub(super) end: u32,
 }
 
-impl Waiting {
+impl Deferred {
     /// No part of an `old` row.
     #[inline(always)]
     pub(super) fn none(old: Shared<u32>) -> Self {
@@ -70,11 +70,11 @@ impl List {
             let index = first + warp::lane_id();
             // SAFETY: within the list; the whole warp comes to every vote.
             unsafe {
-                let place = if index < self.len() { self.marked(index) } else { WAITS };
-                let open = index < self.len() && (second || place & WAITS == 0);
+                let place = if index < self.len() { self.marked(index) } else { DEFERRED };
+                let open = index < self.len() && (second || place & DEFERRED == 0);
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, open);
                 if lanes != 0 {
-                    return self.marked(first + lanes.trailing_zeros()) & !WAITS;
+                    return self.marked(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
             }
             first += warp::WARP_SIZE;
@@ -99,7 +99,7 @@ impl List {
     #[inline(always)]
     unsafe fn remove(&mut self, place: u32) {
         // SAFETY: the caller's promise; the head is in the list.
-        if unsafe { self.marked(0) } & !WAITS == place {
+        if unsafe { self.marked(0) } & !DEFERRED == place {
             self.begin += 1;
             return;
         }
@@ -111,7 +111,7 @@ impl List {
                 let there = index < self.len();
                 let here = if there { self.marked(index) } else { 0 };
                 warp::sync_warp(warp::FULL_MASK);
-                end = self.store(end, here, there && here & !WAITS != place);
+                end = self.store(end, here, there && here & !DEFERRED != place);
             }
             first += warp::WARP_SIZE;
         }
@@ -136,22 +136,22 @@ impl List {
     }
 }
 
-impl Left {
+impl Remaining {
     /// The share of a warp of the first `count` keys: every so many-th of them, from `warp` of `warps` on. Settled ones
-    /// that are `waiting` are for the second round alone. Whole warp.
+    /// that are `deferred` are for the second round alone. Whole warp.
     ///
     /// # Safety
-    /// A barrier has passed since the keys were written; `others` and `settled` have room for the share.
+    /// A barrier has passed since the keys were written; `others` and `already_pruned` have room for the share.
     #[inline(always)]
     pub(super) unsafe fn share(
         (keys, count): (Shared<u64>, u32),
         (warp, warps): (u32, u32),
         others: Shared<u16>,
-        settled: Shared<u16>,
-        waiting: &Waiting,
+        already_pruned: Shared<u16>,
+        deferred: &Deferred,
     ) -> Self {
         let list = |places| List { places, begin: 0, end: 0 };
-        let (mut others, mut settled) = (list(others), list(settled));
+        let (mut others, mut already_pruned) = (list(others), list(already_pruned));
         let mut first = warp;
         while first < count {
             let place = first + warp::lane_id() * warps;
@@ -159,14 +159,18 @@ impl Left {
             // SAFETY: places are below `count`.
             unsafe {
                 let key = if there { keys.add(place).load() } else { neighbor::UNVISITED };
-                let is_settled = key & neighbor::UNVISITED == 0;
-                others.end = others.store(others.end, place, there && !is_settled);
-                let waits = is_settled && waiting.contain(neighbor::id(key));
-                settled.end = settled.store(settled.end, place | if waits { WAITS } else { 0 }, is_settled);
+                let is_already_pruned = key & neighbor::UNVISITED == 0;
+                others.end = others.store(others.end, place, there && !is_already_pruned);
+                let deferred = is_already_pruned && deferred.contain(neighbor::id(key));
+                already_pruned.end = already_pruned.store(
+                    already_pruned.end,
+                    place | if deferred { DEFERRED } else { 0 },
+                    is_already_pruned,
+                );
             }
             first += warp::WARP_SIZE * warps;
         }
-        Self { others, settled }
+        Self { others, already_pruned }
     }
 
     /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Whole warp.
@@ -176,7 +180,7 @@ impl Left {
     #[inline(always)]
     pub(super) unsafe fn head(&self, second: bool) -> u32 {
         // SAFETY: the caller's promise.
-        unsafe { self.others.head(second).min(self.settled.head(second)) }
+        unsafe { self.others.head(second).min(self.already_pruned.head(second)) }
     }
 
     /// Takes the head away, if it is `place`. Whole warp.
@@ -189,33 +193,33 @@ impl Left {
         unsafe {
             if self.others.head(second) == place {
                 self.others.remove(place);
-            } else if self.settled.head(second) == place {
-                self.settled.remove(place);
+            } else if self.already_pruned.head(second) == place {
+                self.already_pruned.remove(place);
             }
             warp::sync_warp(warp::FULL_MASK);
         }
     }
 
-    /// Drops those that `kept` leads towards, but that two settled ones do not drop each other, and lets those wait for the
-    /// second round that it leads towards with the slack of the first; returns how many were compared.
+    /// Drops those that `kept` occludes towards, but that two already_pruned ones do not drop each other, and lets those wait for the
+    /// second round that it occludes towards with the slack of the first; returns how many were compared.
     ///
     /// # Safety
     /// Whole warp. The keys are those that places are of; `kept` is the key of `near`, which is of the space.
     #[inline(always)]
-    pub(super) unsafe fn drop_led_to<S: Space>(
+    pub(super) unsafe fn drop_occluded<S: Space>(
         &mut self,
         space: &S,
         keys: Shared<u64>,
         (kept, near): (u64, &S::Near),
-        slack: Slack,
+        slack: OcclusionRule,
     ) -> u32 {
         let others = self.others.len();
-        let compared = others + if kept & neighbor::UNVISITED != 0 { self.settled.len() } else { 0 };
-        let (mut others_end, mut settled_end) = (self.others.begin, self.settled.begin);
+        let compared = others + if kept & neighbor::UNVISITED != 0 { self.already_pruned.len() } else { 0 };
+        let (mut others_end, mut settled_end) = (self.others.begin, self.already_pruned.begin);
         let mut first = 0;
         while first < compared {
             let index = first + S::place();
-            let there = S::place() < S::TOGETHER && index < compared;
+            let there = S::place() < S::PER_WARP && index < compared;
             let is_other = index < others;
             // SAFETY: within the lists; each place is that of a key, and keys name vertices.
             unsafe {
@@ -224,24 +228,24 @@ impl Left {
                     place = if is_other {
                         self.others.marked(index)
                     } else {
-                        self.settled.marked(index - others)
+                        self.already_pruned.marked(index - others)
                     };
                 }
-                let key = if there { keys.add(place & !WAITS).load() } else { kept };
+                let key = if there { keys.add(place & !DEFERRED).load() } else { kept };
                 let (between, distance) = (space.distance(near, neighbor::id(key)), neighbor::distance(key));
                 if between <= distance {
-                    place |= WAITS;
+                    place |= DEFERRED;
                 }
-                let stays = there && !slack.leads(between, distance);
+                let is_live = there && !slack.occludes(between, distance);
                 warp::sync_warp(warp::FULL_MASK);
-                others_end = self.others.store(others_end, place, stays && is_other);
-                settled_end = self.settled.store(settled_end, place, stays && !is_other);
+                others_end = self.others.store(others_end, place, is_live && is_other);
+                settled_end = self.already_pruned.store(settled_end, place, is_live && !is_other);
             }
-            first += S::TOGETHER;
+            first += S::PER_WARP;
         }
         self.others.end = others_end;
         if compared > others {
-            self.settled.end = settled_end;
+            self.already_pruned.end = settled_end;
         }
         compared
     }

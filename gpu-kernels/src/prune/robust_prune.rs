@@ -3,9 +3,9 @@
 use cuda_std::prelude::*;
 
 use super::layout::Layout;
-use super::left::{Left, NO_HEAD, Waiting};
+use super::remaining::{Deferred, NO_HEAD, Remaining};
 use super::space::Space;
-use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs, Slack};
+use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
 use crate::neighbor;
 
 /// What a block has in shared memory.
@@ -17,10 +17,10 @@ pub(super) struct Memory {
     pub(super) old: Shared<u32>,
     /// Edges that are new.
     pub(super) fresh: Shared<u32>,
-    /// Ends of the two heads of the old row that are settled: what the rounds of an earlier prune kept.
-    pub(super) settled_ends: [Shared<u32>; 2],
+    /// Ends of the two heads of the old row that are already_pruned: what the rounds of an earlier prune kept.
+    pub(super) pruned_ends: [Shared<u32>; 2],
     others: Shared<u16>,
-    settled: Shared<u16>,
+    already_pruned: Shared<u16>,
     heads: Shared<u32>,
     capacity: u32,
 }
@@ -36,9 +36,9 @@ impl Memory {
             keys: base.cast(),
             old: base.byte_add(layout.old).cast(),
             fresh: words,
-            settled_ends: [words.add(1), words.add(2)],
+            pruned_ends: [words.add(1), words.add(2)],
             others: base.byte_add(layout.others).cast(),
-            settled: base.byte_add(layout.settled).cast(),
+            already_pruned: base.byte_add(layout.already_pruned).cast(),
             heads: base.byte_add(layout.heads).cast(),
             capacity,
         }
@@ -67,22 +67,22 @@ pub(super) struct Kept {
 /// Keeps up to `most`, `max_degree` of them or fewer, of the first `count` keys, which rise, and hands each to `take` with its number; returns how
 /// many. Whole block.
 ///
-/// Twice it goes through them: first with a slack of 1, then with `alpha` through those that were led to, as the CPU
-/// executor does. Whom a kept candidate leads towards with `alpha` is dropped at once, so that none is compared with it
+/// Twice it goes through them: first with a slack of 1, then with `alpha` through those that were occluded to, as the CPU
+/// executor does. Whom a kept candidate occludes towards with `alpha` is dropped at once, so that none is compared with it
 /// again.
 ///
-/// Candidates without the unvisited bit are *settled*: an earlier prune has kept them beside each other, so that they
-/// are compared with the others only. Of these, it kept those `waiting` the second time.
+/// Candidates without the unvisited bit are *already_pruned*: an earlier prune has kept them beside each other, so that they
+/// are compared with the others only. Of these, it kept those `deferred` the second time.
 ///
 /// # Safety
 /// The keys name vertices of the space, distinct ones; a barrier has passed since they and the old row were written.
 #[inline(always)]
-pub(super) unsafe fn keep<S: Space>(
+pub(super) unsafe fn robust_prune<S: Space>(
     space: &S,
     args: &PruneArgs,
     memory: &Memory,
     (most, count): (u32, u32),
-    waiting: &Waiting,
+    deferred: &Deferred,
     take: impl Fn(u32, u64),
 ) -> Kept {
     let (warp, warps, keys) = (warp_number(), warps(), memory.keys);
@@ -91,9 +91,11 @@ pub(super) unsafe fn keep<S: Space>(
     // SAFETY: places are below `count`, and each warp has room for its share of the capacity; every branch goes by what
     // is the same in all threads, or in all lanes of a warp where only that has to be.
     unsafe {
-        let (others, settled) =
-            (memory.others.add(warp * (memory.capacity / warps)), memory.settled.add(warp * args.max_degree));
-        let mut left = Left::share((keys, count), (warp, warps), others, settled, waiting);
+        let (others, already_pruned) = (
+            memory.others.add(warp * (memory.capacity / warps)),
+            memory.already_pruned.add(warp * args.max_degree),
+        );
+        let mut left = Remaining::share((keys, count), (warp, warps), others, already_pruned, deferred);
         loop {
             warp::sync_warp(warp::FULL_MASK);
             // A warp that is a turn ahead writes to the other half.
@@ -124,7 +126,7 @@ pub(super) unsafe fn keep<S: Space>(
             }
             left.skip(next, second);
             let near = space.near(neighbor::id(key));
-            scored += left.drop_led_to(space, keys, (key, &near), Slack::of(args));
+            scored += left.drop_occluded(space, keys, (key, &near), OcclusionRule::of(args));
         }
         if warp::lane_id() == 0 && scored > 0 {
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));

@@ -1,8 +1,8 @@
-//! Vertices that deletes have touched.
+//! Vertices that deletes have to_repair.
 
 use cuda_std::prelude::*;
 
-use super::TouchedArgs;
+use super::RowsToRepairArgs;
 use crate::bits::{WORD, contains};
 use crate::graph::NO_ROW;
 use crate::rows::row_of_warp;
@@ -12,24 +12,24 @@ use crate::rows::row_of_warp;
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256)]
-pub unsafe fn find_touched(args: TouchedArgs) {
+pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     let word = row_of_warp();
     if word >= args.slots.div_ceil(WORD) as usize {
         return;
     }
     // SAFETY: a word that there is, whose bits are of slots; whole warps come to every step.
     unsafe {
-        let mut left = global::load_readonly(args.live.at(word));
-        let mut touched = 0;
-        while left != 0 {
-            let bit = left.trailing_zeros();
-            left &= left - 1;
-            if leads_beyond(&args, word * WORD as usize + bit as usize) {
-                touched |= 1 << bit;
+        let mut live = global::load_readonly(args.live.at(word));
+        let mut to_repair = 0;
+        while live != 0 {
+            let bit = live.trailing_zeros();
+            live &= live - 1;
+            if has_deleted_neighbor(&args, word * WORD as usize + bit as usize) {
+                to_repair |= 1 << bit;
             }
         }
         if warp::lane_id() == 0 {
-            global::store(args.touched.at(word), touched);
+            global::store(args.rows_to_repair.at(word), to_repair);
         }
     }
 }
@@ -39,16 +39,16 @@ pub unsafe fn find_touched(args: TouchedArgs) {
 /// # Safety
 /// There is such a vertex.
 #[inline(always)]
-unsafe fn leads_beyond(args: &TouchedArgs, vertex: usize) -> bool {
+unsafe fn has_deleted_neighbor(args: &RowsToRepairArgs, vertex: usize) -> bool {
     let row = args.links.add(vertex * args.links_stride as usize);
-    let (mut place, mut beyond) = (warp::lane_id(), false);
+    let (mut place, mut found) = (warp::lane_id(), false);
     // SAFETY: places of the row; links lead to slots.
     unsafe {
         while place < args.links_stride {
             let slot = global::load_readonly(row.at(place as usize));
-            beyond |= slot != NO_ROW && !contains(args.live, slot);
+            found |= slot != NO_ROW && !contains(args.live, slot);
             place += warp::WARP_SIZE;
         }
-        warp::warp_vote_any(warp::FULL_MASK, beyond)
+        warp::warp_vote_any(warp::FULL_MASK, found)
     }
 }
