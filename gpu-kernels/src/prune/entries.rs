@@ -62,25 +62,25 @@ macro_rules! entries {
 }
 
 entries! {
-    F32 SquaredL2 0 4: link_f32_l2 merge_f32_l2 candidates_f32_l2 repair_f32_l2;
-    F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2 candidates_f16_l2 repair_f16_l2;
-    U8 SquaredL2 0 4: link_u8_l2 merge_u8_l2 candidates_u8_l2 repair_u8_l2;
-    I8 SquaredL2 0 4: link_i8_l2 merge_i8_l2 candidates_i8_l2 repair_i8_l2;
-    F32 Dot 0 4: link_f32_dot merge_f32_dot candidates_f32_dot repair_f32_dot;
-    F16 Dot 0 4: link_f16_dot merge_f16_dot candidates_f16_dot repair_f16_dot;
-    U8 Dot 0 4: link_u8_dot merge_u8_dot candidates_u8_dot repair_u8_dot;
-    I8 Dot 0 4: link_i8_dot merge_i8_dot candidates_i8_dot repair_i8_dot;
-    U8 SquaredL2 128 5: link_u8_l2_b128 merge_u8_l2_b128 candidates_u8_l2_b128 repair_u8_l2_b128;
-    I8 SquaredL2 96 4: link_i8_l2_b96 merge_i8_l2_b96 candidates_i8_l2_b96 repair_i8_l2_b96;
-    I8 Dot 208 5: link_i8_dot_b208 merge_i8_dot_b208 candidates_i8_dot_b208 repair_i8_dot_b208;
-    I8 SquaredL2 960 4: link_i8_l2_b960 merge_i8_l2_b960 candidates_i8_l2_b960 repair_i8_l2_b960;
-    I8 SquaredL2 1536 3: link_i8_l2_b1536 merge_i8_l2_b1536 candidates_i8_l2_b1536 repair_i8_l2_b1536;
-    F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192 candidates_f16_l2_b192 repair_f16_l2_b192;
-    F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920 candidates_f16_l2_b1920 repair_f16_l2_b1920;
-    F16 SquaredL2 3072 4: link_f16_l2_b3072 merge_f16_l2_b3072 candidates_f16_l2_b3072 repair_f16_l2_b3072;
-    F32 SquaredL2 384 4: link_f32_l2_b384 merge_f32_l2_b384 candidates_f32_l2_b384 repair_f32_l2_b384;
-    F32 SquaredL2 512 4: link_f32_l2_b512 merge_f32_l2_b512 candidates_f32_l2_b512 repair_f32_l2_b512;
-    F32 Dot 800 4: link_f32_dot_b800 merge_f32_dot_b800 candidates_f32_dot_b800 repair_f32_dot_b800;
-    F32 SquaredL2 3840 3: link_f32_l2_b3840 merge_f32_l2_b3840 candidates_f32_l2_b3840 repair_f32_l2_b3840;
-    F32 SquaredL2 6144 3: link_f32_l2_b6144 merge_f32_l2_b6144 candidates_f32_l2_b6144 repair_f32_l2_b6144;
+    F32 SquaredL2 0 4: link_f32_l2 merge_f32_l2 batch_candidates_f32_l2 repair_f32_l2;
+    F16 SquaredL2 0 4: link_f16_l2 merge_f16_l2 batch_candidates_f16_l2 repair_f16_l2;
+    U8 SquaredL2 0 4: link_u8_l2 merge_u8_l2 batch_candidates_u8_l2 repair_u8_l2;
+    I8 SquaredL2 0 4: link_i8_l2 merge_i8_l2 batch_candidates_i8_l2 repair_i8_l2;
+    F32 Dot 0 4: link_f32_dot merge_f32_dot batch_candidates_f32_dot repair_f32_dot;
+    F16 Dot 0 4: link_f16_dot merge_f16_dot batch_candidates_f16_dot repair_f16_dot;
+    U8 Dot 0 4: link_u8_dot merge_u8_dot batch_candidates_u8_dot repair_u8_dot;
+    I8 Dot 0 4: link_i8_dot merge_i8_dot batch_candidates_i8_dot repair_i8_dot;
+    U8 SquaredL2 128 5: link_u8_l2_b128 merge_u8_l2_b128 batch_candidates_u8_l2_b128 repair_u8_l2_b128;
+    I8 SquaredL2 96 4: link_i8_l2_b96 merge_i8_l2_b96 batch_candidates_i8_l2_b96 repair_i8_l2_b96;
+    I8 Dot 208 5: link_i8_dot_b208 merge_i8_dot_b208 batch_candidates_i8_dot_b208 repair_i8_dot_b208;
+    I8 SquaredL2 960 4: link_i8_l2_b960 merge_i8_l2_b960 batch_candidates_i8_l2_b960 repair_i8_l2_b960;
+    I8 SquaredL2 1536 3: link_i8_l2_b1536 merge_i8_l2_b1536 batch_candidates_i8_l2_b1536 repair_i8_l2_b1536;
+    F16 SquaredL2 192 4: link_f16_l2_b192 merge_f16_l2_b192 batch_candidates_f16_l2_b192 repair_f16_l2_b192;
+    F16 SquaredL2 1920 3: link_f16_l2_b1920 merge_f16_l2_b1920 batch_candidates_f16_l2_b1920 repair_f16_l2_b1920;
+    F16 SquaredL2 3072 4: link_f16_l2_b3072 merge_f16_l2_b3072 batch_candidates_f16_l2_b3072 repair_f16_l2_b3072;
+    F32 SquaredL2 384 4: link_f32_l2_b384 merge_f32_l2_b384 batch_candidates_f32_l2_b384 repair_f32_l2_b384;
+    F32 SquaredL2 512 4: link_f32_l2_b512 merge_f32_l2_b512 batch_candidates_f32_l2_b512 repair_f32_l2_b512;
+    F32 Dot 800 4: link_f32_dot_b800 merge_f32_dot_b800 batch_candidates_f32_dot_b800 repair_f32_dot_b800;
+    F32 SquaredL2 3840 3: link_f32_l2_b3840 merge_f32_l2_b3840 batch_candidates_f32_l2_b3840 repair_f32_l2_b3840;
+    F32 SquaredL2 6144 3: link_f32_l2_b6144 merge_f32_l2_b6144 batch_candidates_f32_l2_b6144 repair_f32_l2_b6144;
 }

@@ -127,7 +127,7 @@ families! {
         (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
     /// The kernel that compares new vertices with those of their group. Arguments: [`BatchCandidatesArgs`].
-    BatchCandidates, "candidates", batch_candidates_body: |args: BatchCandidatesArgs| { (args.lists, batch_capacity(args.at_once, args.prune.max_degree, args.candidates_stride)) };
+    BatchCandidates, "batch_candidates", batch_candidates_body: |args: BatchCandidatesArgs| { (args.lists, batch_capacity(args.at_once, args.prune.max_degree, args.candidates_stride)) };
     /// The kernel that takes hidden neighbours out of rows. Arguments: [`RepairArgs`].
     Repair, "repair", repair_body: |args: RepairArgs| { (args.rows, repair_capacity(&args.prune)) };
 }
