@@ -159,7 +159,10 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.keys.input(),
-            batch_candidates: candidates.batch_candidates.as_ref().map_or(DevicePtr::null(), |keys| keys.input()),
+            batch_candidates: candidates
+                .batch_candidates
+                .as_ref()
+                .map_or(DevicePtr::null(), |keys| keys.input()),
             work: candidates.work.input(),
             identical: candidates.identical.input(),
             vertices: rows.vertices.output(),
