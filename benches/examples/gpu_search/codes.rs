@@ -5,7 +5,8 @@ use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::{Answer, CodeSearchArgs, Rerank, search_by_estimates};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::Element;
-use jasper_graph::{Graph, TunedLaunch};
+use jasper_graph::Graph;
+use jasper_vamana::TunedLaunch;
 
 use super::card::{Batch, Card, Found};
 use super::point::{Point, SOLO, Setting};

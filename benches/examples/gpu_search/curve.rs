@@ -1,6 +1,6 @@
 //! Which settings to measure, so that the curve is known where it is compared and little time is spent elsewhere.
 
-use jasper_graph::TunedLaunch;
+use jasper_vamana::TunedLaunch;
 
 use super::front::{front, rate_at};
 use super::point::{Point, SOLO, Setting};

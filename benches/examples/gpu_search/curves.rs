@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use jasper_core::Element;
-use jasper_graph::{Graph, TunedLaunch};
+use jasper_graph::Graph;
+use jasper_vamana::TunedLaunch;
 use serde_json::json;
 
 use super::bench::Bench;

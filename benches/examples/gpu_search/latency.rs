@@ -7,8 +7,8 @@ use gpu_kernels::search::MAX_BEAM_WIDTH;
 use jasper_core::{Element, MatrixView, VectorId};
 use jasper_cuda::Searcher;
 use jasper_data::{ThreadPool, ThreadPoolBuilder};
-use jasper_graph::{Graph, TunedLaunch};
-use jasper_vamana::{Matches, SearchParams};
+use jasper_graph::Graph;
+use jasper_vamana::{Matches, SearchParams, TunedLaunch};
 use serde_json::json;
 
 use super::bench::Bench;

@@ -1,6 +1,6 @@
 //! A setting of the search, and what it was measured to give.
 
-use jasper_graph::TunedLaunch;
+use jasper_vamana::TunedLaunch;
 use serde_json::{Value, json};
 
 /// How a batch is searched.

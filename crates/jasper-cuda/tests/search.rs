@@ -11,10 +11,11 @@ use jasper_core::{
 use jasper_cuda::{
     Buffer, Context, DeviceBatch, DeviceGraph, MemorySpace, Searcher, Stream, VectorStorage, hit_from_answer,
 };
-use jasper_graph::{Graph, TunedLaunch};
+use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, Matches, SearchError, SearchParams, bulk_build, quantize,
+    CpuExecutor, Distances, Filter, Hit, Matches, SearchError, SearchParams, TunedLaunch, bulk_build,
+    quantize,
 };
 
 /// A graph on the host and on the device.

@@ -29,7 +29,6 @@
 //! | [`keys`](KeyMap) | keys, tombstones and free slots |
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | checking edges, vectors and keys |
-//! | [`tuned`](TunedSearch) | searches that were measured to reach a recall |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
 //! | [`interop`] | graph files of DiskANN, ParlayANN and hnswlib |
 
@@ -42,7 +41,6 @@ pub mod interop;
 mod keys;
 mod segments;
 mod structure;
-mod tuned;
 mod vectors;
 
 pub use adjacency::Adjacency;
@@ -54,7 +52,6 @@ pub use graph::{Changes, Graph, TakenRows, VectorBlock};
 pub use keys::{KeyError, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use structure::{StructureFault, StructureReport};
-pub use tuned::{TunedLaunch, TunedSearch};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
     CodeBlock, CodeScorer, Codes, Scorer, Vectors, check_vector, needs_norms, prepare_in_place,

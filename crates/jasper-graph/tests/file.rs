@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::{assert_same, coded_sample, sample, tuned};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, no_progress};
-use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, TunedSearch, check_file};
+use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, check_file};
 use tempfile::TempDir;
 
 fn saved<T: Element>(graph: &Graph<T>) -> (TempDir, std::path::PathBuf) {
@@ -70,23 +70,12 @@ fn an_empty_graph_is_saved_and_opened() {
 #[test]
 fn tuned_searches_stay_with_the_graph() {
     let mut graph = sample::<f32>(Metric::L2);
-    let [team, alone, cpu] = tuned().try_into().unwrap();
-    let long = TunedSearch { device: "é".repeat(40), state: graph.state(), ..cpu.clone() };
-    for search in [&cpu, &long, &alone, &team] {
-        graph.keep_tuned(search.clone());
-    }
-    let better = TunedSearch { beam_width: 20, ..alone };
-    graph.keep_tuned(better.clone());
+    graph.set_tuned_section(tuned());
     let (_folder, path) = saved(&graph);
     let mut opened = Graph::<f32>::open(&path, &mut no_progress).unwrap();
-    let cut = TunedSearch { device: "é".repeat(32), ..long };
-    assert_eq!(opened.tuned(), [team, better, cpu, cut]);
+    assert_eq!(opened.tuned_section(), tuned());
     let info = IndexInfo::read(&path).unwrap();
-    assert_eq!((&info.tuned[..], info.state), (opened.tuned(), graph.state()));
-    assert_eq!(
-        info.tuned.iter().map(|search| search.state == info.state).collect::<Vec<_>>(),
-        [false, false, false, true]
-    );
+    assert_eq!((&info.tuned_section[..], info.state), (opened.tuned_section(), graph.state()));
     opened.keys_mut().delete(1007).unwrap();
     opened.save(&path, &mut no_progress).unwrap();
     assert_ne!(IndexInfo::read(&path).unwrap().state, info.state, "a change shows");

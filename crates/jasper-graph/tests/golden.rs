@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use common::{assert_same, sample, tuned};
 use jasper_core::{Element, Metric, no_progress};
-use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, TunedSearch, check_file};
+use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, check_file};
 
-fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<TunedSearch>) {
+fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<u8>) {
     let name = format!("v{version}-{}-{metric}.jasper", T::KIND);
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let mut expected = sample::<T>(metric);
-    tuned.into_iter().for_each(|search| expected.keep_tuned(search));
+    expected.set_tuned_section(tuned);
     if version == FORMAT_VERSION && std::env::var_os("JASPER_WRITE_GOLDENS").is_some() {
         expected.save(&path, &mut no_progress).unwrap();
     }

@@ -58,6 +58,7 @@ mod quantized_linking;
 mod query;
 mod reconnect;
 mod start;
+mod tuned;
 
 pub use bulk::{
     BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing,
@@ -83,3 +84,4 @@ pub use pipeline::{Exclusive, GraphLock, LinkError};
 pub use plan::{SearchPlan, Strategy};
 pub use quantized_linking::{link_quantized, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
+pub use tuned::{TunedLaunch, TunedSearch};

@@ -1,9 +1,9 @@
 //! How a search call is executed, on any executor: by graph or by scan, and which vertices may be answers.
 
 use jasper_core::{Element, Key, VectorId};
-use jasper_graph::{Graph, TunedLaunch};
+use jasper_graph::Graph;
 
-use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
+use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams, TunedLaunch};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Copy, Debug)]

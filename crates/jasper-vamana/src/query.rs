@@ -1,8 +1,8 @@
 //! What users ask of a search, and what they get: the nearest live keys, past tombstones and through filters.
 
-use jasper_graph::{TunedLaunch, VectorError};
+use jasper_graph::VectorError;
 
-use crate::{Filter, Hit, SearchCost};
+use crate::{Filter, Hit, SearchCost, TunedLaunch};
 
 /// What is asked of a search.
 ///

@@ -11,7 +11,7 @@ use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
     InsertError, InsertReport, MatchesMut, PoolError, QuantizeError, SearchError, SearchParams, SearchReport,
-    VectorStorage, code_report, compact, quantize,
+    TunedSearch, VectorStorage, code_report, compact, quantize,
 };
 
 #[cfg(feature = "cuda")]
@@ -58,7 +58,10 @@ impl<T: Element> Index<T> {
         threads: usize,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Self, OpenError> {
-        Ok(Self::of_graph(Graph::open(path, progress)?, threads).expect("a process may start a thread"))
+        let path = path.as_ref();
+        let graph = Graph::open(path, progress)?;
+        TunedSearch::stored(&graph).map_err(|fault| OpenError::new(path, fault))?;
+        Ok(Self::of_graph(graph, threads).expect("a process may start a thread"))
     }
 
     /// Maps an index file: opens at once, and pages come in as searches touch them. The file is trusted and must not be
@@ -67,7 +70,10 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`OpenError`].
     pub fn map(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        Ok(Self::of_graph(Graph::map(path)?, 0).expect("a process may start a thread"))
+        let path = path.as_ref();
+        let graph = Graph::map(path)?;
+        TunedSearch::stored(&graph).map_err(|fault| OpenError::new(path, fault))?;
+        Ok(Self::of_graph(graph, 0).expect("a process may start a thread"))
     }
 
     /// The index over a graph, for example one that [`jasper_graph::interop`] read.

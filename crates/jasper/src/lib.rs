@@ -118,14 +118,13 @@ pub use jasper_core::{
 pub use jasper_cuda as cuda;
 pub use jasper_data as data;
 pub use jasper_graph::{
-    FileReport, IndexInfo, KeyError, OpenError, SaveError, SaveStats, TunedLaunch, TunedSearch, VectorError,
-    check_file, interop,
+    FileReport, IndexInfo, KeyError, OpenError, SaveError, SaveStats, VectorError, check_file, interop,
 };
 pub use jasper_vamana::{
     BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,
     ConsolidateReport, Distances, ExactError, Filter, Hit, InsertError, InsertReport, KeyFilter, Matches,
     MatchesMut, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, QuantizeError, SearchCost,
-    SearchError, SearchParams, SearchReport, VectorStorage,
+    SearchError, SearchParams, SearchReport, TunedLaunch, TunedSearch, VectorStorage,
 };
 
 pub use jasper_quant::{ParseQuantizationError, Quantization};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::IndexInfo;
+use jasper::{IndexInfo, OpenError, TunedSearch};
 use serde::Serialize;
 
 use crate::human;
@@ -59,6 +59,8 @@ impl Args {
     /// Reads and shows.
     pub fn run(self, screen: Screen) -> Result<()> {
         let info = IndexInfo::read(&self.index)?;
+        let tuned =
+            TunedSearch::decode(&info.tuned_section).map_err(|fault| OpenError::new(&self.index, fault))?;
         screen.report(&Report {
             points: info.keys,
             deleted: info.deleted_keys,
@@ -81,7 +83,7 @@ impl Args {
                 .iter()
                 .map(|(name, bytes)| Section { name: name.to_string(), bytes: *bytes })
                 .collect(),
-            tuned: info.tuned.iter().map(|search| Tuned::new(search, info.state)).collect(),
+            tuned: tuned.iter().map(|search| Tuned::new(search, info.state)).collect(),
         })
     }
 }

@@ -9,9 +9,8 @@ use gpu_kernels::search::{
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
-use jasper_graph::TunedLaunch;
 use jasper_quant::Quantizer;
-use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy};
+use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy, TunedLaunch};
 
 use crate::graph::{DeviceCodes, words};
 use crate::{DeviceGraph, Error, VectorStorage};

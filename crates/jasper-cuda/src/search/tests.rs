@@ -9,11 +9,11 @@ use gpu_kernels::search::Answer;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
-use jasper_graph::{Graph, TunedLaunch};
+use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CpuExecutor, Distances, Filter, Hit, KeyFilter, Matches, SearchError, SearchParams, SearchPlan,
-    SearchReport, bulk_build, consolidate, quantize,
+    SearchReport, TunedLaunch, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 

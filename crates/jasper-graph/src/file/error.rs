@@ -32,8 +32,13 @@ impl OpenError {
         self.fault
     }
 
+    /// Creates the error of a fault in the file at `path`.
+    pub fn new(path: &Path, fault: FileFault) -> Self {
+        Self { path: path.to_owned(), fault }
+    }
+
     pub(super) fn at(path: &Path) -> impl FnOnce(FileFault) -> Self {
-        |fault| Self { path: path.to_owned(), fault }
+        |fault| Self::new(path, fault)
     }
 }
 

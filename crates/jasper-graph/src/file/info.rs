@@ -13,9 +13,8 @@ use jasper_quant::Quantization;
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
-use super::{FileFault, OpenError, codes, tuned};
-use crate::needs_norms;
-use crate::{Graph, TunedSearch};
+use super::{FileFault, OpenError, codes, small};
+use crate::{Graph, needs_norms};
 
 /// What an index file holds, read from its first two pages, one more where searches were tuned, and what codes are
 /// made by; the rest of the file is not touched.
@@ -46,8 +45,8 @@ pub struct IndexInfo {
     pub sections: Vec<(Section, u64)>,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Searches that were measured to reach a recall.
-    pub tuned: Vec<TunedSearch>,
+    /// [`Graph::tuned_section`].
+    pub tuned_section: Vec<u8>,
     /// Which code vectors have beside them, if any.
     pub quantization: Option<Quantization>,
     /// Whether there are vectors, or only codes.
@@ -85,6 +84,9 @@ struct Record {
     /// The key after the largest there ever was.
     next_key: u64,
 }
+
+/// Bytes of a record of the section `tuned searches`.
+const TUNED_RECORD_BYTES: u64 = 128;
 
 impl IndexInfo {
     /// Reads what `path` holds. Cost: two or three pages, and the quantizer, which takes as much as a few hundred to a few
@@ -124,7 +126,9 @@ impl IndexInfo {
         info.deleted_keys = records(Section::DeletedKeys);
         info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
         info.file_bytes = table.file_bytes();
-        info.tuned = tuned::read(source, table)?;
+        if let Some(entry) = table.find(Section::TunedSearches) {
+            info.tuned_section = small::read(source, entry)?;
+        }
         info.has_vectors = table.find(Section::Vectors).is_some();
         info.quantization = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
         Ok(info)
@@ -137,7 +141,7 @@ impl IndexInfo {
             let problem = format!("it has {} bytes in place of {}", entry.length, size_of::<Record>());
             return Err(FileFault::invalid(Section::Params, problem));
         }
-        let bytes = super::small::read(source, entry)?;
+        let bytes = small::read(source, entry)?;
         let record: Record = bytemuck::pod_read_unaligned(&bytes);
         let mut info = record.validate().map_err(|problem| FileFault::invalid(Section::Params, problem))?;
         info.state = entry.checksum;
@@ -201,7 +205,7 @@ impl IndexInfo {
             Section::FurtherKeys | Section::DeletedKeys => (item::RECORD, size_of::<KeyAt>() as u64, false),
             Section::Tombstones | Section::FreeSlots => (item::U32, slots.div_ceil(32) * 4, true),
             Section::StartPoints => (item::U32, 4, false),
-            Section::TunedSearches => (item::RECORD, size_of::<tuned::Record>() as u64, false),
+            Section::TunedSearches => (item::RECORD, TUNED_RECORD_BYTES, false),
             Section::Quantizer => (item::RECORD, 1, false),
             Section::Codes => (item::U32, ROW_ALIGN_BYTES as u64, false),
             Section::SquaredNorms | Section::Checkpoint | Section::Links | Section::Unknown(_) => {
@@ -256,7 +260,7 @@ impl Record {
             edges: self.edges,
             sections: Vec::new(),
             file_bytes: 0,
-            tuned: Vec::new(),
+            tuned_section: Vec::new(),
             quantization: None,
             has_vectors: false,
             state: 0,

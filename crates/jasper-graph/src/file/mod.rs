@@ -28,7 +28,7 @@
 //! | `info` | the section `params`, and what the others must look like for it |
 //! | `save` | the writer |
 //! | `checkpoint` | the links of a graph that is still being built |
-//! | `open`, `small`, `tuned`, `codes` | the two ways to open a file, and the sections that both read |
+//! | `open`, `small`, `codes` | the two ways to open a file, and the sections that both read |
 //! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
 //! | `check` | every checksum, without opening |
 //! | `error` | what can be wrong |
@@ -48,7 +48,6 @@ mod small;
 mod table;
 #[cfg(test)]
 mod tests;
-mod tuned;
 
 pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};

@@ -190,7 +190,7 @@ impl<T: Element> Columns<T> {
                 small.free,
                 info.next_key,
             ),
-            tuned: info.tuned,
+            tuned: info.tuned_section,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::parts::Meter;
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Entry, Section, Table};
-use super::{SECTION_ALIGN, padding, tuned};
+use super::{SECTION_ALIGN, padding};
 use crate::Graph;
 
 /// What was saved.
@@ -113,8 +113,7 @@ pub(super) fn write<T: Element>(
     }
     file.section(Section::StartPoints, item::U32, |section| section.put(adjacency.start_points()))?;
     if !graph.tuned.is_empty() {
-        let records: Vec<tuned::Record> = graph.tuned.iter().map(tuned::Record::from).collect();
-        file.section(Section::TunedSearches, item::RECORD, |section| section.put(&records))?;
+        file.section(Section::TunedSearches, item::RECORD, |section| section.put(&graph.tuned))?;
     }
     if let Some(codes) = &vectors.codes {
         file.section(Section::Quantizer, item::RECORD, |section| section.put(&codes.quantizer.to_bytes()))?;

@@ -9,7 +9,7 @@ use jasper_data::AtomicFile;
 use super::forge::seal;
 use super::save::{save_to_memory, write, write_file};
 use super::{FileFault, SaveError, Section, check};
-use crate::{Graph, TunedSearch, VectorError};
+use crate::{Graph, VectorError};
 
 fn graph() -> Result<Graph<f32>, VectorError> {
     let params = BuildParams::builder().max_degree(3).build().expect("a valid degree");
@@ -144,46 +144,6 @@ fn a_lie_under_right_checksums_is_found() {
         let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(matches!(fault, FileFault::Invalid { .. }), "{section} {at} {fault}");
         assert!(fault.to_string().contains(expected), "{section} {at}: {fault}");
-    }
-}
-
-#[test]
-fn a_tuned_search_that_cannot_be_is_found() {
-    let mut graph = graph().unwrap();
-    for batch in [1, 100] {
-        graph.keep_tuned(TunedSearch {
-            device: "a device".into(),
-            k: 10,
-            target: 0.9,
-            batch,
-            beam_width: 16,
-            launch: None,
-            recall: 0.91,
-            queries_per_second: 1e6,
-            state: 7,
-        });
-    }
-    let bytes = save_to_memory(&graph);
-    assert_eq!(Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap().tuned(), graph.tuned());
-    let nan = f64::NAN.to_le_bytes();
-    let cases: [(usize, &[u8], &str); 9] = [
-        (0, &[0xFF], "no UTF-8"),
-        (64, &nan, "recall NaN is not between 0 and 1"),
-        (72, &2_f64.to_le_bytes(), "recall 2 is not"),
-        (80, &nan, "NaN queries a second"),
-        (88, &[0], "for k 0"),
-        (88, &[17], "beam width 16 for k 17"),
-        (92, &[0], "in batches of 0"),
-        (128, b"A", "in no order"),
-        (128 + 92, &[1], "one is there twice"),
-    ];
-    for (at, lie, expected) in cases {
-        let mut forged = bytes.clone();
-        let at = position(&bytes, Section::TunedSearches, at);
-        forged[at..at + lie.len()].copy_from_slice(lie);
-        seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
-        assert!(fault.to_string().contains(expected), "{at}: {fault}");
     }
 }
 

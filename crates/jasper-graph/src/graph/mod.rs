@@ -20,7 +20,7 @@ use std::io;
 
 use jasper_core::{BuildParams, Element, MAX_DIMENSION, MatrixError, Metric};
 
-use crate::{Adjacency, KeyMap, TunedSearch, Vectors};
+use crate::{Adjacency, KeyMap, Vectors};
 
 /// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
 ///
@@ -31,8 +31,8 @@ pub struct Graph<T: 'static> {
     pub(crate) vectors: Vectors<T>,
     pub(crate) adjacency: Adjacency,
     pub(crate) keys: KeyMap,
-    /// In [`TunedSearch::order`], one for each device, k, target and batch.
-    pub(crate) tuned: Vec<TunedSearch>,
+    /// Bytes of the file's section `tuned searches`.
+    pub(crate) tuned: Vec<u8>,
 }
 
 impl<T: Element> Graph<T> {
@@ -107,17 +107,15 @@ impl<T: Element> Graph<T> {
         &mut self.keys
     }
 
-    /// Returns the searches that were measured to reach a recall, by device, target, k and batch.
-    pub fn tuned(&self) -> &[TunedSearch] {
+    /// Returns the bytes of the file's section `tuned searches`, which this crate carries and does not interpret; empty where
+    /// there are none. Quantizing and its reverse clear them: they were measured on other distances.
+    pub fn tuned_section(&self) -> &[u8] {
         &self.tuned
     }
 
-    /// Stores a tuned search, replacing one for the same device, target, k and batch.
-    pub fn keep_tuned(&mut self, tuned: TunedSearch) {
-        match self.tuned.binary_search_by(|other| other.order(&tuned)) {
-            Ok(place) => self.tuned[place] = tuned,
-            Err(place) => self.tuned.insert(place, tuned),
-        }
+    /// Sets [`Self::tuned_section`], in records of 128 bytes.
+    pub fn set_tuned_section(&mut self, records: Vec<u8>) {
+        self.tuned = records;
     }
 
     /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the file's

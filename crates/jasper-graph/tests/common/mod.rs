@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId};
-use jasper_graph::{CodeBlock, Graph, TunedLaunch, TunedSearch};
+use jasper_graph::{CodeBlock, Graph};
 use jasper_quant::{Rabitq, RabitqParams, Scratch};
 
 pub const DIMENSION: usize = 6;
@@ -94,26 +94,26 @@ impl<T: Element> ReleaseFrom for Graph<T> {
     }
 }
 
-/// Searches tuned on a GPU, for batches of two sizes, and on a processor.
-pub fn tuned() -> Vec<TunedSearch> {
-    let search = |device: &str, batch, beam_width, launch| TunedSearch {
-        device: device.into(),
-        k: 10,
-        target: 0.95,
-        batch,
-        beam_width,
-        launch,
-        recall: 0.9512,
-        queries_per_second: 1_234_567.5,
-        state: 99,
+/// Searches tuned on a GPU, for batches of two sizes, and on a CPU: the bytes of their section, as the book gives them.
+pub fn tuned() -> Vec<u8> {
+    let search = |device: &str, batch: u32, beam_width: u32, launch: [u32; 3]| {
+        let mut record = device.as_bytes().to_vec();
+        record.resize(64, 0);
+        for number in [0.95, 0.9512, 1_234_567.5] {
+            record.extend(f64::to_le_bytes(number));
+        }
+        let [warps, expansions, filter_slots] = launch;
+        for number in [10, batch, beam_width, warps, expansions, filter_slots, 99, 0, 0, 0] {
+            record.extend(u32::to_le_bytes(number));
+        }
+        record
     };
-    let team = TunedLaunch { warps: 8, expansions: 4, filter_slots: 1024 };
-    let alone = TunedLaunch { warps: 1, expansions: 1, filter_slots: 0 };
-    vec![
-        search("NVIDIA H200", 1, 32, Some(team)),
-        search("NVIDIA H200", 10_000, 24, Some(alone)),
-        search("a processor", 10_000, 24, None),
+    [
+        search("NVIDIA H200", 1, 32, [8, 4, 1024]),
+        search("NVIDIA H200", 10_000, 24, [1, 1, 0]),
+        search("a processor", 10_000, 24, [0; 3]),
     ]
+    .concat()
 }
 
 /// Everything that can be asked of the two is the same.
@@ -125,7 +125,7 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     );
     assert_eq!(a.adjacency().start_points(), b.adjacency().start_points());
     assert_eq!(a.adjacency().unchecked(), b.adjacency().unchecked());
-    assert_eq!((a.tuned(), a.state()), (b.tuned(), b.state()));
+    assert_eq!((a.tuned_section(), a.state()), (b.tuned_section(), b.state()));
     assert_eq!(a.vectors().codes().is_some(), b.vectors().codes().is_some());
     if let Some((x, y)) = a.vectors().codes().zip(b.vectors().codes()) {
         assert_eq!(x.quantizer().to_bytes(), y.quantizer().to_bytes());

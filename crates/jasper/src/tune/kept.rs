@@ -1,8 +1,7 @@
 //! What an index keeps of tuning, for searches to use.
 
 use jasper_core::Element;
-use jasper_graph::{TunedLaunch, TunedSearch};
-use jasper_vamana::SearchParams;
+use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
 
 use super::Goal;
 use crate::{Device, Index, SharedIndex, processor};
@@ -26,7 +25,7 @@ impl<T: Element> Index<T> {
     /// The search that was tuned for `goal`, or for the least recall above it, and for about so many queries a call; none
     /// if there is no such. What was tuned on another device is taken where there is nothing of this one.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        lookup(self.graph.tuned(), &processor(), suits_processor, goal, queries)
+        lookup(&TunedSearch::stored(&self.graph).ok()?, &processor(), suits_processor, goal, queries)
     }
 }
 
@@ -37,7 +36,9 @@ impl<T: Element> SharedIndex<T> {
         let takes = |search: &TunedSearch| {
             if is_on_processor { suits_processor(search) } else { search.beam_width <= self.home.widest() }
         };
-        self.home.read(|graph| lookup(graph.tuned(), &self.device_name(), takes, goal, queries))
+        self.home.read(|graph| {
+            lookup(&TunedSearch::stored(graph).ok()?, &self.device_name(), takes, goal, queries)
+        })
     }
 }
 

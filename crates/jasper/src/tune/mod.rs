@@ -25,8 +25,7 @@ mod width;
 
 use jasper_core::{Cancelled, Element, MatrixView, ProgressFn};
 use jasper_data::GroundTruth;
-use jasper_graph::TunedSearch;
-use jasper_vamana::{ExactError, SearchError};
+use jasper_vamana::{ExactError, SearchError, TunedSearch};
 
 use crate::seat::Seat;
 use crate::{Device, DeviceError, Index};
@@ -178,7 +177,7 @@ impl<T: Element> Index<T> {
         // Rows that were held out lead on again.
         self.graph.rollback();
         let report = found?;
-        report.searches.iter().for_each(|search| self.graph.keep_tuned(search.clone()));
+        report.searches.iter().for_each(|search| search.store(&mut self.graph));
         Ok(report)
     }
 

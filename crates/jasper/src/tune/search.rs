@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
-use jasper_graph::{TunedLaunch, TunedSearch};
-use jasper_vamana::SearchParams;
+use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;

@@ -78,7 +78,11 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let near = widths[1] / 2..3 * widths[1];
     assert!(near.contains(&sampled), "{} {metric}: {sampled}, {widths:?}", T::KIND);
     assert_eq!(edges(&index), before, "what was held out is back");
-    assert_eq!(index.graph().tuned().len(), 9, "three goals of three batches, each once");
+    assert_eq!(
+        TunedSearch::stored(index.graph()).unwrap().len(),
+        9,
+        "three goals of three batches, each once"
+    );
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     let path = folder.path().join("index.jasper");
     index.save(&path).unwrap();
     let again = Index::<f32>::open(&path).unwrap();
-    assert_eq!(again.graph().tuned(), index.graph().tuned());
+    assert_eq!(again.graph().tuned_section(), index.graph().tuned_section());
     assert_eq!(again.tuned(goal, 1).unwrap().beam_width, search.beam_width);
     assert_ne!(search.state, again.graph().state(), "tuned before the index changed");
     assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
@@ -163,7 +167,7 @@ fn what_cannot_be_tuned_is_told() {
         };
         assert_eq!(expected, stage);
     }
-    assert!(index.graph().tuned().is_empty(), "nothing is kept of what failed");
+    assert!(index.graph().tuned_section().is_empty(), "nothing is kept of what failed");
     assert_eq!(edges(&index), before, "what was held out is back");
 
     let mut few = Index::builder(Metric::L2)

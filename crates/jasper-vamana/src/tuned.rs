@@ -1,0 +1,209 @@
+//! Searches that were measured to reach a recall: kept with a graph, and in its file.
+
+use std::cmp::Ordering;
+
+use jasper_core::Element;
+use jasper_graph::{FileFault, Graph, Section};
+
+/// A search that was measured to reach a recall on a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TunedSearch {
+    /// Name of the CPU or GPU it was measured on; 64 bytes of it are stored.
+    pub device: String,
+    /// Results per query.
+    pub k: usize,
+    /// The recall@k asked for, from 0 to 1.
+    pub target: f64,
+    /// Queries per call.
+    pub batch: usize,
+    /// The smallest beam width that reached the target.
+    pub beam_width: usize,
+    /// How a GPU divides the work; `None` on a CPU.
+    pub launch: Option<TunedLaunch>,
+    /// The recall@k reached, on queries that were not used to choose the search.
+    pub recall: f64,
+    /// Throughput in calls of `batch` queries.
+    pub queries_per_second: f64,
+    /// [`Graph::state`] when it was measured.
+    pub state: u32,
+}
+
+/// How a GPU divides the work of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunedLaunch {
+    /// Warps per query.
+    pub warps: u32,
+    /// Vertices expanded per step.
+    pub expansions: u32,
+    /// Slots of the table of visited ids; 0 for none.
+    pub filter_slots: u32,
+}
+
+/// Bytes of a search in a file: a device name, three f64, seven u32, and zeros.
+const RECORD_BYTES: usize = 128;
+const DEVICE_BYTES: usize = 64;
+
+impl TunedSearch {
+    /// Returns the searches stored with a graph.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    pub fn stored<T: Element>(graph: &Graph<T>) -> Result<Vec<Self>, FileFault> {
+        Self::decode(graph.tuned_section())
+    }
+
+    /// Stores the search with a graph, replacing one for the same device, target, k and batch. Searches that cannot be
+    /// decoded are dropped.
+    pub fn store<T: Element>(&self, graph: &mut Graph<T>) {
+        let mut searches = Self::stored(graph).unwrap_or_default();
+        let search = Self { device: self.stored_name().to_owned(), ..self.clone() };
+        match searches.binary_search_by(|other| other.order(&search)) {
+            Ok(at) => searches[at] = search,
+            Err(at) => searches.insert(at, search),
+        }
+        graph.set_tuned_section(searches.iter().flat_map(Self::encode).collect());
+    }
+
+    /// Decodes the section `tuned searches` of a file: searches in ascending order of device, target, k and batch.
+    ///
+    /// # Errors
+    /// [`FileFault::Invalid`].
+    pub fn decode(section: &[u8]) -> Result<Vec<Self>, FileFault> {
+        let searches = section.chunks(RECORD_BYTES).map(Self::decode_record).collect::<Result<Vec<_>, _>>();
+        let searches = searches.and_then(|searches| {
+            let ascends = searches.is_sorted_by(|a, b| a.order(b).is_lt());
+            if ascends {
+                Ok(searches)
+            } else {
+                Err("its searches are not in order, or one is repeated".into())
+            }
+        });
+        searches.map_err(|problem| FileFault::Invalid { section: Section::TunedSearches, problem })
+    }
+
+    fn decode_record(record: &[u8]) -> Result<Self, String> {
+        let record: &[u8; RECORD_BYTES] = record.try_into().map_err(|_| "its last record is cut short")?;
+        let (device, numbers) = record.split_at(DEVICE_BYTES);
+        let double = |i: usize| f64::from_le_bytes(numbers[8 * i..][..8].try_into().expect("eight bytes"));
+        let word = |i: usize| u32::from_le_bytes(numbers[24 + 4 * i..][..4].try_into().expect("four bytes"));
+        let end = device.iter().position(|&byte| byte == 0).unwrap_or(DEVICE_BYTES);
+        let device = std::str::from_utf8(&device[..end]).map_err(|_| "a device name is not UTF-8")?;
+        let [target, recall, queries_per_second] = [0, 1, 2].map(double);
+        let [k, batch, beam_width, warps, expansions, filter_slots, state] = [0, 1, 2, 3, 4, 5, 6].map(word);
+        if k == 0 || batch == 0 || beam_width < k {
+            return Err(format!("beam width {beam_width} for k {k} in batches of {batch}"));
+        }
+        if !(queries_per_second >= 0.0 && queries_per_second.is_finite()) {
+            return Err(format!("{queries_per_second} queries per second"));
+        }
+        for share in [target, recall] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(format!("recall {share} is not between 0 and 1"));
+            }
+        }
+        Ok(Self {
+            device: device.to_owned(),
+            k: k as usize,
+            target,
+            batch: batch as usize,
+            beam_width: beam_width as usize,
+            launch: (warps > 0).then_some(TunedLaunch { warps, expansions, filter_slots }),
+            recall,
+            queries_per_second,
+            state,
+        })
+    }
+
+    fn encode(&self) -> [u8; RECORD_BYTES] {
+        let none = TunedLaunch { warps: 0, expansions: 0, filter_slots: 0 };
+        let TunedLaunch { warps, expansions, filter_slots } = self.launch.unwrap_or(none);
+        let [k, batch, beam_width] =
+            [self.k, self.batch, self.beam_width].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        let mut record = [0; RECORD_BYTES];
+        let (device, numbers) = record.split_at_mut(DEVICE_BYTES);
+        let name = self.stored_name().as_bytes();
+        device[..name.len()].copy_from_slice(name);
+        let (doubles, words) = numbers.split_at_mut(24);
+        for (out, double) in
+            doubles.chunks_exact_mut(8).zip([self.target, self.recall, self.queries_per_second])
+        {
+            out.copy_from_slice(&double.to_le_bytes());
+        }
+        let fields = [k, batch, beam_width, warps, expansions, filter_slots, self.state];
+        for (out, word) in words.chunks_exact_mut(4).zip(fields) {
+            out.copy_from_slice(&word.to_le_bytes());
+        }
+        record
+    }
+
+    /// As much of the name as a file holds.
+    fn stored_name(&self) -> &str {
+        &self.device[..self.device.floor_char_boundary(DEVICE_BYTES)]
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let shape = |search: &Self| (search.k, search.batch);
+        self.device
+            .cmp(&other.device)
+            .then(self.target.total_cmp(&other.target))
+            .then(shape(self).cmp(&shape(other)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric};
+
+    fn search(device: &str, batch: usize, launch: Option<TunedLaunch>) -> TunedSearch {
+        TunedSearch {
+            device: device.into(),
+            k: 10,
+            target: 0.9,
+            batch,
+            beam_width: 16,
+            launch,
+            recall: 0.91,
+            queries_per_second: 1e6,
+            state: 7,
+        }
+    }
+
+    #[test]
+    fn searches_are_stored_in_order_and_replaced() {
+        let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
+        let launch = TunedLaunch { warps: 8, expansions: 4, filter_slots: 1024 };
+        let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(launch)));
+        let (cpu, long) = (search("a processor", 10_000, None), search(&"é".repeat(40), 1, None));
+        let better = TunedSearch { beam_width: 20, ..alone.clone() };
+        for search in [&cpu, &long, &alone, &team, &better] {
+            search.store(&mut graph);
+        }
+        let cut = TunedSearch { device: "é".repeat(32), ..long };
+        assert_eq!(TunedSearch::stored(&graph).unwrap(), [team, better, cpu, cut]);
+    }
+
+    #[test]
+    fn a_tuned_search_that_cannot_be_is_found() {
+        let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
+        [1, 100].into_iter().for_each(|batch| search("a device", batch, None).store(&mut graph));
+        let nan = f64::NAN.to_le_bytes();
+        let cases: [(usize, &[u8], &str); 9] = [
+            (0, &[0xFF], "not UTF-8"),
+            (64, &nan, "recall NaN is not between 0 and 1"),
+            (72, &2_f64.to_le_bytes(), "recall 2 is not"),
+            (80, &nan, "NaN queries per second"),
+            (88, &[0], "for k 0"),
+            (88, &[17], "beam width 16 for k 17"),
+            (92, &[0], "in batches of 0"),
+            (128, b"A", "not in order"),
+            (128 + 92, &[1], "one is repeated"),
+        ];
+        for (at, lie, expected) in cases {
+            let mut section = graph.tuned_section().to_vec();
+            section[at..at + lie.len()].copy_from_slice(lie);
+            let fault = TunedSearch::decode(&section).unwrap_err();
+            assert!(fault.to_string().contains(expected), "{at}: {fault}");
+        }
+    }
+}
