@@ -113,7 +113,7 @@ fn measure<T: Element>(
     let first_seconds = begun.elapsed().as_secs_f64();
 
     let (mut stages, mut linking) = (Stages::new(), (0.0, 0.0));
-    let peak = PeakMemory::begin(context)?;
+    let peak = PeakMemory::new(context)?;
     let begun = Instant::now();
     let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
         let before = begun.elapsed().as_secs_f64();

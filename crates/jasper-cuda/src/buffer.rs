@@ -1,4 +1,4 @@
-//! Arrays in device memory, or in memory of the host that kernels reach.
+//! Arrays in device memory, or in pinned host memory that kernels access.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,17 +9,17 @@ use gpu_kernels::{DevicePtr, DevicePtrMut};
 
 use crate::Stream;
 use crate::error::{Error, Result};
-use crate::pinned::Pages;
+use crate::pinned::PinnedPages;
 use crate::virtual_memory::VirtualAllocation;
 use crate::{MemoryPlan, MemorySpace};
 
-/// An array that kernels read and write by its address, made by a stream and given back in the order of that stream: behind
-/// the work that was queued there before the drop. That stream alone uploads, fills and downloads it; a launch in another
-/// stream has to be put between [`Event`](crate::Event)s.
+/// An array that kernels read and write by its address. The stream that allocated it frees it, in stream order: after the
+/// work that was queued there before the drop. Only that stream uploads, fills and downloads it; a launch in another stream
+/// must be ordered with [`Event`](crate::Event)s.
 ///
-/// It is in device memory or, by [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned memory of the host:
-/// there kernels reach it over the bus, a drop waits for the stream, and so does whoever writes or reads it from the host,
-/// which is then done in place, without a copy.
+/// The array is in device memory or, when allocated by
+/// [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned host memory, which kernels access over PCIe. Reads
+/// and writes from the host then synchronize the stream and access the memory in place; so does the drop.
 pub struct Buffer<T> {
     stream: Stream,
     address: CUdeviceptr,
@@ -28,108 +28,107 @@ pub struct Buffer<T> {
     elements: PhantomData<T>,
 }
 
-/// What memory an array is in.
+/// Where an array is allocated.
 enum Memory {
-    /// That of the device, out of the stream's pool.
+    /// The device's memory pool, in stream order.
     Pool,
-    /// That of the device, and can grow where it is.
+    /// A reserved range of device addresses, in which the array can grow.
     Virtual(VirtualAllocation),
-    /// That of the host.
-    Host(Pages),
+    /// Pinned host memory.
+    Host(PinnedPages),
 }
 
 impl<T: Pod> Buffer<T> {
-    /// An array that holds nothing yet.
+    /// Allocates an uninitialized array in the memory pool.
     pub(crate) fn new(stream: &Stream, len: usize) -> Result<Self> {
-        let (bytes, context) = (fitting::<T>(stream, len)?, stream.context());
+        let (bytes, context) = (checked_bytes::<T>(stream, len)?, stream.context());
         let mut address = 0;
         if bytes > 0 {
             // SAFETY: `address` is writable.
             let allocated =
                 context.call(|| unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) });
-            allocated.map_err(|error| error.wanted_for(|| wanted(bytes)))?;
+            allocated.map_err(|error| error.with_purpose(|| purpose(bytes)))?;
         }
         Ok(Self { stream: stream.clone(), address, len, memory: Memory::Pool, elements: PhantomData })
     }
 
-    /// An array on the host that holds nothing yet.
+    /// Allocates an uninitialized array in pinned host memory.
     pub(crate) fn on_host(stream: &Stream, len: usize) -> Result<Self> {
         let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
-        // The system may end a process that pins more than there is, and not refuse.
-        let plan =
-            MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
+        // The operating system may kill a process that pins too much memory instead of refusing the call.
+        let plan = MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
         plan.check(context.free_memory()?)?;
-        let pages = Pages::new(context, bytes)?;
+        let pages = PinnedPages::new(context, bytes)?;
         let address = if bytes > 0 { pages.first().addr() as CUdeviceptr } else { 0 };
         let memory = Memory::Host(pages);
         Ok(Self { stream: stream.clone(), address, len, memory, elements: PhantomData })
     }
 
-    /// An array that holds nothing yet, and can grow where it is; `None` where the device has no such memory.
+    /// Allocates an uninitialized array that can grow in place; `None` if the device has no virtual memory management.
     pub(crate) fn growing(stream: &Stream, len: usize) -> Result<Option<Self>> {
-        let Some(mapped) = VirtualAllocation::new(stream.context())? else { return Ok(None) };
-        let (address, memory) = (mapped.address(), Memory::Virtual(mapped));
+        let Some(allocation) = VirtualAllocation::new(stream.context())? else { return Ok(None) };
+        let (address, memory) = (allocation.address(), Memory::Virtual(allocation));
         let mut buffer = Self { stream: stream.clone(), address, len: 0, memory, elements: PhantomData };
         buffer.extend(len)?;
         Ok(Some(buffer))
     }
 
-    /// Makes it `len` elements long, if it can grow where it is; says whether it can.
+    /// Grows the array to `len` elements in place; returns whether it is in memory that can grow.
     pub(crate) fn extend(&mut self, len: usize) -> Result<bool> {
-        let Memory::Virtual(mapped) = &mut self.memory else { return Ok(false) };
-        let bytes = fitting::<T>(&self.stream, len)?;
-        mapped.grow(bytes).map_err(|error| error.wanted_for(|| wanted(bytes)))?;
+        let Memory::Virtual(allocation) = &mut self.memory else { return Ok(false) };
+        let bytes = checked_bytes::<T>(&self.stream, len)?;
+        allocation.grow(bytes).map_err(|error| error.with_purpose(|| purpose(bytes)))?;
         self.len = len;
         Ok(true)
     }
 
-    /// The stream that made it.
+    /// The stream that allocated it.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Its elements, if they are on the host, once all work of its stream is done.
+    /// The elements of an array on the host, after all work of its stream is complete; `None` for device memory.
     pub(crate) fn host(&self) -> Result<Option<&[T]>> {
         let Memory::Host(pages) = &self.memory else { return Ok(None) };
         self.stream.synchronize()?;
-        // SAFETY: `on_host` asked for pages for that many elements, aligned as pages are; the system gives none without
-        // bytes, and any bytes are a `T`. They live as long as `self`.
+        // SAFETY: `on_host` allocated page-aligned memory for that many elements, which the system initializes, and any
+        // bytes are a valid `T`. The pages live as long as `self`.
         Ok(Some(unsafe { std::slice::from_raw_parts(pages.first().cast(), self.len) }))
     }
 
-    /// The same, to be written.
+    /// The same, mutably.
     pub(crate) fn host_mut(&mut self) -> Result<Option<&mut [T]>> {
         let Memory::Host(pages) = &self.memory else { return Ok(None) };
         self.stream.synchronize()?;
-        // SAFETY: as above, and `self` is borrowed alone.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         Ok(Some(unsafe { std::slice::from_raw_parts_mut(pages.first().cast(), self.len) }))
     }
 
-    /// Its first byte; 0, which nothing may use, if it has none.
+    /// Its device address; 0 if it is empty.
     pub(crate) fn address(&self) -> CUdeviceptr {
         self.address
     }
 
-    /// Its size.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 }
 
-/// Bytes of `len` elements, if a device may have as many: the driver's answer to sizes that no device has depends on its
-/// version.
-fn fitting<T>(stream: &Stream, len: usize) -> Result<usize> {
+/// Bytes of `len` elements, if that is at most the memory of the device. What the driver reports for larger sizes depends
+/// on its version.
+fn checked_bytes<T>(stream: &Stream, len: usize) -> Result<usize> {
     let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
     let total = context.device().memory;
     if bytes > total {
         let free = context.free_memory()?.device as usize;
-        return Err(Error::OutOfMemory { what: wanted(bytes), free, total });
+        return Err(Error::OutOfMemory { what: purpose(bytes), free, total });
     }
     Ok(bytes)
 }
 
-/// What memory was wanted for, in errors.
-fn wanted(bytes: usize) -> String {
+/// What an error says the memory was for.
+fn purpose(bytes: usize) -> String {
     format!("a buffer of {bytes} bytes")
 }
 
@@ -163,11 +162,11 @@ impl<T> Drop for Buffer<T> {
         match self.memory {
             _ if address == 0 => {}
             Memory::Pool => {
-                // SAFETY: it was allocated by this stream, and nobody has it after this.
+                // SAFETY: this stream allocated the address, and this is its only owner.
                 stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
             }
             Memory::Virtual(_) => {}
-            // Work that is queued may still use it; a failure means that it no longer does.
+            // Queued work may still use the pages. After a failure it no longer runs.
             Memory::Host(_) => {
                 let _ = stream.synchronize();
             }

@@ -1,4 +1,4 @@
-//! A device in use: what all threads of this process share of it.
+//! CUDA contexts: the state that all threads of the process share per device.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -14,10 +14,11 @@ use crate::kernels::Kernels;
 use crate::memory_pool;
 use crate::{Bytes, Device};
 
-/// A device in use. Clones, and other openings of the same device, share one context, its kernels and its fate.
+/// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device, share
+/// both.
 ///
-/// Calls may come from any thread. Once a kernel has faulted every call gives [`Error::ContextLost`]: the driver
-/// keeps no way back, so only a new process can use the device again.
+/// Methods may be called from any thread. Once a kernel has faulted, every call fails with [`Error::ContextLost`]: the
+/// driver cannot recover the context, so only a new process can use the device again.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -26,25 +27,25 @@ pub struct Context {
 struct Inner {
     device: Device,
     driver: (u32, u32),
-    /// Before `primary`, so that they go first.
+    /// Before `primary`, so that they are dropped first.
     kernels: Kernels,
     primary: cust::context::Context,
-    /// The kernel launched last, for who looks for a fault.
-    launched: Mutex<String>,
-    /// How many [`memory_pool::PoolRetention`] there are.
-    keepers: Mutex<usize>,
-    /// What ended the use of this context.
+    /// The name of the kernel launched last, to report with a fault.
+    last_launch: Mutex<String>,
+    /// How many [`memory_pool::PoolRetention`] exist.
+    retentions: Mutex<usize>,
+    /// The error that made the context unusable.
     lost: OnceLock<Error>,
 }
 
-/// The contexts that are open: one a device.
+/// The open contexts, at most one per device.
 static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// Opens a device. The first time takes some tenths of a second: the driver sets the device up.
+    /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device.
     ///
     /// # Errors
-    /// Those of [`Device::get`], and what the driver says.
+    /// Those of [`Device::get`], and those of the driver.
     pub fn open(ordinal: usize) -> Result<Self> {
         let device = Device::get(ordinal)?;
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,8 +62,8 @@ impl Context {
             driver,
             kernels: Kernels::default(),
             primary,
-            launched: Mutex::default(),
-            keepers: Mutex::default(),
+            last_launch: Mutex::default(),
+            retentions: Mutex::default(),
             lost: OnceLock::new(),
         });
         open.push(Arc::downgrade(&inner));
@@ -74,39 +75,38 @@ impl Context {
         &self.inner.device
     }
 
-    /// How many [`memory_pool::PoolRetention`] of this device there are.
-    pub(crate) fn keepers(&self) -> MutexGuard<'_, usize> {
-        self.inner.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many [`memory_pool::PoolRetention`] of this device exist.
+    pub(crate) fn retentions(&self) -> MutexGuard<'_, usize> {
+        self.inner.retentions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest CUDA that the driver knows.
+    /// The newest CUDA version that the driver supports.
     pub(crate) fn driver(&self) -> (u32, u32) {
         self.inner.driver
     }
 
-    /// What is free now: on the device, and on the host beside it. Waits for all work on the device, and has the driver take
-    /// back what was kept for other work and is in no use.
+    /// The free memory of the device and of the host, in bytes. Synchronizes the device and trims its memory pool, whose
+    /// unused memory does not count as free otherwise.
     ///
     /// # Errors
     /// [`Error::ContextLost`].
     pub fn free_memory(&self) -> Result<Bytes> {
         self.synchronize()?;
-        memory_pool::give_back(self)?;
-        let (free, _) = self.of_cust(cust::memory::mem_get_info())?;
+        memory_pool::trim(self)?;
+        let (free, _) = self.check(cust::memory::mem_get_info())?;
         Ok(Bytes { device: free as u64, host: free_host_memory() })
     }
 
-    /// Waits for all work on the device.
+    /// Blocks the calling thread until all work on the device is complete.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// Those of the work.
     pub fn synchronize(&self) -> Result<()> {
         self.enter()?;
-        self.of_cust(CurrentContext::synchronize())
+        self.check(CurrentContext::synchronize())
     }
 
-    /// Loads a kernel now, which its first launch would do: for who measures, or would rather wait here. The driver
-    /// compiles it for the device, once in the life of its cache.
+    /// Loads a kernel ahead of its first launch. The driver compiles the kernel for the device unless its cache has it.
     ///
     /// # Errors
     /// [`Error::Ptx`], [`Error::UnknownKernel`].
@@ -126,57 +126,53 @@ impl Context {
         &self.inner.kernels
     }
 
-    /// Makes this context that of the calling thread, as calls of the driver want it.
+    /// Makes this the current context of the calling thread, as the driver's functions require.
     pub(crate) fn enter(&self) -> Result<()> {
         match self.inner.lost.get() {
             Some(lost) => Err(lost.clone()),
-            None => self.of_cust(CurrentContext::set_current(&self.inner.primary)),
+            None => self.check(CurrentContext::set_current(&self.inner.primary)),
         }
     }
 
-    /// Calls the driver within this context.
+    /// Calls a driver function with this context current.
     pub(crate) fn call(&self, call: impl FnOnce() -> CUresult) -> Result<()> {
         self.enter()?;
         match call() {
             CUresult::CUDA_SUCCESS => Ok(()),
-            failed => Err(self.failed(failure_of(failed))),
+            failed => Err(self.error(failure_of(failed))),
         }
     }
 
-    /// The result of a call of cust, made since [`Self::enter`].
-    pub(crate) fn of_cust<T>(&self, result: std::result::Result<T, CudaError>) -> Result<T> {
-        result.map_err(|error| self.failed(failure_of_cust(error)))
+    /// Converts the result of a call of `cust` made since [`Self::enter`].
+    pub(crate) fn check<T>(&self, result: std::result::Result<T, CudaError>) -> Result<T> {
+        result.map_err(|error| self.error(failure_of_cust(error)))
     }
 
-    /// What a failure means here. One that loses the context is remembered.
-    pub(crate) fn failed(&self, failure: Failure) -> Error {
+    /// Converts a failure. One that makes the context unusable is stored and returned by all later calls.
+    pub(crate) fn error(&self, failure: Failure) -> Error {
         let error =
             Error::new(failure, || cust::memory::mem_get_info().unwrap_or((0, self.inner.device.memory)));
         if matches!(error, Error::ContextLost { .. }) {
-            // The first is the cause; later ones are its echo.
-            return self.inner.lost.get_or_init(|| error.launched(|| self.last_launch())).clone();
+            // The first error is the cause; later ones follow from it.
+            return self.inner.lost.get_or_init(|| error.with_last_launch(|| self.last_launch())).clone();
         }
         error
     }
 
-    /// Remembers that `entry` is launched.
+    /// Stores the name of the kernel that is launched.
     pub(crate) fn note_launch(&self, entry: &str) {
-        let mut launched = self.inner.launched.lock().unwrap_or_else(PoisonError::into_inner);
-        launched.clear();
-        launched.push_str(entry);
+        let mut last = self.inner.last_launch.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clear();
+        last.push_str(entry);
     }
 
     fn last_launch(&self) -> String {
-        let launched = self.inner.launched.lock().unwrap_or_else(PoisonError::into_inner);
-        if launched.is_empty() {
-            "nothing was launched".into()
-        } else {
-            format!("the last launch was {launched}")
-        }
+        let last = self.inner.last_launch.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_empty() { "nothing was launched".into() } else { format!("the last launch was {last}") }
     }
 
-    /// Calls the driver to give something back. Nothing can be done about a failure: after the loss of the context
-    /// all of them fail, and all is gone with the process.
+    /// Calls a driver function that frees a resource, ignoring errors: they follow from the loss of the context, and the
+    /// process frees everything at its end.
     pub(crate) fn release(&self, call: impl FnOnce() -> CUresult) {
         if CurrentContext::set_current(&self.inner.primary).is_ok() {
             let _ = call();
@@ -192,7 +188,7 @@ impl std::fmt::Debug for Context {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The kernels are given back next, by the context that is current.
+        // The kernels are unloaded next, in the current context.
         let _ = CurrentContext::set_current(&self.primary);
     }
 }

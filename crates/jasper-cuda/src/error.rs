@@ -215,7 +215,7 @@ impl Error {
     }
 
     /// Says which launch was the last, if that is of interest.
-    pub(crate) fn launched(self, last: impl FnOnce() -> String) -> Self {
+    pub(crate) fn with_last_launch(self, last: impl FnOnce() -> String) -> Self {
         match self {
             Self::ContextLost { call, code, name, .. } => {
                 Self::ContextLost { call, code, name, launched: last() }
@@ -225,7 +225,7 @@ impl Error {
     }
 
     /// Says what the memory was for that could not be had.
-    pub(crate) fn wanted_for(self, what: impl FnOnce() -> String) -> Self {
+    pub(crate) fn with_purpose(self, what: impl FnOnce() -> String) -> Self {
         match self {
             Self::OutOfMemory { free, total, .. } => Self::OutOfMemory { what: what(), free, total },
             other => other,
@@ -269,9 +269,9 @@ mod tests {
         }
         assert!(matches!(error(1), Error::Call { code: 1, .. }));
         assert!(matches!(error(12_345), Error::Call { code: 12_345, .. }));
-        let told = error(2).wanted_for(|| "a buffer of 7 bytes".into()).to_string();
+        let told = error(2).with_purpose(|| "a buffer of 7 bytes".into()).to_string();
         assert!(told.starts_with("no memory for a buffer of 7 bytes: 5 of 9 bytes"), "{told}");
-        assert_eq!(error(100).wanted_for(|| unreachable!()), Error::NoDevice);
+        assert_eq!(error(100).with_purpose(|| unreachable!()), Error::NoDevice);
     }
 
     #[test]

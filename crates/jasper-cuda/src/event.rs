@@ -1,4 +1,4 @@
-//! Marks in the order of a stream.
+//! CUDA events.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use cust::sys::{self, CUevent};
 use crate::error::Result;
 use crate::{Context, Stream};
 
-/// A mark in the order of a stream, which is passed when the work before it is done: for other streams to wait for,
-/// and for the time between two marks.
+/// A CUDA event: recorded in a stream, it completes when the work queued before it is complete. Other streams can wait for
+/// it, and two events measure the time between them.
 #[derive(Debug)]
 pub struct Event {
     context: Context,
     raw: CUevent,
 }
 
-// SAFETY: the handle is a name for something in the driver, which takes calls from any thread.
+// SAFETY: the driver takes calls with the handle from any thread.
 unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// A mark that is not set yet: nothing waits for it.
+    /// Creates an event that is not recorded yet; waiting for it returns at once.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Those of the driver.
     pub fn new(context: &Context) -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUevent_flags_enum::CU_EVENT_DEFAULT as u32;
@@ -33,28 +33,29 @@ impl Event {
         Ok(Self { context: context.clone(), raw })
     }
 
-    /// Puts the mark behind all work that is now in `stream`; where it was before is forgotten.
+    /// Records the event after all work queued in `stream`, replacing an earlier recording.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Those of the driver.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context.call(|| unsafe { sys::cuEventRecord(self.raw, stream.raw()) })
     }
 
-    /// Waits until the mark is passed.
+    /// Blocks the calling thread until the event is complete.
     ///
     /// # Errors
-    /// What went wrong in the work before it.
+    /// Those of the work before it.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context.call(|| unsafe { sys::cuEventSynchronize(self.raw) })
     }
 
-    /// From when `earlier` was passed to when this one was, to half a microsecond. Waits for both.
+    /// The time from the completion of `earlier` to the completion of this event, with a resolution of half a microsecond.
+    /// Blocks until both are complete.
     ///
     /// # Errors
-    /// What went wrong in the work before; an error of the driver if one of them was never recorded.
+    /// Those of the work before; an error of the driver if one of them was never recorded.
     pub fn since(&self, earlier: &Self) -> Result<Duration> {
         earlier.synchronize()?;
         self.synchronize()?;
@@ -71,7 +72,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the handle; a mark that was not passed yet is freed when it is.
+        // SAFETY: this is the only owner of the handle; the driver destroys a pending event when it completes.
         self.context.release(|| unsafe { sys::cuEventDestroy_v2(self.raw) });
     }
 }

@@ -1,4 +1,4 @@
-//! How fast a device is: times of queued work, and what its memory gives.
+//! Measuring a device: times of queued work, and memory bandwidth.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use gpu_kernels::Stream as _;
 
 use crate::{Error, Event, Result, Stream};
 
-/// The median time that `work` takes on the device, of `times` after one that is not counted. Both closures only queue;
-/// what `prepare` queues runs before each time and does not count.
+/// The median time of `work` on the device over `times` repetitions, after one warm-up. Both closures only queue work; that
+/// of `prepare` runs before each repetition and is not timed.
 ///
 /// # Errors
-/// What the closures say, and what went wrong in their work.
+/// Those of the closures and of their work.
 ///
 /// # Panics
 /// If `times` is 0.
@@ -35,16 +35,16 @@ pub fn median_time<E: From<Error>>(
     Ok(taken[times / 2])
 }
 
-/// Bytes a second that the device's memory gives: a copy of 2 GiB, or of an eighth of what is free where that is less,
-/// with its read and written bytes both counted. What other work reaches is held against this.
+/// The bandwidth of device memory in bytes per second: a copy of 2 GiB, or of an eighth of the free memory if that is less,
+/// counting bytes read and bytes written.
 ///
-/// Cost: twice those bytes of device memory, and some milliseconds.
+/// Cost: device memory for both arrays, and some milliseconds.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`], and what the driver says.
+/// [`Error::OutOfMemory`], and those of the driver.
 pub fn copy_bandwidth(stream: &Stream) -> Result<f64> {
     let free = stream.context().free_memory()?.device;
-    // Far more than caches hold.
+    // Far larger than the caches.
     let bytes = (free / 8).clamp(1 << 20, 2 << 30) as usize;
     let (from, mut to) = (stream.allocate::<u8>(bytes)?, stream.allocate::<u8>(bytes)?);
     let time = median_time(stream, 7, || Ok(()), || stream.copy(&from, &mut to, bytes))?;

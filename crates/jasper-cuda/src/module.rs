@@ -67,7 +67,7 @@ impl Loaded {
         let module = cust::module::Module::from_ptx(ptx, &[]).map_err(|error| {
             let failure = failure_of_cust(error);
             if !is_refusal(failure.code) {
-                return context.failed(failure);
+                return context.error(failure);
             }
             Error::Ptx {
                 name: jasper_driver::error_name(failure.code).unwrap_or("an error without a name").to_owned(),
@@ -116,9 +116,9 @@ impl Loaded {
         }
         let function = self.module.get_function(entry).map_err(|error| match failure_of_cust(error) {
             failure if failure.code == NOT_FOUND => unknown(),
-            failure => context.failed(failure),
+            failure => context.error(failure),
         })?;
-        let get = |attribute| context.of_cust(function.get_attribute(attribute)).map(i32::unsigned_abs);
+        let get = |attribute| context.check(function.get_attribute(attribute)).map(i32::unsigned_abs);
         let fixed = get(FunctionAttribute::SharedMemorySizeBytes)?;
         let most_shared = context.device().shared_per_block.saturating_sub(fixed);
         Ok(Function {

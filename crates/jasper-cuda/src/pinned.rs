@@ -1,4 +1,4 @@
-//! Host memory that the device copies from at full speed.
+//! Pinned (page-locked) host memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,26 +11,26 @@ use gpu_kernels::{DevicePtr, DevicePtrMut};
 use crate::Context;
 use crate::error::{Error, Result};
 
-/// What empty memory is aligned to, as the driver aligns.
+/// Alignment of the dangling pointer of an empty allocation, as the driver aligns.
 const ALIGNMENT: usize = 256;
 
-/// Pages of the host that stay where they are. In every context they have the address that the host has.
-pub(crate) struct Pages {
+/// Page-locked host memory, mapped into every context at its host address.
+pub(crate) struct PinnedPages {
     context: Context,
     first: *mut u8,
     bytes: usize,
 }
 
 // SAFETY: it owns its memory as a box does.
-unsafe impl Send for Pages {}
+unsafe impl Send for PinnedPages {}
 // SAFETY: as above.
-unsafe impl Sync for Pages {}
+unsafe impl Sync for PinnedPages {}
 
-impl Pages {
-    /// Pages for so many bytes, which hold whatever they hold.
+impl PinnedPages {
+    /// Allocates `bytes` bytes, uninitialized.
     ///
     /// # Errors
-    /// [`Error::NotPinned`]: the system has no pages to give.
+    /// [`Error::NotPinned`]: the operating system refuses.
     pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
         let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
         if bytes > 0 {
@@ -50,37 +50,37 @@ impl Pages {
         self.first
     }
 
-    /// How many they are.
+    /// Their size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-impl Drop for Pages {
+impl Drop for PinnedPages {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: the driver gave it, and nobody has it after this.
+            // SAFETY: the driver allocated it, and this is its only owner.
             self.context.release(|| unsafe { sys::cuMemFreeHost(self.first.cast()) });
         }
     }
 }
 
-/// Pages of the host that stay where they are, so that the device copies them by itself: several times as fast as
-/// other memory, and beside kernels. Scarce: the system cannot use them for anything else.
+/// An array in page-locked host memory. The device copies it by DMA, several times as fast as pageable memory and
+/// concurrently with kernels, and kernels can access it directly. A limited resource: the system cannot page it out.
 pub struct Pinned<T: Pod> {
-    pages: Pages,
+    pages: PinnedPages,
     len: usize,
     elements: PhantomData<T>,
 }
 
 impl<T: Pod> Pinned<T> {
-    /// `len` zeros. Takes some milliseconds for each ten megabytes.
+    /// Allocates `len` zeros. Cost: some milliseconds per 10 MB.
     ///
     /// # Errors
-    /// [`Error::NotPinned`]: the system has no pages to give.
+    /// [`Error::NotPinned`]: the operating system refuses.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
-        let pages = Pages::new(context, len.saturating_mul(size_of::<T>()))?;
-        // SAFETY: the driver gave that many bytes.
+        let pages = PinnedPages::new(context, len.saturating_mul(size_of::<T>()))?;
+        // SAFETY: the driver allocated that many bytes.
         unsafe { pages.first().write_bytes(0, pages.bytes()) };
         Ok(Self { pages, len, elements: PhantomData })
     }
@@ -90,8 +90,8 @@ impl<T: Pod> Pinned<T> {
     }
 }
 
-/// Kernels reach it by the address that the host has, over the bus: for what each reads or writes once. The device is
-/// waited for before the host looks.
+/// Kernels access it at its host address, over PCIe: suitable for what a kernel reads or writes once. The host synchronizes
+/// with the device before it reads.
 impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     fn len(&self) -> usize {
         self.len
@@ -110,14 +110,14 @@ impl<T: Pod> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `zeroed` made that many elements, aligned as pages are, of bytes that are set; they live as long as `self`.
+        // SAFETY: `zeroed` allocated and initialized that many page-aligned elements, which live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.first(), self.len) }
     }
 }
 
 impl<T: Pod> DerefMut for Pinned<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and `self` is borrowed alone.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows on their way through a device: some are copied in while others are worked on.
+//! Streaming rows through a device: one tile is copied while the other is processed.
 
 use std::ops::Range;
 use std::sync::mpsc;
@@ -9,7 +9,7 @@ use gpu_kernels::Stream as _;
 use crate::error::{Error, Result};
 use crate::{Buffer, Context, Event, Stream};
 
-/// Two tiles of device memory: one is filled, by a thread and a stream of its own, while the other is worked on.
+/// Two tiles of device memory: a thread with its own stream fills one while the caller processes the other.
 ///
 /// ```no_run
 /// # use jasper_cuda::{Buffer, Context, Pipeline, Result, Stream};
@@ -38,14 +38,14 @@ pub struct Pipeline<T: Pod> {
 #[derive(Debug)]
 struct Tile<T> {
     buffer: Buffer<T>,
-    /// Behind the copy into it.
+    /// Recorded after the copy into it.
     filled: Event,
-    /// Behind the work on it.
+    /// Recorded after the work on it.
     used: Event,
 }
 
 impl<T: Pod + Send> Pipeline<T> {
-    /// Two tiles of `rows` rows, of `row` elements each.
+    /// Allocates two tiles of `rows` rows with `row` elements each.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -61,14 +61,14 @@ impl<T: Pod + Send> Pipeline<T> {
         Ok(Self { tiles: [tile()?, tile()?], row, rows, copies })
     }
 
-    /// Takes `rows` rows through the device, a tile at a time.
+    /// Processes `rows` rows, one tile at a time.
     ///
-    /// `fill` is given a range of rows and host memory to write them to, row after row; a thread of its own calls it, a
-    /// tile ahead. `work` is given the rows of a tile and where they are, and queues its launches in `stream`, which
-    /// has been told to wait for them. It may also wait itself. Returns when all work is queued.
+    /// A separate thread calls `fill`, one tile ahead, with a range of rows and host memory to write them to. `work` gets the
+    /// range of a tile and its buffer, and queues launches in `stream`, which waits for the copy; it may also synchronize.
+    /// Each copy waits for the work on the tile's previous contents. Returns when all work is queued.
     ///
     /// # Errors
-    /// Of the device, and the first of `fill` or `work`; what was queued before it still runs.
+    /// Those of the device, and the first of `fill` or `work`; work queued before still runs.
     pub fn run<E: From<Error> + Send>(
         &mut self,
         stream: &Stream,
@@ -78,10 +78,10 @@ impl<T: Pod + Send> Pipeline<T> {
     ) -> Result<(), E> {
         let Self { copies, tiles, row, rows: most } = self;
         let (copies, row, most) = (&*copies, *row, *most);
-        let (give_back, empty) = mpsc::channel();
-        let (hand_over, full) = mpsc::channel();
+        let (send_empty, empty) = mpsc::channel();
+        let (send_full, full) = mpsc::channel();
         for tile in tiles {
-            give_back.send(tile).expect("the receiver is two lines above");
+            send_empty.send(tile).expect("the receiver is alive");
         }
         let mut fill_tile = move |tile: &mut Tile<T>, range: Range<usize>| {
             copies.wait(&tile.used)?;
@@ -91,7 +91,7 @@ impl<T: Pod + Send> Pipeline<T> {
             tile.filled.record(copies)?;
             Ok::<(), E>(())
         };
-        // Each side ends when the other has gone, for whatever reason.
+        // Each side ends when the other has dropped its channels.
         std::thread::scope(move |scope| {
             scope.spawn(move || {
                 for first in (0..rows).step_by(most) {
@@ -99,7 +99,7 @@ impl<T: Pod + Send> Pipeline<T> {
                     let Ok(tile) = empty.recv() else { return };
                     let filled = fill_tile(tile, range.clone());
                     let failed = filled.is_err();
-                    if hand_over.send(filled.map(|()| (range, tile))).is_err() || failed {
+                    if send_full.send(filled.map(|()| (range, tile))).is_err() || failed {
                         return;
                     }
                 }
@@ -108,11 +108,11 @@ impl<T: Pod + Send> Pipeline<T> {
                 let (range, tile) = filled?;
                 stream.wait(&tile.filled)?;
                 let worked = work(range, &tile.buffer);
-                // In any case: what was queued before an error still reads the tile.
+                // After an error too: work queued before it still reads the tile.
                 tile.used.record(stream)?;
                 worked?;
-                // Nobody wants it after the last.
-                let _ = give_back.send(tile);
+                // Fails after the last tile, when the thread has ended.
+                let _ = send_empty.send(tile);
             }
             Ok(())
         })
@@ -121,7 +121,7 @@ impl<T: Pod + Send> Pipeline<T> {
 
 impl<T: Pod> Drop for Pipeline<T> {
     fn drop(&mut self) {
-        // The tiles go in the order of the copies: behind the work as well.
+        // The copy stream frees the tiles: it waits for the work on them first.
         for tile in &self.tiles {
             let _ = self.copies.wait(&tile.used);
         }

@@ -1,49 +1,58 @@
-//! Two pieces of pinned memory in turn: one is filled, or looked at, while the other is copied.
+//! Double buffering in pinned memory: the host fills or reads one buffer while the other is copied.
 
 use crate::error::{Error, Result};
 use crate::{Context, Event, Pinned};
 
-/// Where host memory waits on its way to the device, and what comes from there.
+/// Two pinned buffers, used in turn by copies between the device and pageable memory.
 pub(crate) struct Staging {
-    slots: [Slot; 2],
-    turn: usize,
+    buffers: [StagingBuffer; 2],
+    current: usize,
 }
 
-/// One piece.
-pub(crate) struct Slot {
+pub(crate) struct StagingBuffer {
     pub(crate) memory: Pinned<u8>,
-    /// Behind the copy from here, or to here, that was queued last.
+    /// Recorded after the last copy from or to the buffer.
     pub(crate) copied: Event,
 }
 
 impl Staging {
     pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
-        let slot =
-            || Ok::<_, Error>(Slot { memory: Pinned::zeroed(context, bytes)?, copied: Event::new(context)? });
-        Ok(Self { slots: [slot()?, slot()?], turn: 0 })
+        let buffer = || {
+            let memory = Pinned::zeroed(context, bytes)?;
+            Ok::<_, Error>(StagingBuffer { memory, copied: Event::new(context)? })
+        };
+        Ok(Self { buffers: [buffer()?, buffer()?], current: 0 })
     }
 
-    /// The piece that was used longest ago, once it is copied.
-    pub(crate) fn next(&mut self) -> Result<&mut Slot> {
-        self.turn ^= 1;
-        let slot = &mut self.slots[self.turn];
-        slot.copied.synchronize()?;
-        Ok(slot)
+    /// The buffer that was used before the current one, after its copy is complete. It becomes the current one.
+    pub(crate) fn next(&mut self) -> Result<&mut StagingBuffer> {
+        self.current ^= 1;
+        let buffer = &mut self.buffers[self.current];
+        buffer.copied.synchronize()?;
+        Ok(buffer)
     }
 
-    /// What was copied into the piece that [`Self::next`] gave last, or the one before that, once it is there.
-    pub(crate) fn copied(&self, last: bool) -> Result<&[u8]> {
-        let slot = &self.slots[if last { self.turn } else { self.turn ^ 1 }];
-        slot.copied.synchronize()?;
-        Ok(&slot.memory)
+    /// The contents of the current buffer, after the copy into it is complete.
+    pub(crate) fn current(&self) -> Result<&[u8]> {
+        self.contents(self.current)
+    }
+
+    /// The contents of the buffer before the current one, after the copy into it is complete.
+    pub(crate) fn previous(&self) -> Result<&[u8]> {
+        self.contents(self.current ^ 1)
+    }
+
+    fn contents(&self, index: usize) -> Result<&[u8]> {
+        self.buffers[index].copied.synchronize()?;
+        Ok(&self.buffers[index].memory)
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Pinned memory must not go while the device reads it; a failure means that it no longer does.
-        for slot in &self.slots {
-            let _ = slot.copied.synchronize();
+        // The device may still read the memory. After a failure it no longer does.
+        for buffer in &self.buffers {
+            let _ = buffer.copied.synchronize();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Ordered work on a device.
+//! CUDA streams: ordered queues of copies and kernel launches.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module};
 
-/// An ordered queue of work on a device. Work of two streams may run at the same time, and none waits for the null
-/// stream. Clones are the same queue.
+/// An ordered queue of work on a device. Work in different streams may run concurrently; no stream synchronizes with the
+/// null stream. Clones refer to the same queue.
 ///
-/// The typed half of it is [`gpu_kernels::Stream`]: a launch names a kernel, and takes the arguments of that kernel
-/// and no others.
+/// Allocation, copies and typed launches are methods of the trait [`gpu_kernels::Stream`]: a launch takes a kernel and
+/// the arguments of that kernel.
 ///
 /// ```compile_fail,E0308
 /// # use gpu_kernels::{Kernel, Stream as _};
@@ -34,30 +34,30 @@ pub struct Stream {
 struct Inner {
     context: Context,
     raw: CUstream,
-    /// Where host memory waits on its way to the device and back; made when the first array is copied.
+    /// Pinned memory for copies from and to pageable memory; allocated by the first copy.
     staging: Mutex<Option<Staging>>,
 }
 
-// SAFETY: the handle is a name for something in the driver, which takes calls from any thread.
+// SAFETY: the driver takes calls with the handle from any thread.
 unsafe impl Send for Inner {}
-// SAFETY: as above; what is ours in it is behind a mutex.
+// SAFETY: as above; the other fields are `Sync`.
 unsafe impl Sync for Inner {}
 
 impl Stream {
-    /// A queue without work.
+    /// Creates a stream of default priority.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Those of the driver.
     pub fn new(context: &Context) -> Result<Self> {
         Self::with_priority(context, 0)
     }
 
-    /// A stream whose blocks take the places that become free before those of others do.
+    /// Creates a stream of the highest priority: its pending blocks are scheduled before those of other streams.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Those of the driver.
     pub fn with_high_priority(context: &Context) -> Result<Self> {
-        // The driver takes the nearest priority that there is; the lowest number comes first.
+        // The driver clamps the priority to its range; lower numbers are more urgent.
         Self::with_priority(context, i32::MIN)
     }
 
@@ -70,34 +70,34 @@ impl Stream {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The device in use.
+    /// The context of the stream.
     pub fn context(&self) -> &Context {
         &self.inner.context
     }
 
-    /// Waits until all work so far is done.
+    /// Blocks the calling thread until all queued work is complete.
     ///
     /// # Errors
-    /// What went wrong in it: a fault of a kernel is seen here or at any later call.
+    /// Those of the work: a kernel's fault is reported here or by any later call.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context().call(|| unsafe { sys::cuStreamSynchronize(self.raw()) })
     }
 
-    /// Has the work from here on wait for `event`. The calling thread does not wait.
+    /// Makes later work in this stream wait for `event`, without blocking the calling thread.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Those of the driver.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
     }
 
-    /// Bytes that a [write](gpu_kernels::Stream::write) copies at once, and a [read](gpu_kernels::Stream::read_range); twice
-    /// that is pinned on the host for each stream that does either.
+    /// Bytes per copy of a [write](gpu_kernels::Stream::write) or [read](gpu_kernels::Stream::read_range). A stream that
+    /// does either holds twice as much pinned memory.
     pub const PIECE_BYTES: usize = 8 << 20;
 
-    /// How many elements go at once, in whole granules, of a range that is within the buffer.
+    /// Elements per copy: whole granules, at most [`Self::PIECE_BYTES`]. Checks that the range is within the buffer.
     fn check_piece<T: Pod>(&self, buffer: &Buffer<T>, within: &Range<usize>, granule: usize) -> usize {
         self.check_owner(buffer);
         assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
@@ -106,13 +106,13 @@ impl Stream {
         piece
     }
 
-    /// Queues a kernel of one's own.
+    /// Launches the kernel `entry` of a module.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::Launch`], and what the driver says.
+    /// [`Error::UnknownKernel`], [`Error::Launch`], and those of the driver.
     ///
     /// # Safety
-    /// The kernel must take one parameter of the layout of `A`, and do no harm when given `args`: see
+    /// The kernel must take one parameter with the layout of `A`, and be sound for `args`: see
     /// [`gpu_kernels::Stream::launch`].
     ///
     /// # Panics
@@ -127,7 +127,7 @@ impl Stream {
         assert_eq!(
             module.context().device().ordinal,
             self.context().device().ordinal,
-            "a module runs where it was loaded"
+            "a module is launched on the device that it was loaded for"
         );
         let function = module.loaded().prepare(self.context(), entry, launch)?;
         self.context().note_launch(entry);
@@ -143,8 +143,8 @@ impl Stream {
             return Ok(());
         }
         let mut parameters = [std::ptr::from_ref(args).cast_mut().cast::<c_void>()];
-        // SAFETY: the driver reads as many bytes behind the one pointer as the kernel's parameter has, which is the
-        // size of `A` by the caller's promise; what the kernel does is the caller's promise too.
+        // SAFETY: the driver reads the kernel's parameter from the one pointer, and the caller promises that it has the
+        // layout of `A`, and that the kernel is sound.
         self.context().call(|| unsafe {
             sys::cuLaunchKernel(
                 function,
@@ -162,7 +162,16 @@ impl Stream {
         })
     }
 
-    /// Memory is given back in the order of the stream that made it, so that stream alone may work on it unasked.
+    /// The pinned memory for copies, allocated by the first of them.
+    fn staging<'a>(&self, staging: &'a mut Option<Staging>) -> Result<&'a mut Staging> {
+        Ok(match staging {
+            Some(staging) => staging,
+            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
+        })
+    }
+
+    /// Asserts that this stream allocated the buffer. Memory is freed in the order of the stream that allocated it, so only
+    /// that stream can use it without further synchronization.
     pub(crate) fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
         assert!(
             Arc::ptr_eq(&self.inner, &buffer.stream().inner),
@@ -213,21 +222,17 @@ impl gpu_kernels::Stream for Stream {
             return pieces(within, piece).try_for_each(|range| fill(range.clone(), &mut elements[range]));
         }
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        let staging = match &mut *staging {
-            Some(staging) => staging,
-            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
-        };
+        let staging = self.staging(&mut staging)?;
         for range in pieces(within, piece) {
-            let slot = staging.next()?;
+            let pinned = staging.next()?;
             let (first, bytes) = (range.start, range.len() * size_of::<T>());
-            fill(range, bytemuck::cast_slice_mut(&mut slot.memory[..bytes]))?;
+            fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
             let to = buffer.address() + (first * size_of::<T>()) as u64;
-            let from = slot.memory.as_ptr().cast::<c_void>();
-            // SAFETY: `from` holds `bytes` bytes and is not touched again before the event that is recorded next;
-            // `to` has room for them, as the range ends within the buffer, and that, which is of this stream, gives
-            // its memory back behind this copy.
+            let from = pinned.memory.as_ptr().cast::<c_void>();
+            // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next completes. The
+            // range is within the buffer, which this stream frees after the copy.
             self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
-            slot.copied.record(self)?;
+            pinned.copied.record(self)?;
         }
         Ok(())
     }
@@ -246,30 +251,27 @@ impl gpu_kernels::Stream for Stream {
             return Ok(());
         }
         let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        let staging = match &mut *staging {
-            Some(staging) => staging,
-            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
-        };
+        let staging = self.staging(&mut staging)?;
         let mut take = |range: Range<usize>, bytes: &[u8]| {
             let len = range.len() * size_of::<T>();
             take(range, bytemuck::cast_slice(&bytes[..len]));
         };
-        let mut before = None;
+        let mut previous = None;
         for range in pieces(within, piece) {
-            let slot = staging.next()?;
+            let pinned = staging.next()?;
             let bytes = range.len() * size_of::<T>();
             let from = buffer.address() + (range.start * size_of::<T>()) as u64;
-            let to = slot.memory.as_mut_ptr().cast::<c_void>();
-            // SAFETY: `to` has room for `bytes` bytes, which are pinned, and is not looked at before the event that is
-            // recorded next; the range ends within the buffer, which is of this stream and goes behind this copy.
+            let to = pinned.memory.as_mut_ptr().cast::<c_void>();
+            // SAFETY: `to` has room for `bytes` pinned bytes and is not read before the event that is recorded next
+            // completes. The range is within the buffer, which this stream frees after the copy.
             self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
-            slot.copied.record(self)?;
-            if let Some(before) = before.replace(range) {
-                take(before, staging.copied(false)?);
+            pinned.copied.record(self)?;
+            if let Some(previous) = previous.replace(range) {
+                take(previous, staging.previous()?);
             }
         }
-        if let Some(last) = before {
-            take(last, staging.copied(true)?);
+        if let Some(last) = previous {
+            take(last, staging.current()?);
         }
         Ok(())
     }
@@ -284,11 +286,11 @@ impl gpu_kernels::Stream for Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the buffer has that many bytes, any of which may hold any value, and goes behind this.
+        // SAFETY: the buffer has `bytes` bytes, which may hold any value, and this stream frees it later.
         self.context().call(|| unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.raw()) })
     }
 
-    /// Panics if another stream made one of them.
+    /// Panics if another stream allocated one of them.
     fn copy<T: Pod>(&self, from: &Buffer<T>, to: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(from);
         self.check_owner(to);
@@ -297,13 +299,13 @@ impl gpu_kernels::Stream for Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both buffers have that many bytes, are not the same, and go behind this; the driver knows by an address
-        // which memory it is of.
+        // SAFETY: both buffers have `bytes` bytes, are distinct, and are freed by this stream later. With unified addressing
+        // the driver finds the kind of memory from the address.
         self.context().call(|| unsafe { sys::cuMemcpyAsync(to.address(), from.address(), bytes, self.raw()) })
     }
 
-    /// The first time, the array goes to memory that grows where it is, if the device has such. One on the host is copied
-    /// each time, and there twice meanwhile.
+    /// The first call moves the array to memory that grows in place, if the device supports virtual memory management.
+    /// An array on the host is copied by each call, and takes its memory twice meanwhile.
     fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(buffer);
         if len <= buffer.len() || buffer.extend(len)? {
@@ -326,9 +328,9 @@ impl gpu_kernels::Stream for Stream {
     }
 
     fn wait_for(&self, other: &Self) -> Result<()> {
-        let behind = Event::new(self.context())?;
-        behind.record(other)?;
-        self.wait(&behind)
+        let event = Event::new(self.context())?;
+        event.record(other)?;
+        self.wait(&event)
     }
 
     fn synchronize_device(&self) -> Result<()> {
@@ -346,11 +348,11 @@ impl gpu_kernels::Stream for Stream {
         if bytes > 0 {
             let from = buffer.address() + (within.start * size_of::<T>()) as u64;
             let to = values.as_mut_ptr().cast::<c_void>();
-            // SAFETY: these bytes are in the buffer, and `to` has room for them and is not touched before the wait below.
+            // SAFETY: the range is within the buffer; `to` has room for it and is not used before `synchronize` below.
             self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
         }
         self.synchronize()?;
-        // SAFETY: that many elements were copied in, and any bytes are a `T`.
+        // SAFETY: the copy initialized that many elements, and any bytes are a valid `T`.
         unsafe { values.set_len(within.len()) };
         Ok(values)
     }
@@ -360,12 +362,12 @@ impl gpu_kernels::Stream for Stream {
         let entry = kernel.entry();
         let function = self.context().kernels().prepare(self.context(), &entry, launch)?;
         self.context().note_launch(&entry);
-        // SAFETY: device and host compile the same `K::Args`; the rest is the caller's promise.
+        // SAFETY: device and host share the definition of `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }
 }
 
-/// What a range is cut into, all of `piece` elements but the last.
+/// Splits a range into pieces of `piece` elements; the last may be shorter.
 fn pieces(within: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> {
     within.clone().step_by(piece).map(move |first| first..within.end.min(first + piece))
 }
@@ -378,7 +380,7 @@ impl fmt::Debug for Stream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the handle. Work that is queued still runs, and the driver frees the stream after.
+        // SAFETY: this is the only owner of the handle. The driver destroys the stream once queued work is complete.
         self.context.release(|| unsafe { sys::cuStreamDestroy_v2(self.raw) });
     }
 }

@@ -1,4 +1,4 @@
-//! Device memory that grows where it is: addresses are reserved, and memory is put behind more of them when it is wanted.
+//! Device memory that grows in place: a reserved address range, to which physical memory is mapped as needed.
 
 use cust::sys::{
     self, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags,
@@ -9,23 +9,23 @@ use cust::sys::{
 use crate::error::Result;
 use crate::{Context, Device};
 
-/// Addresses for as many bytes as the device has, the first of which are memory.
+/// A reserved address range of the size of the device's memory, with physical memory mapped to its first bytes.
 pub(crate) struct VirtualAllocation {
     context: Context,
     address: CUdeviceptr,
-    /// Bytes of addresses.
+    /// Size of the range in bytes.
     reserved: usize,
-    /// What a piece is a multiple of.
+    /// The size of a mapping is a multiple of this.
     granularity: usize,
-    /// Pieces of memory and their bytes, one behind the other.
+    /// Handles and sizes of the mapped memory, in the order of their addresses.
     pieces: Vec<(CUmemGenericAllocationHandle, usize)>,
 }
 
 impl VirtualAllocation {
-    /// No memory yet; `None` where the device has no such addresses.
+    /// Reserves a range without memory; `None` if the device has no virtual memory management.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Those of the driver.
     pub(crate) fn new(context: &Context) -> Result<Option<Self>> {
         if !Device::maps_memory(context)? {
             return Ok(None);
@@ -47,34 +47,34 @@ impl VirtualAllocation {
         self.address
     }
 
-    /// Makes at least `bytes` of it memory. Waits for nothing: work that uses what there was goes on.
+    /// Maps memory to at least the first `bytes` bytes. Does not synchronize: work that uses the memory continues.
     ///
     /// # Errors
-    /// What the driver says, which is that there is not so much; all is as it was.
+    /// Those of the driver, such as out of memory; nothing has changed then.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<()> {
         let mapped = self.mapped();
         let more = bytes.saturating_sub(mapped).next_multiple_of(self.granularity);
         if more == 0 {
             return Ok(());
         }
-        assert!(mapped + more <= self.reserved, "nobody asks for more than the device has");
+        assert!(mapped + more <= self.reserved, "callers check the size against the device's memory");
         let (context, kind, to) = (&self.context, allocation(&self.context), self.address + mapped as u64);
         let mut piece = 0;
         // SAFETY: `piece` is writable, and `kind` lives through the call.
         context.call(|| unsafe { sys::cuMemCreate(&mut piece, more, &kind, 0) })?;
         let release = || {
-            // SAFETY: the piece has just been made, and is mapped nowhere.
+            // SAFETY: the piece was just created and is not mapped.
             context.release(|| unsafe { sys::cuMemRelease(piece) });
         };
-        // SAFETY: these addresses are reserved, as asserted, and have no memory yet; the piece is as large.
+        // SAFETY: the addresses are reserved, as asserted, and unmapped; the piece has the same size.
         context.call(|| unsafe { sys::cuMemMap(to, more, 0, piece, 0) }).inspect_err(|_| release())?;
         let access = CUmemAccessDesc {
             location: kind.location,
             flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
-        // SAFETY: the addresses have just been mapped; `access` lives through the call.
+        // SAFETY: the addresses were just mapped; `access` lives through the call.
         context.call(|| unsafe { sys::cuMemSetAccess(to, more, &access, 1) }).inspect_err(|_| {
-            // SAFETY: nobody has used them.
+            // SAFETY: the mapping is not in use yet.
             context.release(|| unsafe { sys::cuMemUnmap(to, more) });
             release();
         })?;
@@ -82,13 +82,13 @@ impl VirtualAllocation {
         Ok(())
     }
 
-    /// Bytes that are memory.
+    /// Mapped bytes.
     fn mapped(&self) -> usize {
         self.pieces.iter().map(|piece| piece.1).sum()
     }
 }
 
-/// Memory of the device itself.
+/// Properties of pinned memory on the device.
 fn allocation(context: &Context) -> CUmemAllocationProp {
     CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -104,17 +104,17 @@ fn allocation(context: &Context) -> CUmemAllocationProp {
 
 impl Drop for VirtualAllocation {
     fn drop(&mut self) {
-        // Work that is queued may still use it; a failure means that it no longer does.
+        // Queued work may still use the memory. After a failure it no longer runs.
         let _ = self.context.synchronize();
         let mut address = self.address;
         for &(piece, bytes) in &self.pieces {
-            // SAFETY: the piece was mapped there, and nobody uses it any more.
+            // SAFETY: the piece is mapped there, and all work that used it is complete.
             self.context.release(|| unsafe { sys::cuMemUnmap(address, bytes) });
-            // SAFETY: it is mapped nowhere else.
+            // SAFETY: it is no longer mapped.
             self.context.release(|| unsafe { sys::cuMemRelease(piece) });
             address += bytes as u64;
         }
-        // SAFETY: these were reserved, and nothing is mapped there.
+        // SAFETY: the range was reserved, and nothing is mapped to it.
         self.context.release(|| unsafe { sys::cuMemAddressFree(self.address, self.reserved) });
     }
 }

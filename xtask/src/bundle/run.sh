@@ -62,10 +62,8 @@ sanitize() {
         skip=
         [ $tool = racecheck ] && skip="--skip searches_"
         # Not the tests of faults: they provoke what these tools look for.
-        for program in cuda_std kernels knn; do
-            step "sanitize/$tool.$program" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-                "tests/jasper-cuda.$program" --test-threads 1 $skip ${SANITIZE:-}
-        done
+        step "sanitize/$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 tests/jasper-cuda.device \
+            --test-threads 1 $skip ${SANITIZE:-cuda_std:: kernels:: knn::}
     done
 }
 

@@ -1,6 +1,4 @@
-//! What calls need is kept between them, and how long one query takes. One test, so that nothing disturbs it.
-
-mod common;
+//! Calls reuse the memory of earlier calls; how long one query takes.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +20,7 @@ fn typical(times: impl Iterator<Item = Duration>) -> (Duration, Duration) {
 
 #[test]
 fn a_call_takes_nothing_new() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::exclusive_context() else { return };
     let cpu = CpuExecutor::new(0).unwrap();
     let set = Clusters::new(DIMENSION, 9);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(100_000, 0), set.rows(QUERIES, 1));

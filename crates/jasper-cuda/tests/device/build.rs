@@ -1,7 +1,5 @@
 //! Graphs built on a device are those of the processor.
 
-mod common;
-
 use std::time::Instant;
 
 use jasper_core::synthetic::Clusters;
@@ -48,7 +46,7 @@ fn degree<T: Element>(graph: &Graph<T>) -> f64 {
 
 #[test]
 fn graphs_of_bytes_are_the_same() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     for (metric, dimension, n) in [
         (Metric::L2, 128, 30_000),
         (Metric::InnerProduct, 40, 8000),
@@ -87,7 +85,7 @@ fn like_the_processor<T: Element>(context: &Context, metric: Metric, dimension: 
 
 #[test]
 fn graphs_of_floats_are_nearly_the_same() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     for metric in Metric::ALL {
         for dimension in [96, 128, 200, 960] {
             like_the_processor::<f32>(&context, metric, dimension);
@@ -98,7 +96,7 @@ fn graphs_of_floats_are_nearly_the_same() {
 
 #[test]
 fn what_does_not_fit_is_refused_before_it_begins() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let (cpu, rows) = (CpuExecutor::new(1).unwrap(), [1_u8, 2, 3]);
     let params = BuildParams::builder().build_beam_width(2000).build().unwrap();
     let rows = MatrixView::new(&rows, 1).unwrap();

@@ -1,7 +1,5 @@
 //! Searches on a device are those of the processor, from any thread and of any size.
 
-mod common;
-
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::Answer;
 use jasper_core::synthetic::Clusters;
@@ -172,7 +170,7 @@ fn agrees<T: Element>(context: &Context) {
 
 #[test]
 fn answers_are_those_of_the_processor() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     agrees::<f32>(&context);
     agrees::<f16>(&context);
     agrees::<u8>(&context);
@@ -214,7 +212,7 @@ fn does_not_depend_on_the_place<T: Element>(
 
 #[test]
 fn answers_do_not_depend_on_where_vectors_are() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     does_not_depend_on_the_place::<f32>(&context, 200, Metric::L2, Quantization::Mixed { sectors: 1 });
     does_not_depend_on_the_place::<f16>(&context, 96, Metric::InnerProduct, Quantization::Rabitq { bits: 4 });
     does_not_depend_on_the_place::<u8>(&context, 128, Metric::Cosine, Quantization::Rabitq { bits: 7 });
@@ -222,7 +220,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
 
 #[test]
 fn a_batch_may_be_larger_than_a_grid_is_high() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let both = Both::<u8>::new(&context, 5000, 8, Metric::L2);
     let queries = both.queries(200_000);
     let hits = both.compare(&queries, SearchParams::new(5).beam_width(16));
@@ -234,7 +232,7 @@ fn a_batch_may_be_larger_than_a_grid_is_high() {
 
 #[test]
 fn threads_search_at_the_same_time_and_get_the_same() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
     let (queries, params) = (both.queries(3000), SearchParams::new(10));
     let expected = both.search(&queries, params);
@@ -257,7 +255,7 @@ fn threads_search_at_the_same_time_and_get_the_same() {
 
 #[test]
 fn queries_on_the_device_are_searched_there() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let mut both = Both::<i8>::new(&context, 6000, 100, Metric::L2);
     let queries = both.queries(700);
     for deleted in [0, 2000] {
@@ -329,7 +327,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
 
 #[test]
 fn queries_on_the_device_are_searched_for_by_codes() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     queries_on_the_device_go_by_codes::<f32>(&context, 200, Metric::L2, Quantization::Mixed { sectors: 1 });
     queries_on_the_device_go_by_codes::<f16>(
         &context,
@@ -343,7 +341,7 @@ fn queries_on_the_device_are_searched_for_by_codes() {
 /// More than one part of a launch.
 #[test]
 fn many_queries_on_the_device_share_memory() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let mut both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
     quantize(&both.cpu, &mut both.graph, Quantization::Rabitq { bits: 8 }).unwrap();
     let both = Both::of(&context, both.cpu, both.graph);
@@ -360,7 +358,7 @@ fn many_queries_on_the_device_share_memory() {
 /// rerank no other writes.
 #[test]
 fn streams_search_by_codes_at_the_same_time() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let mut both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
     quantize(&both.cpu, &mut both.graph, Quantization::Mixed { sectors: 1 }).unwrap();
     for vectors in [VectorStorage::Device, VectorStorage::Host] {
@@ -400,7 +398,7 @@ fn streams_search_by_codes_at_the_same_time() {
 fn rows_lie_beyond_what_32_bits_can_address() {
     const SIDES: usize = 20;
     const DIMENSION: usize = 4500;
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let params = BuildParams::builder().max_degree(SIDES).build().unwrap();
     let mut graph = Graph::<u8>::new(Metric::L2, DIMENSION, params).unwrap();
     let mut row = vec![0_u8; padded_len::<u8>(DIMENSION)];

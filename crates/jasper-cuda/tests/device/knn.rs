@@ -1,7 +1,5 @@
 //! Exact neighbours by a device are those of the processor, ids and distances alike.
 
-mod common;
-
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
@@ -24,7 +22,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize
 
 #[test]
 fn neighbors_are_those_of_the_processor() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     for (rows, dimension, k) in [(1, 3, 1), (3000, 17, 10), (5000, 128, 100)] {
         agrees::<f32>(&context, rows, dimension, k);
         agrees::<f16>(&context, rows, dimension, k);
@@ -37,7 +35,7 @@ fn neighbors_are_those_of_the_processor() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let mut values = vec![1.0_f32; 300 * 4];
     let queries = [0.5_f32; 4];
     let queries = MatrixView::new(&queries, 4).unwrap();
@@ -55,7 +53,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn a_cancel_is_heard() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let values = vec![1_u8; 64];
     let view = MatrixView::new(&values, 8).unwrap();
     let mut stop = |_| ControlFlow::Break(());

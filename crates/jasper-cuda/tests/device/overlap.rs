@@ -1,10 +1,8 @@
-//! Work of two streams runs at the same time, and copies run beside kernels. One test, so that nothing disturbs it.
-
-mod common;
+//! Work in two streams runs at the same time, and copies overlap with kernels.
 
 use std::time::Duration;
 
-use common::{Move, PROBE, spin};
+use crate::common::{Move, PROBE, spin};
 use gpu_kernels::{Buffer as _, Launch, Stream as _};
 use jasper_cuda::{Context, Event, Module, Pipeline, Result, Stream};
 
@@ -25,7 +23,7 @@ fn time(context: &Context, stream: &Stream, queue: impl FnOnce() -> Result<()>) 
 
 #[test]
 fn copies_and_kernels_overlap() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::exclusive_context() else { return };
     let [one, two] = [(); 2].map(|()| Stream::new(&context).unwrap());
     let probe = Module::load(&context, PROBE).unwrap();
     spin(&one, &probe, 1000).unwrap();

@@ -1,8 +1,6 @@
 //! How long the first use of kernels takes, those of an exact search: with the driver's cache of compiled code, and
 //! without.
 
-mod common;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,7 +14,7 @@ const WARM_LIMIT: Duration = Duration::from_millis(500);
 /// How long a new process takes to open the device, and to load the kernels.
 fn in_a_new_process(without_cache: bool) -> (Duration, Duration) {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["the_kernels_are_there_soon", "--exact", "--nocapture"]).env(CHILD, "1");
+    child.args(["first_use::the_kernels_are_there_soon", "--exact", "--nocapture"]).env(CHILD, "1");
     if without_cache {
         child.env("CUDA_CACHE_DISABLE", "1");
     }
@@ -43,7 +41,7 @@ fn the_kernels_are_there_soon() {
         println!("\nopen={} load={}", opened.as_secs_f64(), begun.elapsed().as_secs_f64());
         return;
     }
-    if common::context().is_none() {
+    if crate::common::exclusive_context().is_none() {
         return;
     }
     let (_, cold) = in_a_new_process(true);

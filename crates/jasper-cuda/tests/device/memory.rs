@@ -1,13 +1,11 @@
 //! Arrays go to the device and come back; what cannot be had is refused and leaves all as it was.
 
-mod common;
-
 use gpu_kernels::{Buffer as _, Launch, Stream as _};
 use jasper_cuda::{Context, Error, MemoryPlan, MemorySpace, Module, Pinned, Stream};
 
 #[test]
 fn arrays_come_back_as_they_went() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let piece = Stream::PIECE_BYTES / size_of::<u64>();
     for len in [0, 1, 1000, piece - 1, piece, piece + 1, 3 * piece + 17] {
@@ -21,7 +19,7 @@ fn arrays_come_back_as_they_went() {
 
 #[test]
 fn pieces_are_whole_granules() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let (granule, rows) = (300_007, 50);
     let mut buffer = stream.allocate::<u32>(granule * rows).unwrap();
@@ -41,7 +39,7 @@ fn pieces_are_whole_granules() {
 
 #[test]
 fn an_array_grows_where_it_is_and_keeps_what_it_holds() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let values: Vec<u32> = (0..1_000_000).collect();
     let mut buffer = stream.upload(&values).unwrap();
@@ -63,7 +61,7 @@ fn an_array_grows_where_it_is_and_keeps_what_it_holds() {
 /// What is on the host is written and read in place, and kernels reach it by its address.
 #[test]
 fn an_array_on_the_host_is_an_array() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let len = 5 * Stream::PIECE_BYTES / size_of::<u32>() + 17;
     let values: Vec<u32> = (0..len as u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect();
@@ -79,9 +77,9 @@ fn an_array_on_the_host_is_an_array() {
     stream.read_range(&array, 5..len, 1, |_, piece| read.extend_from_slice(piece)).unwrap();
     assert!(read == values[5..]);
 
-    let probe = Module::load(&context, common::PROBE).unwrap();
+    let probe = Module::load(&context, crate::common::PROBE).unwrap();
     let mut other = stream.allocate_on_host::<u32>(len).unwrap();
-    let args = common::Move { from: array.input(), to: other.output(), len: len as u64 };
+    let args = crate::common::Move { from: array.input(), to: other.output(), len: len as u64 };
     // SAFETY: `Move` is the kernel's parameter, and both arrays have `len` words.
     unsafe { stream.launch_from(&probe, "copy", Launch::linear(64, 256), &args) }.unwrap();
     assert!(stream.download(&other).unwrap() == values);
@@ -104,7 +102,7 @@ fn an_array_on_the_host_is_an_array() {
 
 #[test]
 fn exhausted_memory_is_told_in_numbers_and_passes() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let kept = stream.upload(&[7_u32; 1000]).unwrap();
     let memory = context.device().memory;
@@ -125,7 +123,7 @@ fn exhausted_memory_is_told_in_numbers_and_passes() {
 
 #[test]
 fn a_plan_knows_what_is_free() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let free = context.free_memory().unwrap();
     assert!(free.device > 0 && free.device <= context.device().memory as u64 && free.host > 0);
     assert!(MemoryPlan::new("little").part(MemorySpace::Device, "a byte", 1).check(free).is_ok());
@@ -136,7 +134,7 @@ fn a_plan_knows_what_is_free() {
 
 #[test]
 fn pinned_memory_is_memory() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let mut pinned = Pinned::<u16>::zeroed(&context, 100_000).unwrap();
     assert!(pinned.iter().all(|&value| value == 0));
     pinned[99_999] = 3;
@@ -146,7 +144,7 @@ fn pinned_memory_is_memory() {
 
 #[test]
 fn threads_share_a_context() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     std::thread::scope(|scope| {
         for seed in 0..8_u32 {
             let context = &context;
@@ -166,7 +164,7 @@ fn threads_share_a_context() {
 #[test]
 #[should_panic(expected = "used by the stream that made it")]
 fn a_buffer_belongs_to_its_stream() {
-    let Some(context) = common::context() else { panic!("skipped: used by the stream that made it") };
+    let Some(context) = crate::common::context() else { panic!("skipped: used by the stream that made it") };
     let (one, other) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
     let buffer = one.upload(&[1_u8]).unwrap();
     let _ = other.download(&buffer);

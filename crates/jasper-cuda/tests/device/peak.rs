@@ -1,6 +1,4 @@
-//! A build takes no more than was planned, and gives it back: alone in its process, whose memory all counts.
-
-mod common;
+//! A build uses no more memory than planned, and frees it.
 
 use std::cell::Cell;
 
@@ -12,13 +10,13 @@ use jasper_vamana::{BuildShape, CpuExecutor, bulk_build_by};
 
 #[test]
 fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::exclusive_context() else { return };
     let cpu = CpuExecutor::new(0).unwrap();
     let values: Vec<f32> = Clusters::new(96, 5).rows(60_000, 0);
     let rows = MatrixView::new(&values, 96).unwrap();
     let peak = Cell::new(0);
     let link = |graph: &mut Graph<f32>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        let meter = PeakMemory::begin(&context).unwrap();
+        let meter = PeakMemory::new(&context).unwrap();
         let report = link_on_device(&context, cpu.pool(), graph, order, None, progress);
         peak.set(meter.bytes().unwrap());
         report

@@ -1,7 +1,5 @@
 //! Codes by a device are those of the processor.
 
-mod common;
-
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, f16};
 use jasper_cuda::{Context, encode_on_device};
@@ -35,7 +33,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize) {
 
 #[test]
 fn codes_are_those_of_the_processor() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     for (rows, dimension) in [(2, 3), (3000, 100), (5000, 384)] {
         agrees::<f32>(&context, rows, dimension);
         agrees::<f16>(&context, rows, dimension);
@@ -48,7 +46,7 @@ fn codes_are_those_of_the_processor() {
 
 #[test]
 fn no_rows_have_no_codes() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let pool = ThreadPoolBuilder::new().build().unwrap();
     let values = [1.0_f32, 2.0, 3.0, 5.0];
     let view = MatrixView::new(&values, 2).unwrap();

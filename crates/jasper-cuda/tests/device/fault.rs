@@ -1,10 +1,8 @@
-//! A kernel that faults takes the context with it: every call says so. In a process of its own, which it ruins.
-
-mod common;
+//! A kernel that faults takes the context with it: every call says so. In a child process, which it ruins.
 
 use std::process::Command;
 
-use common::PROBE;
+use crate::common::PROBE;
 use gpu_kernels::{Launch, Stream as _};
 use jasper_cuda::{Context, Error, Event, Module, Pinned, Stream};
 
@@ -41,12 +39,12 @@ fn a_fault_is_told_by_every_call_after_it() {
     if let Ok(kernel) = std::env::var(CHILD) {
         return ruin(&kernel);
     }
-    if common::context().is_none() {
+    if crate::common::context().is_none() {
         return;
     }
     for kernel in ["poke", "give_up"] {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["a_fault_is_told_by_every_call_after_it", "--exact", "--nocapture"])
+            .args(["fault::a_fault_is_told_by_every_call_after_it", "--exact", "--nocapture"])
             .env(CHILD, kernel)
             .output()
             .unwrap();

@@ -1,7 +1,5 @@
 //! Every function of `cuda_std` on a device: the cases that the emulator runs, and the same answers.
 
-mod common;
-
 use cuda_std_kernels::{PTX, cases};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Launch, Stream as _};
 use jasper_cuda::{Module, Stream};
@@ -16,7 +14,7 @@ struct Args {
 
 #[test]
 fn every_function_gives_its_answer() {
-    let Some(context) = common::context() else { return };
+    let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let kernels = Module::load(&context, PTX).unwrap();
     let (input, cases) = cases();

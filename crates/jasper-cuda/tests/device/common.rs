@@ -1,7 +1,8 @@
-//! The device that tests run on, and kernels that provoke it.
-#![allow(dead_code, reason = "each test program uses its own part")]
+//! The device that tests run on, and test kernels.
 
 use std::io::Write;
+use std::ops::Deref;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gpu_kernels::{DevicePtr, DevicePtrMut, Launch};
 use jasper_cuda::{Context, Error, Module, Result, Stream};
@@ -9,8 +10,40 @@ use jasper_cuda::{Context, Error, Module, Result, Stream};
 /// Kernels of one parameter each; what they do is written beside them.
 pub const PROBE: &str = include_str!("probe.ptx");
 
-/// The first device. Without one the test is skipped and a line says so, or fails if `JASPER_REQUIRE_GPU=1`.
-pub fn context() -> Option<Context> {
+/// Ordinary tests share the device; those that measure time or memory hold it alone.
+static DEVICE: RwLock<()> = RwLock::new(());
+
+/// A context, and the share of the device that the test holds.
+pub struct TestContext<G> {
+    context: Context,
+    _guard: G,
+}
+
+impl<G> Deref for TestContext<G> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// A context of the device that other tests use at the same time.
+pub type SharedContext = TestContext<RwLockReadGuard<'static, ()>>;
+
+/// The first device, shared with other tests. Without a device the test is skipped and a line says so, or fails if
+/// `JASPER_REQUIRE_GPU=1`.
+pub fn context() -> Option<SharedContext> {
+    let guard = DEVICE.read().unwrap_or_else(PoisonError::into_inner);
+    Some(TestContext { context: open()?, _guard: guard })
+}
+
+/// The first device, while no other test uses it.
+pub fn exclusive_context() -> Option<TestContext<RwLockWriteGuard<'static, ()>>> {
+    let guard = DEVICE.write().unwrap_or_else(PoisonError::into_inner);
+    Some(TestContext { context: open()?, _guard: guard })
+}
+
+fn open() -> Option<Context> {
     match Context::open(0) {
         Ok(context) => Some(context),
         Err(error @ (Error::NoDriver(_) | Error::NoDevice)) => {

@@ -1,7 +1,5 @@
 //! The suite of the kernels on a device: the tests that the emulator runs, and the same answers.
 
-mod common;
-
 use gpu_kernels::suite;
 use jasper_cuda::Stream;
 
@@ -10,7 +8,7 @@ macro_rules! on_the_device {
     ($($test:ident)*) => { $(
         #[test]
         fn $test() {
-            let Some(context) = common::context() else { return };
+            let Some(context) = crate::common::context() else { return };
             let stream = Stream::new(&context).unwrap();
             for seed in 0..4 {
                 suite::$test(&stream, seed);

@@ -1,10 +1,8 @@
 //! Launches that the device takes, and those that it does not: each refusal typed, and nothing lost by it.
 
-mod common;
-
-use common::{Move, PROBE};
+use crate::common::{Move, PROBE, SharedContext};
 use gpu_kernels::{Buffer as _, Launch, Stream as _};
-use jasper_cuda::{Context, Error, LaunchLimit, Module, Result, Stream};
+use jasper_cuda::{Error, LaunchLimit, Module, Result, Stream};
 
 /// Reverses `values` through dynamic shared memory.
 fn reverse(stream: &Stream, probe: &Module, launch: Launch, values: &[u32]) -> Result<Vec<u32>> {
@@ -16,8 +14,8 @@ fn reverse(stream: &Stream, probe: &Module, launch: Launch, values: &[u32]) -> R
     stream.download(&to)
 }
 
-fn device() -> Option<(Context, Stream, Module)> {
-    let context = common::context()?;
+fn device() -> Option<(SharedContext, Stream, Module)> {
+    let context = crate::common::context()?;
     let stream = Stream::new(&context).unwrap();
     let probe = Module::load(&context, PROBE).unwrap();
     Some((context, stream, probe))
