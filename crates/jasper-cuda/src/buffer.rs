@@ -56,7 +56,8 @@ impl<T: Pod> Buffer<T> {
     pub(crate) fn on_host(stream: &Stream, len: usize) -> Result<Self> {
         let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
         // The operating system may kill a process that pins too much memory instead of refusing the call.
-        let plan = MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
+        let plan =
+            MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
         plan.check(context.free_memory()?)?;
         let pages = PinnedPages::new(context, bytes)?;
         let address = if bytes > 0 { pages.first().addr() as CUdeviceptr } else { 0 };
