@@ -16,7 +16,7 @@ use super::set::Set;
 /// fill the rounds of 32 estimates.
 pub fn launches() -> Vec<TunedLaunch> {
     let of =
-        |expansions| [512, 1024, 2048].map(|filter_slots| TunedLaunch { expansions, filter_slots, ..SOLO });
+        |expansions| [512, 1024, 2048].map(|visited_slots| TunedLaunch { expansions, visited_slots, ..SOLO });
     [1, 2, 4].into_iter().flat_map(of).collect()
 }
 

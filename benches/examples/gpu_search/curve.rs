@@ -34,7 +34,7 @@ struct Curve<'a, 'b, E> {
 /// The launches of one warp a query.
 pub fn launches() -> Vec<TunedLaunch> {
     let of = |expansions| {
-        [0, 256, 512, 1024, 2048].map(|filter_slots| TunedLaunch { warps: 1, expansions, filter_slots })
+        [0, 256, 512, 1024, 2048].map(|visited_slots| TunedLaunch { warps: 1, expansions, visited_slots })
     };
     [1, 2, 4].into_iter().flat_map(of).collect()
 }
@@ -129,7 +129,7 @@ mod tests {
     fn model(setting: Setting, slowness: f64) -> Point {
         let Setting { beam_width, launch, .. } = setting;
         let width = f64::from(beam_width) + 2.0 * f64::from(launch.expansions - 1);
-        let better = if (launch.expansions, launch.filter_slots) == (2, 256) { 1.2 } else { 1.0 };
+        let better = if (launch.expansions, launch.visited_slots) == (2, 256) { 1.2 } else { 1.0 };
         Point {
             setting,
             queries: 10_000,

@@ -32,7 +32,7 @@ const WARM: usize = 20;
 /// The launches that are tried: a warp a query, and teams with more and more vertices ahead, and so with fewer warps for
 /// each.
 fn launches() -> Vec<TunedLaunch> {
-    let team = |(warps, expansions)| TunedLaunch { warps, expansions, filter_slots: 4096 };
+    let team = |(warps, expansions)| TunedLaunch { warps, expansions, visited_slots: 4096 };
     let teams = [(8, 1), (8, 3), (8, 7), (16, 1), (16, 2), (16, 3), (16, 5), (16, 7)];
     [SOLO].into_iter().chain(teams.map(team)).collect()
 }

@@ -16,7 +16,7 @@ pub struct Setting {
 
 /// What large batches get from the library: a warp a query, and a filter that fits beside the others of a
 /// multiprocessor.
-pub const SOLO: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, filter_slots: 1024 };
+pub const SOLO: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, visited_slots: 1024 };
 
 /// What a setting gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,8 +47,8 @@ impl Setting {
 
 /// A launch as fields of a line.
 pub fn launch_line(launch: TunedLaunch) -> Value {
-    let TunedLaunch { warps, expansions, filter_slots } = launch;
-    json!({"warps": warps, "expansions": expansions, "filter_slots": filter_slots})
+    let TunedLaunch { warps, expansions, visited_slots } = launch;
+    json!({"warps": warps, "expansions": expansions, "visited_slots": visited_slots})
 }
 
 impl Point {

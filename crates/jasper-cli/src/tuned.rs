@@ -33,7 +33,7 @@ pub struct Tuned {
 struct Launch {
     warps: u32,
     expansions: u32,
-    filter_slots: u32,
+    visited_slots: u32,
 }
 
 impl Tuned {
@@ -50,7 +50,7 @@ impl Tuned {
             launch: search.launch.map(|launch| Launch {
                 warps: launch.warps,
                 expansions: launch.expansions,
-                filter_slots: launch.filter_slots,
+                visited_slots: launch.visited_slots,
             }),
             current: search.state == state,
         }
@@ -88,8 +88,8 @@ pub fn table(f: &mut fmt::Formatter<'_>, searches: &[Tuned], indent: usize) -> f
         for search in group {
             let (batch, rate) = (human::count(search.batch), human::rate(search.queries_per_second));
             write!(f, "\n{:indent$}{batch:>9}{:>12}{:>9.4}{rate:>13}", "", search.beam_width, search.recall)?;
-            if let Some(Launch { warps, expansions, filter_slots }) = search.launch {
-                write!(f, "{warps:>7}{expansions:>12}{:>14}", human::count(filter_slots as usize))?;
+            if let Some(Launch { warps, expansions, visited_slots }) = search.launch {
+                write!(f, "{warps:>7}{expansions:>12}{:>14}", human::count(visited_slots as usize))?;
             }
         }
     }

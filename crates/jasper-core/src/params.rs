@@ -77,7 +77,7 @@ impl BuildParams {
     ///
     /// A search on data of average difficulty takes about 1.17 L expansions; past 4 L it finds nothing that a prune would
     /// keep.
-    pub fn most_hops(&self) -> usize {
+    pub fn max_hops(&self) -> usize {
         4 * self.build_beam_width + 128
     }
 

@@ -36,7 +36,7 @@ pub struct TunedLaunch {
     /// Vertices expanded per step.
     pub expansions: u32,
     /// Slots of the table of visited ids; 0 for none.
-    pub filter_slots: u32,
+    pub visited_slots: u32,
 }
 
 /// Bytes of a search in a file: a device name, three f64, seven u32, and zeros.
@@ -89,7 +89,7 @@ impl TunedSearch {
         let end = device.iter().position(|&byte| byte == 0).unwrap_or(DEVICE_BYTES);
         let device = std::str::from_utf8(&device[..end]).map_err(|_| "a device name is not UTF-8")?;
         let [target, recall, queries_per_second] = [0, 1, 2].map(double);
-        let [k, batch, beam_width, warps, expansions, filter_slots, state] = [0, 1, 2, 3, 4, 5, 6].map(word);
+        let [k, batch, beam_width, warps, expansions, visited_slots, state] = [0, 1, 2, 3, 4, 5, 6].map(word);
         if k == 0 || batch == 0 || beam_width < k {
             return Err(format!("beam width {beam_width} for k {k} in batches of {batch}"));
         }
@@ -107,7 +107,7 @@ impl TunedSearch {
             target,
             batch: batch as usize,
             beam_width: beam_width as usize,
-            launch: (warps > 0).then_some(TunedLaunch { warps, expansions, filter_slots }),
+            launch: (warps > 0).then_some(TunedLaunch { warps, expansions, visited_slots }),
             recall,
             queries_per_second,
             state,
@@ -115,8 +115,8 @@ impl TunedSearch {
     }
 
     fn encode(&self) -> [u8; RECORD_BYTES] {
-        let none = TunedLaunch { warps: 0, expansions: 0, filter_slots: 0 };
-        let TunedLaunch { warps, expansions, filter_slots } = self.launch.unwrap_or(none);
+        let none = TunedLaunch { warps: 0, expansions: 0, visited_slots: 0 };
+        let TunedLaunch { warps, expansions, visited_slots } = self.launch.unwrap_or(none);
         let [k, batch, beam_width] =
             [self.k, self.batch, self.beam_width].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let mut record = [0; RECORD_BYTES];
@@ -129,7 +129,7 @@ impl TunedSearch {
         {
             out.copy_from_slice(&double.to_le_bytes());
         }
-        let fields = [k, batch, beam_width, warps, expansions, filter_slots, self.state];
+        let fields = [k, batch, beam_width, warps, expansions, visited_slots, self.state];
         for (out, word) in words.chunks_exact_mut(4).zip(fields) {
             out.copy_from_slice(&word.to_le_bytes());
         }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn searches_are_stored_in_order_and_replaced() {
         let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
-        let launch = TunedLaunch { warps: 8, expansions: 4, filter_slots: 1024 };
+        let launch = TunedLaunch { warps: 8, expansions: 4, visited_slots: 1024 };
         let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(launch)));
         let (cpu, long) = (search("a processor", 10_000, None), search(&"é".repeat(40), 1, None));
         let better = TunedSearch { beam_width: 20, ..alone.clone() };

@@ -18,12 +18,12 @@ const ALIGN: u32 = 16;
 
 /// Bytes that the levels of a query take in shared memory where a lane reads a row.
 #[inline(always)]
-pub(super) const fn narrow_query_bytes(codes: &CodeArgs) -> u32 {
+pub(super) const fn lane_per_row_query_bytes(codes: &CodeArgs) -> u32 {
     (codes.shape.dimensions + ALIGN / 2).next_multiple_of(ALIGN)
 }
 
 /// The same where a tile of lanes does.
 #[inline(always)]
-pub(super) const fn spread_query_bytes(codes: &CodeArgs) -> u32 {
+pub(super) const fn tile_per_row_query_bytes(codes: &CodeArgs) -> u32 {
     codes.limbs * codes.shape.levels_words() * 4
 }

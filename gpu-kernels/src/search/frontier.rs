@@ -1,10 +1,10 @@
-//! What a search knows and wants next: the nearest entries of everything scored, each expanded once.
+//! The frontier of a search: the nearest vertices found so far, and which of them are visited.
 
 use cuda_std::prelude::*;
 
 use crate::collectives::lanes_below;
 
-/// The key of no entry: behind all others, and never picked.
+/// The key of no entry: sorts last, and counts as visited.
 pub(super) const NO_KEY: u64 = u64::MAX - 1;
 /// Lanes of a warp.
 pub(super) const WARP: u32 = warp::WARP_SIZE;
@@ -15,43 +15,41 @@ pub(super) fn is_same(a: u64, b: u64) -> bool {
     (a ^ b) >> 1 == 0
 }
 
-/// At most `width` entries: the nearest of everything that was offered, rising and distinct. One warp has it; all its
-/// lanes come to every call, with what is not of one lane the same in all.
+/// The nearest `width` of all keys offered, in rising order and distinct. Owned by one warp: all its lanes make every call,
+/// with equal arguments where an argument is not said to be per lane.
 pub(super) trait Frontier: Sized {
-    /// An empty frontier of `width` entries, over shared memory as large as the plan says.
+    /// An empty frontier of `width` entries, in shared memory of the size planned.
     ///
     /// # Safety
     /// Whole warp, which alone uses the memory.
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self;
 
-    /// Takes in a key of each lane, [`NO_KEY`] for none. Keys that are there already change nothing, nor do keys that
-    /// another lane brings as well.
+    /// Inserts one key per lane, [`NO_KEY`] for none. Keys already present, and duplicates among the lanes, are dropped.
     ///
     /// # Safety
     /// Whole warp.
     unsafe fn offer(&mut self, key: u64);
 
-    /// The nearest entry that is not visited, which is marked; [`NO_KEY`] if there is none.
+    /// Marks the nearest unvisited entry as visited and returns its key; [`NO_KEY`] if there is none.
     ///
     /// # Safety
     /// Whole warp.
-    unsafe fn pick(&mut self) -> u64;
+    unsafe fn visit_nearest(&mut self) -> u64;
 
-    /// Takes in what waits, for [`Self::entry`].
+    /// Inserts keys that are still buffered: needed before [`Self::entry`].
     ///
     /// # Safety
     /// Whole warp.
-    unsafe fn settle(&mut self);
+    unsafe fn flush(&mut self);
 
-    /// Entry `index`, which may differ from lane to lane; [`NO_KEY`] behind the last. [`Self::settle`] must
-    /// have been called since the last offer.
+    /// Entry `index`, which is per lane; [`NO_KEY`] past the last. Nothing was offered since the last [`Self::flush`].
     ///
     /// # Safety
     /// Whole warp.
     unsafe fn entry(&self, index: u32) -> u64;
 }
 
-/// The keys of the lanes in rising order: a bitonic sort.
+/// Sorts the keys of the lanes in rising order: a bitonic sort.
 ///
 /// # Safety
 /// Whole warp.
@@ -73,12 +71,12 @@ pub(super) unsafe fn sorted(mut key: u64) -> u64 {
     key
 }
 
-/// Whether a lane below brings the same vertex.
+/// Whether a lane below has the same vertex.
 ///
 /// # Safety
 /// Whole warp.
 #[inline(always)]
-pub(super) unsafe fn is_brought_before(key: u64) -> bool {
+pub(super) unsafe fn is_duplicate_in_warp(key: u64) -> bool {
     // SAFETY: the whole warp comes here. The id tells the vertex, and lanes without one have the same.
     unsafe { warp::warp_match_any(warp::FULL_MASK, key as u32) & lanes_below() != 0 }
 }

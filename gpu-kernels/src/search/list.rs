@@ -4,7 +4,7 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_brought_before, is_same};
+use super::frontier::{Frontier, NO_KEY, WARP, is_duplicate_in_warp, is_same};
 use crate::collectives::rank_in;
 use crate::neighbor::UNVISITED;
 
@@ -34,29 +34,29 @@ impl Frontier for List {
                 return;
             }
             let below = self.rank(key);
-            let is_copy = is_same(self.entry(below), key) | is_brought_before(key);
+            let is_copy = is_same(self.entry(below), key) | is_duplicate_in_warp(key);
             let is_new = key < self.bound && !is_copy;
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
             let own = if is_new { key } else { NO_KEY };
             let place = below + rank_among_lanes(own, WARP - lanes.leading_zeros());
-            self.take_in(own, is_new, place);
+            self.insert_ranked(own, is_new, place);
         }
     }
 
     #[inline(always)]
-    unsafe fn pick(&mut self) -> u64 {
+    unsafe fn visit_nearest(&mut self) -> u64 {
         // SAFETY: the whole warp comes here.
         unsafe {
-            let nearest = self.nearest();
+            let nearest = self.nearest_unvisited();
             if nearest != NO_KEY {
-                self.visit_nearest();
+                self.mark_nearest();
             }
             nearest
         }
     }
 
     #[inline(always)]
-    unsafe fn settle(&mut self) {}
+    unsafe fn flush(&mut self) {}
 
     #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {
@@ -108,7 +108,7 @@ impl List {
     /// # Safety
     /// As for [`Self::rank`].
     #[inline(always)]
-    pub(super) unsafe fn holds(&self, key: u64) -> bool {
+    pub(super) unsafe fn contains(&self, key: u64) -> bool {
         // SAFETY: the caller's promise; a rank is at most the length of the list.
         unsafe { is_same(self.entry(self.rank(key)), key) }
     }
@@ -118,7 +118,7 @@ impl List {
     /// # Safety
     /// Whole warp.
     #[inline(always)]
-    pub(super) unsafe fn nearest(&mut self) -> u64 {
+    pub(super) unsafe fn nearest_unvisited(&mut self) -> u64 {
         let mut chunk = self.cursor / WARP * WARP;
         while chunk < self.len {
             // SAFETY: the whole warp comes here.
@@ -136,12 +136,12 @@ impl List {
         NO_KEY
     }
 
-    /// Marks the entry that [`Self::nearest`] has just given.
+    /// Marks the entry that [`Self::nearest_unvisited`] has just given.
     ///
     /// # Safety
     /// Whole warp; there is such an entry.
     #[inline(always)]
-    pub(super) unsafe fn visit_nearest(&mut self) {
+    pub(super) unsafe fn mark_nearest(&mut self) {
         // SAFETY: the whole warp comes here; cursor < len.
         unsafe {
             if warp::lane_id() == self.cursor % WARP {
@@ -159,7 +159,7 @@ impl List {
     /// # Safety
     /// Whole warp, which alone uses the places.
     #[inline(always)]
-    pub(super) unsafe fn unvisited(&self, count: u32, places: Shared<u64>) {
+    pub(super) unsafe fn copy_unvisited(&self, count: u32, places: Shared<u64>) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; places below their number.
         unsafe {
             let mut found = 0;
@@ -202,7 +202,7 @@ impl List {
     /// # Safety
     /// Whole warp. New keys are not in the list, and places are their ranks in what the list and they are together.
     #[inline(always)]
-    pub(super) unsafe fn take_in(&mut self, own: u64, is_new: bool, place: u32) {
+    pub(super) unsafe fn insert_ranked(&mut self, own: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; places are below the width. Entries
         // come from at most 32 places before, which are written after a sync.

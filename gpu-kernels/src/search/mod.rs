@@ -17,15 +17,12 @@
 //! frontier and the others score ahead of its turn, make one query short.
 
 #[cfg(feature = "kernels")]
-mod answers;
+mod buffered_list;
 mod codes;
 #[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
-mod filter;
-#[cfg(feature = "kernels")]
 mod frontier;
-mod layout;
 #[cfg(feature = "kernels")]
 mod list;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -33,10 +30,13 @@ mod plan;
 #[cfg(feature = "kernels")]
 mod registers;
 #[cfg(feature = "kernels")]
+mod results;
+#[cfg(feature = "kernels")]
 mod score;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sequence;
 pub(crate) mod shape;
+mod shared_layout;
 #[cfg(feature = "kernels")]
 mod solo;
 #[cfg(feature = "kernels")]
@@ -44,7 +44,7 @@ mod team;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "kernels")]
-mod wide;
+mod visited;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{CodeSearch, Search};
@@ -86,7 +86,7 @@ pub struct SearchArgs {
     pub candidates: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded, and distances worked out.
     pub work: DevicePtrMut<u32>,
-    /// `[queries][most_hops]`: keys of the vertices expanded, in order. Null if nobody asks.
+    /// `[queries][max_hops]`: keys of the vertices expanded, in order. Null if nobody asks.
     pub log: DevicePtrMut<u64>,
     /// Queries.
     pub queries_len: u32,
@@ -95,11 +95,11 @@ pub struct SearchArgs {
     /// Entries of the frontier, 1 to [`MAX_BEAM_WIDTH`].
     pub beam_width: u32,
     /// Expansions after which a search ends; none makes it a scan of the start points.
-    pub most_hops: u32,
+    pub max_hops: u32,
     /// Vertices expanded in one step, at least 1; those that a team has scored or is at work at.
     pub expansions: u32,
     /// Places of the filter of seen ids: a power of two from 32 on, or none.
-    pub filter_slots: u32,
+    pub visited_slots: u32,
     /// From the start points of a query to those of the next: 0 if all begin at the same ones. Where each has its own,
     /// [`NO_ROW`](crate::graph::NO_ROW) may be among them.
     pub starts_stride: u32,

@@ -5,7 +5,7 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_brought_before, is_same, sorted};
+use super::frontier::{Frontier, NO_KEY, WARP, is_duplicate_in_warp, is_same, sorted};
 use crate::neighbor::UNVISITED;
 
 /// Keys that are inserted one by one; more are sorted and merged. Measured against
@@ -34,7 +34,7 @@ impl<const K: usize> Frontier for Registers<K> {
                 return;
             }
             if near.count_ones() > FEW {
-                let known = self.holds_own(key) | is_brought_before(key);
+                let known = self.holds_own(key) | is_duplicate_in_warp(key);
                 self.merge(sorted(if known || key >= self.bound { NO_KEY } else { key }));
             } else {
                 self.insert_new(key, near);
@@ -44,7 +44,7 @@ impl<const K: usize> Frontier for Registers<K> {
     }
 
     #[inline(always)]
-    unsafe fn pick(&mut self) -> u64 {
+    unsafe fn visit_nearest(&mut self) -> u64 {
         // SAFETY: the whole warp comes here.
         unsafe {
             let mut own = NO_KEY;
@@ -68,7 +68,7 @@ impl<const K: usize> Frontier for Registers<K> {
     }
 
     #[inline(always)]
-    unsafe fn settle(&mut self) {}
+    unsafe fn flush(&mut self) {}
 
     #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {

@@ -70,8 +70,8 @@ pub unsafe fn search_by_estimates<S: Stream>(
         work: rerank.work,
         log: DevicePtrMut::null(),
         beam_width,
-        most_hops: 0,
-        filter_slots: 0,
+        max_hops: 0,
+        visited_slots: 0,
         starts_stride: rerank.len,
         ..search
     };

@@ -8,10 +8,10 @@ use cuda_std::prelude::*;
 use jasper_core::{Neighbor, VectorId, synthetic};
 use rand::{Rng, RngExt};
 
+use super::buffered_list::BufferedList;
 use super::frontier::{Frontier, NO_KEY, WARP};
 use super::list::List;
 use super::registers::Registers;
-use super::wide::Wide;
 
 /// Keys that fit into shared memory: enough for every frontier.
 const FRONTIER: u32 = 2 << 10;
@@ -68,14 +68,14 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
             match step {
                 Step::Offer(keys) => frontier.offer(keys[lane as usize]),
                 Step::Pick => {
-                    let key = frontier.pick();
+                    let key = frontier.visit_nearest();
                     if lane == 0 {
                         answer(key);
                     }
                 }
             }
         }
-        frontier.settle();
+        frontier.flush();
         for place in 0..width {
             let key = frontier.entry(place);
             if lane == 0 && key != NO_KEY {
@@ -135,6 +135,6 @@ fn registers_hold_the_nearest_of_all() {
 #[test]
 fn shared_memory_holds_the_nearest_of_all() {
     let widths = [1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024];
-    agrees::<Wide>(&widths);
+    agrees::<BufferedList>(&widths);
     agrees::<List>(&widths);
 }

@@ -103,7 +103,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             "a batch is of slots of the graph"
         );
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
-        let most = self.params.most_hops() as u32;
+        let most = self.params.max_hops() as u32;
         let launch = default_launch(batch.len(), stream.multiprocessors(), graph.args().row_bytes);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(batch))?;
         let mut keys = stream.allocate(batch.len() * most as usize)?;
@@ -122,9 +122,9 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             queries_len: batch.len() as u32,
             k: 1,
             beam_width: beam_width as u32,
-            most_hops: most,
+            max_hops: most,
             expansions: launch.expansions,
-            filter_slots: launch.filter_slots,
+            visited_slots: launch.visited_slots,
             starts_stride: 0,
             candidates_len: 0,
             form: graph.form(),

@@ -53,7 +53,7 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let (batch, row) = (batch as u64, row as u64);
     let edges = batch * row;
     let links = edges * 8 + batch * 8;
-    let candidates = searched * (params.most_hops() as u64 * 8 + 40);
+    let candidates = searched * (params.max_hops() as u64 * 8 + 40);
     let pairs = edges * PAIR;
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);

@@ -32,21 +32,21 @@ const LONG_AHEAD: u32 = 2;
 const LONG_ROW: u32 = 1 << 10;
 /// LaunchPointers of the filter of seen ids where one warp takes a query: more would crowd others off the multiprocessor, fewer
 /// forget too much (measured: docs, search on a GPU).
-const FILTER_SLOTS: u32 = 1024;
+const VISITED_SLOTS: u32 = 1024;
 /// The same where rows are not the shortest: a multiprocessor holds fewer searches anyway, and a distance that is worked out
 /// twice costs more.
-const LONG_FILTER_SLOTS: u32 = 2048;
+const LONG_VISITED_SLOTS: u32 = 2048;
 /// Bytes of the rows from which on it is.
 const LONG_FILTER_ROW: u32 = 192;
 /// The same of searches by estimates with narrow beams, of which a multiprocessor holds more, and with wide ones.
-const CODE_FILTER_SLOTS: u32 = 512;
-const WIDE_CODE_FILTER_SLOTS: u32 = 1024;
+const CODE_VISITED_SLOTS: u32 = 512;
+const WIDE_CODE_VISITED_SLOTS: u32 = 1024;
 /// The widest of the narrow ones.
 const CODE_FILTER_WIDTH: usize = 64;
 /// The same of a team, which has a larger share of the multiprocessor to itself.
-const TEAM_FILTER_SLOTS: u32 = 4096;
+const TEAM_VISITED_SLOTS: u32 = 4096;
 /// Most pointers of the filter of seen ids.
-const MOST_FILTER_SLOTS: u32 = 1 << 15;
+const MOST_VISITED_SLOTS: u32 = 1 << 15;
 /// Queries for each multiprocessor that get exact distances of vectors on the host at once: these keep the bus busy, and leave
 /// most pointers to searches.
 const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
@@ -62,20 +62,20 @@ const MOST_EXPANSIONS: u32 = 8;
 /// step finds as much, but not the same: answers depend neither on the batch that a query comes in nor on the processor.
 pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
-        let filter_slots = if row_bytes < LONG_FILTER_ROW { FILTER_SLOTS } else { LONG_FILTER_SLOTS };
-        return TunedLaunch { warps: 1, expansions: 1, filter_slots };
+        let visited_slots = if row_bytes < LONG_FILTER_ROW { VISITED_SLOTS } else { LONG_VISITED_SLOTS };
+        return TunedLaunch { warps: 1, expansions: 1, visited_slots };
     }
     let is_long = row_bytes >= LONG_ROW;
     TunedLaunch {
         warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM } else { TEAM },
         expansions: if is_long { LONG_AHEAD } else { AHEAD },
-        filter_slots: TEAM_FILTER_SLOTS,
+        visited_slots: TEAM_VISITED_SLOTS,
     }
 }
 
 /// Whether kernels take a launch.
 fn check(launch: TunedLaunch) -> Result<(), SearchError> {
-    let TunedLaunch { warps, expansions, filter_slots } = launch;
+    let TunedLaunch { warps, expansions, visited_slots } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });
     if warps == 0 {
         return refuse("warps", warps, "at least 1");
@@ -83,12 +83,12 @@ fn check(launch: TunedLaunch) -> Result<(), SearchError> {
     if !(1..=MOST_EXPANSIONS).contains(&expansions) {
         return refuse("expansions", expansions, "between 1 and 8");
     }
-    let sound = filter_slots == 0
-        || (32..=MOST_FILTER_SLOTS).contains(&filter_slots) && filter_slots.is_power_of_two();
+    let sound = visited_slots == 0
+        || (32..=MOST_VISITED_SLOTS).contains(&visited_slots) && visited_slots.is_power_of_two();
     if sound {
         Ok(())
     } else {
-        refuse("filter_slots", filter_slots, "0, or a power of two between 32 and 32768")
+        refuse("visited_slots", visited_slots, "0, or a power of two between 32 and 32768")
     }
 }
 
@@ -177,8 +177,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         };
         let rerank = plan.rerank().map(|rerank| rerank.min(width) as u32);
         if rerank.is_some() && plan.launch().is_none() && launch.warps == 1 {
-            launch.filter_slots =
-                if width <= CODE_FILTER_WIDTH { CODE_FILTER_SLOTS } else { WIDE_CODE_FILTER_SLOTS };
+            launch.visited_slots =
+                if width <= CODE_FILTER_WIDTH { CODE_VISITED_SLOTS } else { WIDE_CODE_VISITED_SLOTS };
         }
         let scope = if plan.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
         let k = plan.k();
@@ -199,7 +199,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot comes twice.
         let launch = TunedLaunch {
-            filter_slots: 0,
+            visited_slots: 0,
             ..default_launch(queries, multiprocessors, graph.args().row_bytes)
         };
         Self { graph, k, beam_width: k, launch, scope: Scope::Scanned(matching), rerank }
@@ -284,7 +284,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
-        let (graph, allowed, most_hops) = match self.scope {
+        let (graph, allowed, max_hops) = match self.scope {
             Scope::Live => (whole, self.graph.live(), u32::MAX),
             Scope::Allowed(_) => (whole, slots, u32::MAX),
             Scope::Scanned(_) => {
@@ -304,9 +304,9 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             queries_len: queries as u32,
             k: self.k,
             beam_width: self.beam_width,
-            most_hops,
+            max_hops,
             expansions: self.launch.expansions,
-            filter_slots: self.launch.filter_slots,
+            visited_slots: self.launch.visited_slots,
             starts_stride: 0,
             candidates_len: 0,
             form: self.graph.form(),
@@ -361,9 +361,9 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
             queries_len: 1,
             k: 1,
             beam_width,
-            most_hops: u32::MAX,
+            max_hops: u32::MAX,
             expansions: launch.expansions,
-            filter_slots: launch.filter_slots,
+            visited_slots: launch.visited_slots,
             starts_stride: 0,
             candidates_len: 0,
             form: graph.form(),

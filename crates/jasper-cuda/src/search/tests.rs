@@ -219,7 +219,7 @@ fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) 
 }
 
 /// One warp a query, whatever the batch.
-const ALONE: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, filter_slots: 64 };
+const ALONE: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, visited_slots: 64 };
 
 fn agrees<T: Element>(seed: u64) {
     let both = Both::new(seed);
@@ -563,10 +563,10 @@ fn what_cannot_be_searched_for_is_refused() {
         (TunedLaunch { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
         (TunedLaunch { expansions: 9, ..ALONE }, "expansions (9)"),
         (
-            TunedLaunch { filter_slots: 48, ..ALONE },
-            "filter_slots (48) of the launch must be 0, or a power of two",
+            TunedLaunch { visited_slots: 48, ..ALONE },
+            "visited_slots (48) of the launch must be 0, or a power of two",
         ),
-        (TunedLaunch { filter_slots: 1 << 16, ..ALONE }, "filter_slots (65536)"),
+        (TunedLaunch { visited_slots: 1 << 16, ..ALONE }, "visited_slots (65536)"),
     ] {
         let said = ask(&queries, 4, params.launch(launch));
         assert!(said.starts_with(told), "{said}");

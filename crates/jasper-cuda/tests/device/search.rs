@@ -263,7 +263,7 @@ fn queries_on_the_device_are_searched_there() {
         both = Both::of(&context, both.cpu, both.graph);
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
-        let team = TunedLaunch { warps: 8, expansions: 1, filter_slots: 512 };
+        let team = TunedLaunch { warps: 8, expansions: 1, visited_slots: 512 };
         let filtered = [&half as &(dyn Fn(Key) -> bool + Sync), &few]
             .map(|filter| plain.filter(Filter::Predicate(filter)));
         for params in [plain, filtered[0], filtered[1], plain.launch(team)] {

@@ -102,8 +102,8 @@ pub fn tuned() -> Vec<u8> {
         for number in [0.95, 0.9512, 1_234_567.5] {
             record.extend(f64::to_le_bytes(number));
         }
-        let [warps, expansions, filter_slots] = launch;
-        for number in [10, batch, beam_width, warps, expansions, filter_slots, 99, 0, 0, 0] {
+        let [warps, expansions, visited_slots] = launch;
+        for number in [10, batch, beam_width, warps, expansions, visited_slots, 99, 0, 0, 0] {
             record.extend(u32::to_le_bytes(number));
         }
         record

@@ -81,7 +81,7 @@ impl Beam {
         }
     }
 
-    /// Searches from the start points until every entry of the frontier is visited, or `most_hops` vertices are, in each
+    /// Searches from the start points until every entry of the frontier is visited, or `max_hops` vertices are, in each
     /// of `beams` for what its scorer scores. Every search goes its own way; only its steps alternate with those of the
     /// others.
     pub(crate) fn search<T: Element>(
@@ -89,7 +89,7 @@ impl Beam {
         scorers: &[impl Score],
         graph: &Graph<T>,
         beam_width: usize,
-        most_hops: usize,
+        max_hops: usize,
     ) {
         for (beam, scorer) in beams.iter_mut().zip(scorers) {
             beam.begin(graph, scorer, beam_width);
@@ -102,7 +102,7 @@ impl Beam {
             let mut left = 0;
             for at in 0..count {
                 let i = active[at];
-                if beams[i].visited.len() < most_hops && beams[i].expand(graph, &scorers[i]) {
+                if beams[i].visited.len() < max_hops && beams[i].expand(graph, &scorers[i]) {
                     active[left] = i;
                     left += 1;
                 }

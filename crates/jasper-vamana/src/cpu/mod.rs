@@ -306,7 +306,7 @@ impl Scratch {
         let scorers: Vec<_> =
             vertices.iter().map(|&vertex| graph.vectors().slot_scorer(vertex).sketched()).collect();
         let params = graph.params();
-        Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.most_hops());
+        Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.max_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
             candidates.cost += beam.cost();
             self.candidates.clear();

@@ -91,7 +91,7 @@ fn a_search_that_wanders_ends() {
     let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
     let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
     let Ok(candidates) = CpuExecutor::new(1).unwrap().search(&graph, &[VectorId::new(199)]);
-    assert_eq!((candidates.cost().hops, graph.params().most_hops()), (132, 132));
+    assert_eq!((candidates.cost().hops, graph.params().max_hops()), (132, 132));
 }
 
 fn on_any_graph<T: Element>(

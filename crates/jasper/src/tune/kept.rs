@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn search(device: &str, target: f64, batch: usize, beam_width: usize, expansions: u32) -> TunedSearch {
-        let launch = TunedLaunch { warps: 8, expansions, filter_slots: 0 };
+        let launch = TunedLaunch { warps: 8, expansions, visited_slots: 0 };
         TunedSearch {
             device: device.into(),
             k: 10,

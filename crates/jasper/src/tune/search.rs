@@ -19,7 +19,7 @@ const TIMED: Duration = Duration::from_millis(200);
 /// sizes.
 const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
-const FILTER_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
+const VISITED_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 /// What is tuned, and where it is searched.
 pub(super) struct Subject<'a, T: Element> {
@@ -144,8 +144,8 @@ impl<T: Element> Subject<'_, T> {
 
 /// The ways of a GPU to share work out that are tried, those that expand as much in one step beside each other.
 fn launches() -> Vec<Option<TunedLaunch>> {
-    let ways = WARPS.into_iter().flat_map(|warps| FILTER_SLOTS.map(|filter_slots| (warps, filter_slots)));
-    let launch = |expansions, (warps, filter_slots)| Some(TunedLaunch { warps, expansions, filter_slots });
+    let ways = WARPS.into_iter().flat_map(|warps| VISITED_SLOTS.map(|visited_slots| (warps, visited_slots)));
+    let launch = |expansions, (warps, visited_slots)| Some(TunedLaunch { warps, expansions, visited_slots });
     EXPANSIONS
         .into_iter()
         .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)))
@@ -169,6 +169,6 @@ mod tests {
             groups.iter().map(|group| expansions(&group[0])).collect::<Vec<_>>(),
             EXPANSIONS.map(Some)
         );
-        assert!(groups.iter().all(|group| group.len() == WARPS.len() * FILTER_SLOTS.len()));
+        assert!(groups.iter().all(|group| group.len() == WARPS.len() * VISITED_SLOTS.len()));
     }
 }

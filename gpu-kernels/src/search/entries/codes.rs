@@ -3,11 +3,11 @@
 
 use cuda_std::prelude::*;
 
-use super::super::codes::{narrow_query_bytes, spread_query_bytes};
-use super::super::layout::Needs;
+use super::super::buffered_list::BufferedList;
+use super::super::codes::{lane_per_row_query_bytes, tile_per_row_query_bytes};
 use super::super::registers::Registers;
-use super::super::score::{Narrow, Spread};
-use super::super::wide::Wide;
+use super::super::score::{LanePerRow, TilePerRow};
+use super::super::shared_layout::Needs;
 use super::super::{CodeSearchArgs, solo, team};
 
 macro_rules! entries {
@@ -19,7 +19,7 @@ macro_rules! entries {
             entry!($one, 32, $b1, solo<Registers<1>>, $scorer<$of>, $query, false);
             entry!($two, 32, $b2, solo<Registers<2>>, $scorer<$of>, $query, false);
             entry!($four, 32, $b4, solo<Registers<4>>, $scorer<$of>, $query, false);
-            entry!($wide, 32, $bw, solo<Wide>, $scorer<$of>, $query, true);
+            entry!($wide, 32, $bw, solo<BufferedList>, $scorer<$of>, $query, true);
             entry!($team, 256, 1, team, $scorer<$of>, $query, true);
         )*
 
@@ -59,14 +59,14 @@ macro_rules! entry {
 }
 
 entries! {
-    Narrow 2 narrow_query_bytes: search_codes_b32_r1 24, search_codes_b32_r2 24, search_codes_b32_r4 20,
+    LanePerRow 2 lane_per_row_query_bytes: search_codes_b32_r1 24, search_codes_b32_r2 24, search_codes_b32_r4 20,
         search_codes_b32_wide 20, search_codes_b32_team;
-    Narrow 4 narrow_query_bytes: search_codes_b64_r1 20, search_codes_b64_r2 20, search_codes_b64_r4 16,
+    LanePerRow 4 lane_per_row_query_bytes: search_codes_b64_r1 20, search_codes_b64_r2 20, search_codes_b64_r4 16,
         search_codes_b64_wide 20, search_codes_b64_team;
-    Narrow 5 narrow_query_bytes: search_codes_b80_r1 16, search_codes_b80_r2 16, search_codes_b80_r4 16,
+    LanePerRow 5 lane_per_row_query_bytes: search_codes_b80_r1 16, search_codes_b80_r2 16, search_codes_b80_r4 16,
         search_codes_b80_wide 16, search_codes_b80_team;
-    Spread 4 spread_query_bytes: search_codes_w4_r1 12, search_codes_w4_r2 12, search_codes_w4_r4 12,
+    TilePerRow 4 tile_per_row_query_bytes: search_codes_w4_r1 12, search_codes_w4_r2 12, search_codes_w4_r4 12,
         search_codes_w4_wide 12, search_codes_w4_team;
-    Spread 8 spread_query_bytes: search_codes_w8_r1 12, search_codes_w8_r2 12, search_codes_w8_r4 12,
+    TilePerRow 8 tile_per_row_query_bytes: search_codes_w8_r1 12, search_codes_w8_r2 12, search_codes_w8_r4 12,
         search_codes_w8_wide 12, search_codes_w8_team;
 }

@@ -3,11 +3,11 @@
 
 use cuda_std::prelude::*;
 
-use super::super::layout::Needs;
+use super::super::buffered_list::BufferedList;
 use super::super::registers::Registers;
 use super::super::score::Exact;
 use super::super::shape::{Shape, shape};
-use super::super::wide::Wide;
+use super::super::shared_layout::Needs;
 use super::super::{SearchArgs, solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 
@@ -20,7 +20,7 @@ macro_rules! entries {
             entry!($one, 32, $b1, solo<Registers<1>>, $element $term $bytes, false);
             entry!($two, 32, $b2, solo<Registers<2>>, $element $term $bytes, false);
             entry!($four, 32, $b4, solo<Registers<4>>, $element $term $bytes, false);
-            entry!($wide, 32, $bw, solo<Wide>, $element $term $bytes, true);
+            entry!($wide, 32, $bw, solo<BufferedList>, $element $term $bytes, true);
             entry!($team, 512, 1, team, $element $term $bytes, true);
         )*
 

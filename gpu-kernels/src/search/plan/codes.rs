@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::CodeSearchArgs;
-use super::super::codes::{narrow_query_bytes, spread_query_bytes};
+use super::super::codes::{lane_per_row_query_bytes, tile_per_row_query_bytes};
 use super::Kind;
 use super::kind::CODE_TEAM;
 use crate::codes::{CodeShape, PlaneShape};
@@ -13,14 +13,19 @@ use crate::{Kernel, Launch};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Reading {
     /// A lane a row of so many bytes: 32, 64 or, as 4 bits of 128 dimensions take with their factors, 80.
-    Narrow(u32),
+    LanePerRow(u32),
     /// So many lanes a row of any length: 4 or 8.
-    Spread(u32),
+    TilePerRow(u32),
 }
 
 impl Reading {
-    const ALL: [Self; 5] =
-        [Self::Narrow(32), Self::Narrow(64), Self::Narrow(80), Self::Spread(4), Self::Spread(8)];
+    const ALL: [Self; 5] = [
+        Self::LanePerRow(32),
+        Self::LanePerRow(64),
+        Self::LanePerRow(80),
+        Self::TilePerRow(4),
+        Self::TilePerRow(8),
+    ];
     /// How many of them take rows of one length.
     const NARROW: usize = 3;
     /// Rows up to so many bytes are read by four lanes: one or two loads each.
@@ -29,7 +34,7 @@ impl Reading {
     /// Whether it can read rows of this shape for queries of so many limbs. A lane adds up all planes of its row by shift
     /// alone.
     fn takes(self, shape: &CodeShape, limbs: u32) -> bool {
-        let Self::Narrow(bytes) = self else { return true };
+        let Self::LanePerRow(bytes) = self else { return true };
         let is_plain = |plane: PlaneShape| plane.shift == 0;
         let planes_are_plain = [shape.four, shape.two, shape.one].into_iter().all(is_plain);
         shape.row_bytes() == bytes && limbs == 1 && shape.eight.dimensions == 0 && planes_are_plain
@@ -52,7 +57,7 @@ impl CodeSearch {
     pub fn for_codes(shape: &CodeShape, limbs: u32, beam_width: u32, warps: u32) -> Self {
         let narrow = Reading::ALL[..Reading::NARROW].iter().find(|reading| reading.takes(shape, limbs));
         let lanes = if shape.row_bytes() <= Reading::FOUR_LANES_BYTES { 4 } else { 8 };
-        let reading = narrow.copied().unwrap_or(Reading::Spread(lanes));
+        let reading = narrow.copied().unwrap_or(Reading::TilePerRow(lanes));
         Self { reading, kind: Kind::for_beam(beam_width, warps, CODE_TEAM) }
     }
 
@@ -69,8 +74,8 @@ impl CodeSearch {
     }
 
     /// The widest beam it takes.
-    pub const fn most_entries(self) -> u32 {
-        self.kind.most_entries()
+    pub const fn max_entries(self) -> u32 {
+        self.kind.max_entries()
     }
 
     /// Warps that take a query.
@@ -84,8 +89,8 @@ impl Kernel for CodeSearch {
 
     fn entry(&self) -> Cow<'static, str> {
         let reading = match self.reading {
-            Reading::Narrow(bytes) => format!("b{bytes}"),
-            Reading::Spread(lanes) => format!("w{lanes}"),
+            Reading::LanePerRow(bytes) => format!("b{bytes}"),
+            Reading::TilePerRow(lanes) => format!("w{lanes}"),
         };
         format!("search_codes_{reading}{}", self.kind.name()).into()
     }
@@ -96,8 +101,8 @@ impl Kernel for CodeSearch {
         let codes = &args.codes;
         assert!(self.takes(&codes.shape, codes.limbs), "{} for {:?}", self.entry(), codes.shape);
         let query = match self.reading {
-            Reading::Narrow(_) => narrow_query_bytes(codes),
-            Reading::Spread(_) => spread_query_bytes(codes),
+            Reading::LanePerRow(_) => lane_per_row_query_bytes(codes),
+            Reading::TilePerRow(_) => tile_per_row_query_bytes(codes),
         };
         self.kind.launch(&args.search, query)
     }

@@ -86,8 +86,8 @@ impl Search {
     }
 
     /// The widest beam it takes.
-    pub const fn most_entries(self) -> u32 {
-        self.kind.most_entries()
+    pub const fn max_entries(self) -> u32 {
+        self.kind.max_entries()
     }
 
     /// Warps that take a query.

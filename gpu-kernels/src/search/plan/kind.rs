@@ -1,6 +1,6 @@
 //! What all families of searches have in common: where the frontier is, and who takes a query.
 
-use super::super::layout::{Layout, MOST_WARPS, Needs};
+use super::super::shared_layout::{Layout, MAX_WARPS, Needs};
 use super::super::{MAX_BEAM_WIDTH, SearchArgs};
 use crate::Launch;
 
@@ -9,7 +9,7 @@ const WARP: u32 = 32;
 /// Warps of the smallest team that is more than one.
 const LEAST_TEAM: u32 = 8;
 /// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.
-pub(super) const ROW_TEAM: u32 = MOST_WARPS;
+pub(super) const ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const CODE_TEAM: u32 = 8;
 
 /// Where the frontier is, by the widest beam that fits.
@@ -28,7 +28,7 @@ enum List {
 impl List {
     const ALL: [Self; 4] = [Self::One, Self::Two, Self::Four, Self::Wide];
 
-    const fn most_entries(self) -> u32 {
+    const fn max_entries(self) -> u32 {
         match self {
             Self::One => WARP,
             Self::Two => 2 * WARP,
@@ -64,7 +64,7 @@ impl Kind {
         let warps = if warps < LEAST_TEAM { 1 } else { warps.min(largest) };
         let list = List::ALL
             .into_iter()
-            .find(|list| beam_width <= list.most_entries() && (warps == 1 || *list == List::Wide));
+            .find(|list| beam_width <= list.max_entries() && (warps == 1 || *list == List::Wide));
         let list =
             list.unwrap_or_else(|| panic!("beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}"));
         Self { list, warps }
@@ -77,8 +77,8 @@ impl Kind {
     }
 
     /// The widest beam it takes.
-    pub(super) const fn most_entries(self) -> u32 {
-        self.list.most_entries()
+    pub(super) const fn max_entries(self) -> u32 {
+        self.list.max_entries()
     }
 
     /// The end of the names of its kernels.
@@ -96,7 +96,7 @@ impl Kind {
             stride > 0 && stride.is_multiple_of(WARP),
             "links_stride ({stride}) must be a multiple of 32"
         );
-        let (width, most) = (args.beam_width, self.most_entries());
+        let (width, most) = (args.beam_width, self.max_entries());
         assert!((1..=most).contains(&width), "beam_width ({width}) must be 1 to {most}");
         assert!((1..=width).contains(&args.k), "k ({}) must be 1 to beam_width ({width})", args.k);
         let candidates = args.candidates_len;
@@ -107,10 +107,10 @@ impl Kind {
             "{} queries of starts_stride ({starts}) must be below 2^32",
             args.queries_len
         );
-        let slots = args.filter_slots;
+        let slots = args.visited_slots;
         assert!(
             slots == 0 || slots >= WARP && slots.is_power_of_two(),
-            "filter_slots ({slots}) must be 0 or a power of two from 32 on"
+            "visited_slots ({slots}) must be 0 or a power of two from 32 on"
         );
         let most = if self.warps > 1 { self.warps } else { u32::MAX };
         assert!(

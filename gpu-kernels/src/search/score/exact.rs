@@ -96,7 +96,7 @@ where
 
     /// The lines of all rows but those whose loads are all among the first.
     #[inline(always)]
-    unsafe fn bring_near(&self, ids: Shared<u32>, count: u32) {
+    unsafe fn prefetch(&self, ids: Shared<u32>, count: u32) {
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
         let first = if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND { ROWS as u32 } else { 0 };

@@ -4,20 +4,20 @@
 //! | --- | --- |
 //! | `exact` | the rows themselves |
 //! | `estimate` | codes: what a sum over one stands for |
-//! | `narrow` | short codes, a lane each |
-//! | `spread` | codes of any length, several lanes each |
+//! | `lane_per_row` | short codes, a lane each |
+//! | `tile_per_row` | codes of any length, several lanes each |
 
 mod estimate;
 mod exact;
-mod narrow;
-mod spread;
+mod lane_per_row;
+mod tile_per_row;
 
 use cuda_std::prelude::*;
 
 use super::SearchArgs;
 pub(super) use exact::Exact;
-pub(super) use narrow::Narrow;
-pub(super) use spread::Spread;
+pub(super) use lane_per_row::LanePerRow;
+pub(super) use tile_per_row::TilePerRow;
 
 /// Scores rows that ids name.
 pub(super) trait Scorer: Sized {
@@ -55,7 +55,7 @@ pub(super) trait Scorer: Sized {
     /// # Safety
     /// As for [`Self::keys`].
     #[inline(always)]
-    unsafe fn bring_near(&self, _: Shared<u32>, _: u32) {}
+    unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 
     /// The keys of up to 32 rows: `ids` holds `count` of them. Each lane has the key of one,
     /// [`NO_KEY`](super::frontier::NO_KEY) if there are fewer.

@@ -1,31 +1,31 @@
-//! The warp of a team that has the frontier: what is requested, and what is visited next.
+//! The leader: the warp of a team that owns the frontier, requests work and visits vertices.
 
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::answers::{self, Work};
 use super::super::frontier::{Frontier, NO_KEY, WARP};
-use super::super::layout::Layout;
 use super::super::list::List;
-use super::places::{DISMISSAL, Places, Request};
+use super::super::results::{self, SearchCost};
+use super::super::shared_layout::Layout;
+use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::collectives::{compact, rank_in, warp_min};
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
-/// The place of a vertex that has none.
-const NO_PLACE: u32 = 0_u32.trailing_zeros();
-/// Lanes that stand for places; the others stand for vertices that are wanted there.
+/// The slot of a vertex that is in none.
+const NO_SLOT: u32 = 0_u32.trailing_zeros();
+/// In [`Leader::look_ahead`], lanes below this one stand for slots, the others for vertices that want one.
 const HALF: u32 = WARP / 2;
 
-/// A key that none is below.
-const FOR_NONE: u64 = 0;
+/// A bound that no key is below.
+const LEAST_KEY: u64 = 0;
 
-/// The batches of start points: they go round the places.
+/// The batches of start points, which are dealt to the slots in turn.
 struct Starts {
     batches: u32,
     requested: u32,
-    taken: u32,
-    /// The places of the next that is requested, and of the next that is taken.
+    merged: u32,
+    /// The slot of the next batch to request, and of the next one to merge.
     next: u32,
     oldest: u32,
 }
@@ -33,117 +33,118 @@ struct Starts {
 impl Starts {
     #[inline(always)]
     fn new(batches: u32) -> Self {
-        Self { batches, requested: 0, taken: 0, next: 0, oldest: 0 }
+        Self { batches, requested: 0, merged: 0, next: 0, oldest: 0 }
     }
 
     #[inline(always)]
-    fn are_left(&self) -> bool {
-        self.taken < self.batches
+    fn has_remaining(&self) -> bool {
+        self.merged < self.batches
     }
 }
 
-/// What the first warp has.
+/// The state of the leader, one value per lane where it says so.
 pub(super) struct Leader {
-    places: Places,
+    slots: WorkSlots,
     list: List,
     /// `[stride]`: keys on their way to the list.
     near: Shared<u64>,
-    /// `[places]`: the nearest unvisited vertices.
+    /// `[slots]`: the nearest unvisited vertices.
     wanted: Shared<u64>,
-    /// Lane `p`: the vertex that place `p` was last requested for, until it is visited; else [`NO_ROW`].
+    /// Lane `s`: the vertex that slot `s` was last requested for, until it is visited; else [`NO_ROW`].
     vertex: u32,
-    /// Lane `p`: requests for place `p`.
+    /// Lane `s`: requests for slot `s`.
     requests: u32,
-    /// Distances, those of each worker in a lane.
-    work: Work,
+    /// Lane `w`: distances of worker `w` of each slot. Hops are the same in all lanes.
+    cost: SearchCost,
 }
 
 impl Leader {
-    /// One that has asked for nothing.
+    /// A leader that has requested nothing.
     ///
     /// # Safety
     /// Whole warp; the plan gave the block the memory of the layout.
     #[inline(always)]
-    pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, places: Places) -> Self {
+    pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, slots: WorkSlots) -> Self {
         let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
         // SAFETY: the caller's promise.
         let list = unsafe { List::new(args.beam_width, part(layout.list).cast()) };
         Self {
-            places,
+            slots,
             list,
             near: part(layout.near).cast(),
             wanted: part(layout.wanted).cast(),
             vertex: NO_ROW,
             requests: 0,
-            work: Work { hops: 0, distances: 0 },
+            cost: SearchCost { hops: 0, distances: 0 },
         }
     }
 
-    /// Searches, lets the workers go, and writes what was found.
+    /// Searches, dismisses the workers, and writes the results.
     ///
     /// # Safety
-    /// Whole warp; a barrier has passed since the places were cleared. The arguments are what they say, and `query` is
-    /// one of theirs.
+    /// Whole warp; a barrier has passed since the slots were cleared. The arguments are valid, and `query` is one of
+    /// theirs.
     #[inline(always)]
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes.
         unsafe {
-            let mut starts = Starts::new(self.places.batches(args));
-            // The place that was taken last.
+            let mut starts = Starts::new(self.slots.start_batches(args));
+            // The slot that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
-            // One loop for start points and neighbours: taking in is most of the code.
+            // One loop for start points and neighbours: merging is most of the code.
             loop {
-                let (place, next) = if starts.are_left() {
-                    (self.begin(&mut starts), FOR_NONE)
+                let (slot, next) = if starts.has_remaining() {
+                    (self.request_starts(&mut starts), LEAST_KEY)
                 } else {
-                    let nearest = if self.work.hops < args.most_hops { self.list.nearest() } else { NO_KEY };
+                    let nearest =
+                        if self.cost.hops < args.max_hops { self.list.nearest_unvisited() } else { NO_KEY };
                     if nearest == NO_KEY {
                         break;
                     }
-                    let place = self.see_to(id(nearest), last);
+                    let slot = self.find_or_request(id(nearest), last);
                     self.look_ahead();
-                    self.list.visit_nearest();
-                    answers::log(args, query, self.work.hops, nearest);
-                    self.work.hops += 1;
-                    (place, self.list.nearest())
+                    self.list.mark_nearest();
+                    results::log_hop(args, query, self.cost.hops, nearest);
+                    self.cost.hops += 1;
+                    (slot, self.list.nearest_unvisited())
                 };
-                self.wait(place);
-                self.take(place, next);
-                last = place;
+                self.wait(slot);
+                self.merge(slot, next);
+                last = slot;
             }
             self.dismiss();
-            let distances = warp::warp_reduce_add(warp::FULL_MASK, self.work.distances);
-            answers::write(args, query, &self.list, Work { distances, ..self.work });
+            let distances = warp::warp_reduce_add(warp::FULL_MASK, self.cost.distances);
+            results::write(args, query, &self.list, SearchCost { distances, ..self.cost });
         }
     }
 
-    /// Requests batches of start points for all places that are empty; gives the place of the first that is not taken.
+    /// Requests batches of start points for all empty slots; returns the slot of the oldest batch that is not merged.
     #[inline(always)]
-    unsafe fn begin(&mut self, starts: &mut Starts) -> u32 {
-        let len = self.places.len;
-        while starts.requested < starts.batches && starts.requested - starts.taken < len {
-            // SAFETY: the place is empty.
+    unsafe fn request_starts(&mut self, starts: &mut Starts) -> u32 {
+        let len = self.slots.len;
+        while starts.requested < starts.batches && starts.requested - starts.merged < len {
+            // SAFETY: the slot is empty.
             unsafe { self.request(warp::lane_id() == starts.next, starts.requested) };
             // No vertex.
             self.vertex = NO_ROW;
-            starts.next = behind(starts.next, len);
+            starts.next = next_in_ring(starts.next, len);
             starts.requested += 1;
         }
-        let place = starts.oldest;
-        starts.oldest = behind(place, len);
-        starts.taken += 1;
-        place
+        let slot = starts.oldest;
+        starts.oldest = next_in_ring(slot, len);
+        starts.merged += 1;
+        slot
     }
 
-    /// The place of `vertex`: where it is requested, or else `last`, for which it is requested now.
+    /// The slot that `vertex` was requested for; if there is none, `last`, for which it is requested now.
     #[inline(always)]
-    unsafe fn see_to(&mut self, vertex: u32, last: u32) -> u32 {
+    unsafe fn find_or_request(&mut self, vertex: u32, last: u32) -> u32 {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; all have read the keys of the last
-        // place, and nobody is at work there any more.
+        // slot, and its workers are idle once it was waited for.
         unsafe {
-            let place = self.place_of(vertex);
-            if place != NO_PLACE {
-                return place;
+            let slot = self.slot_of(vertex);
+            if slot != NO_SLOT {
+                return slot;
             }
             self.wait(last);
             self.request(warp::lane_id() == last, vertex);
@@ -151,47 +152,47 @@ impl Leader {
         last
     }
 
-    /// The place that `vertex` was requested in; [`NO_PLACE`] if it was not.
+    /// The slot that `vertex` was requested for; [`NO_SLOT`] if it was not.
     #[inline(always)]
-    unsafe fn place_of(&self, vertex: u32) -> u32 {
+    unsafe fn slot_of(&self, vertex: u32) -> u32 {
         // SAFETY: the whole warp comes here.
         unsafe { warp::warp_vote_ballot(warp::FULL_MASK, self.vertex == vertex) }.trailing_zeros()
     }
 
-    /// Requests `number` for the places of some lanes, where nobody is at work and whose keys all lanes have read.
+    /// Requests `number` for the slots of some lanes, which are idle and whose keys all lanes have read.
     #[inline(always)]
     unsafe fn request(&mut self, is_wanted: bool, number: u32) {
-        // SAFETY: places below their number.
+        // SAFETY: slots below their number.
         unsafe {
             thread::block_fence();
             if is_wanted {
                 self.requests += 1;
-                let is_taken = self.vertex == NO_ROW;
-                let request = Request { number, count: self.requests, is_taken };
-                self.places.request(warp::lane_id()).store_relaxed(request.to_bits());
+                let is_merged = self.vertex == NO_ROW;
+                let request = Request { number, count: self.requests, is_merged };
+                self.slots.request(warp::lane_id()).store_relaxed(request.to_bits());
                 self.vertex = number;
             }
         }
     }
 
-    /// The places where nobody is at work.
+    /// The mask of the idle slots: all that was requested is done.
     #[inline(always)]
     unsafe fn idle(&self) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here; places below their number.
+        // SAFETY: the whole warp comes here; slots below their number.
         unsafe {
-            let is_idle = lane < self.places.len
-                && self.places.done(lane).load_relaxed() == self.requests * self.places.workers;
+            let is_idle = lane < self.slots.len
+                && self.slots.done(lane).load_relaxed() == self.requests * self.slots.workers;
             warp::warp_vote_ballot(warp::FULL_MASK, is_idle)
         }
     }
 
-    /// Waits until what was requested for `place` is done.
+    /// Waits until what was requested for `slot` is done.
     #[inline(always)]
-    unsafe fn wait(&self, place: u32) {
+    unsafe fn wait(&self, slot: u32) {
         // SAFETY: the whole warp comes here.
         unsafe {
-            while self.idle() >> place & 1 == 0 {
+            while self.idle() >> slot & 1 == 0 {
                 thread::pause();
             }
             thread::block_fence();
@@ -199,21 +200,23 @@ impl Leader {
         }
     }
 
-    /// Requests the nearest unvisited vertices that are in no place, for places where nobody is at work and that hold
-    /// none of the nearest.
+    /// Requests the nearest unvisited vertices that are in no slot yet, for slots that are idle and hold none of them.
+    ///
+    /// All slots are compared with all wanted vertices at once: a lane of the lower half has the vertex of its slot, one
+    /// of the upper half a wanted vertex, and `warp_match_any` tells who has the same.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
-        let (lane, len) = (warp::lane_id(), self.places.len);
-        // SAFETY: the whole warp comes here; places below their number, which is below half of the lanes.
+        let (lane, len) = (warp::lane_id(), self.slots.len);
+        // SAFETY: the whole warp comes here; slots below their number, which is below half of the lanes.
         unsafe {
             let idle = self.idle();
-            self.list.unvisited(len, self.wanted);
+            self.list.copy_unvisited(len, self.wanted);
             let wanted = lane.wrapping_sub(HALF);
             let key = if wanted < len { self.wanted.add(wanted).load() } else { NO_KEY };
             let of_key = if key == NO_KEY { NO_ROW } else { id(key) };
             let own = if lane < HALF { self.vertex } else { of_key };
-            let alike = warp::warp_match_any(warp::FULL_MASK, own);
-            let is_alone = own == NO_ROW || alike & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
+            let same = warp::warp_match_any(warp::FULL_MASK, own);
+            let is_alone = own == NO_ROW || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
             let alone = warp::warp_vote_ballot(warp::FULL_MASK, is_alone);
             let missing = warp::warp_vote_ballot(warp::FULL_MASK, is_alone && own != NO_ROW) >> HALF;
             let free = alone & idle;
@@ -225,23 +228,23 @@ impl Leader {
         }
     }
 
-    /// Takes in the keys of a place, and tells the bound. If one of them is nearer than `next`, the nearest unvisited
-    /// entry, it is the next vertex, and is requested at once: the list can wait, the workers should not. Should it be
-    /// in the list, visited, that was in vain.
+    /// Inserts the keys of a slot into the list, and publishes the new bound. If one of them is nearer than `next`, the
+    /// nearest unvisited entry, it is the next vertex and is requested first: the workers start while the list is changed.
+    /// If the list holds it as visited, that request was in vain.
     ///
     /// # Safety
     /// [`Self::wait`] has been called for it.
     #[inline(always)]
-    unsafe fn take(&mut self, place: u32, next: u64) {
+    unsafe fn merge(&mut self, slot: u32, next: u64) {
         let lane = warp::lane_id();
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; as many keys as there are links.
         unsafe {
-            if lane < self.places.workers {
-                self.work.distances += self.places.met(place, lane).load();
+            if lane < self.slots.workers {
+                self.cost.distances += self.slots.scored(slot, lane).load();
             }
-            let keys = self.places.keys_of(place);
+            let keys = self.slots.keys_of(slot);
             let (mut near, mut first, mut own) = (0, 0, NO_KEY);
-            while first < self.places.stride {
+            while first < self.slots.stride {
                 let key = keys.add(first + lane).load();
                 let is_near = key < self.list.bound();
                 own = if is_near { own.min(key) } else { own };
@@ -249,12 +252,12 @@ impl Leader {
                 first += WARP;
             }
             warp::sync_warp(warp::FULL_MASK);
-            if lane == place {
+            if lane == slot {
                 self.vertex = NO_ROW;
             }
             let nearest = warp_min(own);
-            if nearest < next && self.place_of(id(nearest)) == NO_PLACE {
-                self.request(lane == place, id(nearest));
+            if nearest < next && self.slot_of(id(nearest)) == NO_SLOT {
+                self.request(lane == slot, id(nearest));
             }
             first = 0;
             while first < near {
@@ -263,30 +266,30 @@ impl Leader {
                 first += WARP;
             }
             if lane == 0 {
-                self.places.bound().store_relaxed(self.list.bound());
+                self.slots.bound().store_relaxed(self.list.bound());
             }
         }
     }
 
-    /// Lets the workers go, whatever they are at.
+    /// Dismisses the workers, whatever they are doing.
     #[inline(always)]
     unsafe fn dismiss(&self) {
         let lane = warp::lane_id();
-        if lane < self.places.len {
-            let request = Request { number: DISMISSAL, count: self.requests + 1, is_taken: false };
-            // SAFETY: places below their number.
-            unsafe { self.places.request(lane).store_relaxed(request.to_bits()) };
+        if lane < self.slots.len {
+            let request = Request { number: DISMISSAL, count: self.requests + 1, is_merged: false };
+            // SAFETY: slots below their number.
+            unsafe { self.slots.request(lane).store_relaxed(request.to_bits()) };
         }
     }
 }
 
-/// The place behind `place` of `len` that are in a round.
+/// The slot after `slot`, of `len` in a ring.
 #[inline(always)]
-fn behind(place: u32, len: u32) -> u32 {
-    if place + 1 < len { place + 1 } else { 0 }
+fn next_in_ring(slot: u32, len: u32) -> u32 {
+    if slot + 1 < len { slot + 1 } else { 0 }
 }
 
-/// The place of the bit of `bits` before which `n` others are set. There is one.
+/// The index of set bit number `n` of `bits`, which has one.
 #[inline(always)]
 fn nth_bit(mut bits: u32, n: u32) -> u32 {
     for _ in 0..n {

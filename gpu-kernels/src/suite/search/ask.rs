@@ -26,9 +26,9 @@ pub(super) struct Ask {
     pub(super) k: u32,
     pub(super) beam_width: u32,
     /// Unless it is [`TO_THE_END`], what is expanded is logged.
-    pub(super) most_hops: u32,
+    pub(super) max_hops: u32,
     pub(super) expansions: u32,
-    pub(super) filter_slots: u32,
+    pub(super) visited_slots: u32,
     /// The first entries, which are no answers.
     pub(super) candidates_len: u32,
     /// Answers behind those that are found, are given.
@@ -43,7 +43,7 @@ pub(super) struct Told {
     pub(super) answers: Vec<Answer>,
     /// `[queries]`: hops and distances.
     pub(super) work: Vec<[u32; 2]>,
-    /// `[queries][most_hops]`, if it was asked for.
+    /// `[queries][max_hops]`, if it was asked for.
     pub(super) log: Option<Vec<u64>>,
     /// `[queries][candidates_len]`
     pub(super) candidates: Vec<u32>,
@@ -56,8 +56,8 @@ pub(super) fn earlier(place: usize) -> Answer {
 
 impl Ask {
     /// Anything that a kernel takes whose beam has at most so many entries, of a graph of `slots`.
-    pub(super) fn random(rng: &mut impl Rng, most_entries: u32, form: DistanceForm, slots: usize) -> Self {
-        let width = 1..=most_entries.min(70);
+    pub(super) fn random(rng: &mut impl Rng, max_entries: u32, form: DistanceForm, slots: usize) -> Self {
+        let width = 1..=max_entries.min(70);
         // Where rounding decides what is near, everything is to be found.
         let beam_width =
             if form == DistanceForm::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
@@ -65,7 +65,7 @@ impl Ask {
         let queries: Vec<_> = (0..3).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
         // A bound that some searches come to, and one that none does.
-        let most_hops =
+        let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
         let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
         let starts = (rng.random_range(0..4) == 0).then(|| {
@@ -84,9 +84,9 @@ impl Ask {
             allowed,
             k: rng.random_range(1..=beam_width),
             beam_width,
-            most_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { most_hops },
+            max_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
-            filter_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
+            visited_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
             has_rest: rng.random(),
             starts,
@@ -125,8 +125,8 @@ impl Ask {
         });
         let mut answers = stream.allocate::<Answer>(len * self.k as usize).unwrap();
         let mut work = stream.allocate::<[u32; 2]>(len).unwrap();
-        let mut log = (self.most_hops != TO_THE_END).then(|| {
-            let mut log = stream.allocate::<u64>(len * self.most_hops as usize).unwrap();
+        let mut log = (self.max_hops != TO_THE_END).then(|| {
+            let mut log = stream.allocate::<u64>(len * self.max_hops as usize).unwrap();
             stream.fill(&mut log, u8::MAX).unwrap();
             log
         });
@@ -154,9 +154,9 @@ impl Ask {
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,
-            most_hops: self.most_hops,
+            max_hops: self.max_hops,
             expansions: self.expansions,
-            filter_slots: self.filter_slots,
+            visited_slots: self.visited_slots,
             starts_stride: if starts.is_some() { graph.starts_len } else { 0 },
             candidates_len: self.candidates_len,
             form: self.form,

@@ -115,7 +115,7 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
         let coded = Coded::random(&mut rng, &cpu, code, slots);
         let (shape, limbs) = (coded.shape(), coded.limbs());
         for kernel in CodeSearch::all().filter(|kernel| kernel.takes(&shape, limbs)) {
-            let ask = Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, slots);
+            let ask = Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, slots);
             coded.agrees(stream, kernel, &ask);
         }
     }
@@ -136,9 +136,9 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
         let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
         let kernel = CodeSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);
         let random =
-            Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, coded.graph.slots());
+            Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, coded.graph.slots());
         let queries = random.queries[..1].to_vec();
-        let ask = Ask { beam_width, k: 10, most_hops: TO_THE_END, queries, starts: None, ..random };
+        let ask = Ask { beam_width, k: 10, max_hops: TO_THE_END, queries, starts: None, ..random };
         coded.agrees(stream, kernel, &ask);
     }
 }

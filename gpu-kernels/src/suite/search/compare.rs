@@ -31,7 +31,7 @@ pub(super) fn agrees<T: Element>(
             Asked { ask, i, warps: kernel.warps(), score: &|id| scorer.score_one(id), context: &context };
         let expected = of.agrees(&told, graph);
         let is_plain = ask.starts.is_none() && ask.candidates_len == 0;
-        if (of.expansions(), ask.most_hops) == (1, TO_THE_END) && is_plain {
+        if (of.expansions(), ask.max_hops) == (1, TO_THE_END) && is_plain {
             is_of_the_cpu(cpu, graph, query, &expected, ask, &context);
         }
     }
@@ -77,12 +77,12 @@ impl Asked<'_> {
         let [hops, distances] = told.work[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
         if let Some(log) = &told.log {
-            let log = &log[i * ask.most_hops as usize..][..expected.expanded.len()];
+            let log = &log[i * ask.max_hops as usize..][..expected.expanded.len()];
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
             assert_eq!(log, expanded, "what was expanded, {}", context());
         }
         // The filter forgets; without one, everything is scored as often as it is met.
-        let least = if ask.filter_slots == 0 { expected.met } else { expected.distinct };
+        let least = if ask.visited_slots == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
         expected
     }

@@ -38,7 +38,7 @@ pub(super) fn search<T: Element>(
         let nearest = known.iter().take(ask.beam_width as usize);
         let unvisited = nearest.clone().filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);
         let picked: Vec<_> =
-            unvisited.take(expansions.min(ask.most_hops - expanded.len() as u32) as usize).collect();
+            unvisited.take(expansions.min(ask.max_hops - expanded.len() as u32) as usize).collect();
         if picked.is_empty() {
             let nearest = nearest.map(|(vertex, _)| *vertex).collect();
             return Found { nearest, expanded, distinct: known.len() as u32, met };

@@ -78,10 +78,10 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         seed: u64,
     ) {
         let mut rng = synthetic::rng(seed);
-        let most = if form == DistanceForm::HalfSquaredL2 { kernel.most_entries().min(60) } else { 60 };
+        let most = if form == DistanceForm::HalfSquaredL2 { kernel.max_entries().min(60) } else { 60 };
         let slots = rng.random_range(1..=most as usize);
         let graph = graph::<T>(&mut rng, kernel, form, slots);
-        let ask = Ask::random(&mut rng, kernel.most_entries(), form, graph.slots());
+        let ask = Ask::random(&mut rng, kernel.max_entries(), form, graph.slots());
         agrees(stream, cpu, kernel, &graph, &ask);
     }
     let cpu = CpuExecutor::new(1).unwrap();
@@ -101,10 +101,10 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
         let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
         let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, beam_width as usize + 50);
-        let random = Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, graph.slots());
+        let random = Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, graph.slots());
         let queries = random.queries[..1].to_vec();
         let ask =
-            Ask { beam_width, k: beam_width, most_hops: TO_THE_END, queries, candidates_len: 0, ..random };
+            Ask { beam_width, k: beam_width, max_hops: TO_THE_END, queries, candidates_len: 0, ..random };
         agrees(stream, &cpu, kernel, &graph, &ask);
     }
 }
@@ -123,7 +123,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
         let ask = Ask {
             queries: queries.collect(),
             starts: None,
-            ..Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, 12)
+            ..Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &ask);
         for query in &ask.queries[..12] {
@@ -139,13 +139,13 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
 pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
-    for (warps, most_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
+    for (warps, max_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
         let kernel = Search::for_rows(ElementKind::F16, Measure::Dot, 16, 100, warps);
         let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let ask = Ask::random(&mut rng, kernel.most_entries(), DistanceForm::NegatedDot, 130);
-        agrees(stream, &cpu, kernel, &graph, &Ask { most_hops, expansions: 2, starts: None, ..ask });
+        let ask = Ask::random(&mut rng, kernel.max_entries(), DistanceForm::NegatedDot, 130);
+        agrees(stream, &cpu, kernel, &graph, &Ask { max_hops, expansions: 2, starts: None, ..ask });
     }
 }
 
@@ -161,7 +161,7 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
         let kernel = Search::for_rows(ElementKind::F32, Measure::SquaredL2, 16, beam_width, warps);
         let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
         let ask =
-            Ask { starts: None, ..Ask::random(&mut rng, kernel.most_entries(), DistanceForm::SquaredL2, 9) };
+            Ask { starts: None, ..Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 9) };
         agrees(stream, &cpu, kernel, &graph, &Ask { queries: Vec::new(), ..ask.clone() });
         agrees(stream, &cpu, kernel, &graph, &Ask { allowed: Some(BitSet::new()), ..ask.clone() });
         for slot in graph.keys().vertices().collect::<Vec<_>>() {

@@ -24,7 +24,7 @@ const ROWS: usize = 2;
 const CHUNK: u32 = 4;
 
 /// Estimates by tiles of `WIDTH` lanes.
-pub(in crate::search) struct Spread<const WIDTH: u32> {
+pub(in crate::search) struct TilePerRow<const WIDTH: u32> {
     rows: DevicePtr<u32>,
     query: Shared<u32>,
     terms: Terms,
@@ -32,7 +32,7 @@ pub(in crate::search) struct Spread<const WIDTH: u32> {
     shape: CodeShape,
 }
 
-impl<const WIDTH: u32> Scorer for Spread<WIDTH> {
+impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     type Args = CodeArgs;
     type Fetched = ();
 
@@ -91,7 +91,7 @@ impl<const WIDTH: u32> Scorer for Spread<WIDTH> {
     }
 }
 
-impl<const WIDTH: u32> Spread<WIDTH> {
+impl<const WIDTH: u32> TilePerRow<WIDTH> {
     /// The product of the levels of a limb with those of the row of this lane.
     ///
     /// # Safety

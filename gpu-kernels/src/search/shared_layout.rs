@@ -1,4 +1,4 @@
-//! The shared memory of a team: what lies where.
+//! The layout of the shared memory of a search.
 
 use super::SearchArgs;
 
@@ -6,48 +6,48 @@ use super::SearchArgs;
 const KEY: u32 = 8;
 /// Bytes of an id.
 const ID: u32 = 4;
-/// Ids that are scored at once: room for them there always is.
+/// Ids that are scored at once: there is always room for them.
 const BATCH: u32 = 32;
-/// Keys that wait to be merged into a list in shared memory.
+/// Keys that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
 pub(super) const WAITING: u32 = 32;
 /// Warps of the largest team.
-pub(super) const MOST_WARPS: u32 = 16;
+pub(super) const MAX_WARPS: u32 = 16;
 
-/// What of a kernel decides how much shared memory its teams have.
+/// What a kernel needs in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
-    /// Bytes of the query, a multiple of 16: none if it stays in registers.
+    /// Bytes of the query, a multiple of 16; 0 if it stays in registers.
     pub(super) query: u32,
-    /// The frontier does not stay in registers.
+    /// Whether the frontier is a list in shared memory.
     pub(super) list: bool,
-    /// More than one warp: what they tell each other.
+    /// Whether a team of several warps takes a query: work slots.
     pub(super) team: bool,
 }
 
-/// Where the parts begin, in bytes; each at a multiple of its elements' size.
+/// Where the parts begin, in bytes, each aligned to its elements.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "kernels alone ask what lies where"))]
+#[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "only kernels read the parts"))]
 pub(super) struct Layout {
-    /// What the scorer keeps of the query.
+    /// The query, as the scorer stores it.
     pub(super) query: u32,
     /// Entries of the list, as many as the beam is wide, then [`WAITING`].
     pub(super) list: u32,
-    /// Teams of several warps: `[expansions][links_stride]` keys of neighbours.
+    /// Teams: `[expansions][links_stride]` keys of neighbours.
     pub(super) keys: u32,
-    /// Teams of several warps: `[links_stride]` keys on their way to the list.
+    /// Teams: `[links_stride]` keys on their way to the list.
     pub(super) near: u32,
-    /// Teams of several warps: for each expansion what is requested, and behind them the bound of the list.
+    /// Teams: the request of each slot, then the bound of the list.
     pub(super) requests: u32,
-    /// Teams of several warps: a key for each expansion.
+    /// Teams: a key per slot.
     pub(super) wanted: u32,
     /// `[expansions][links_stride]` ids of neighbours.
     pub(super) ids: u32,
-    /// Teams of several warps: for each expansion how much is done.
+    /// Teams: the parts that are done of each slot.
     pub(super) done: u32,
-    /// Teams of several warps: for each warp how many neighbours it met.
-    pub(super) met: u32,
-    /// `[filter_slots]`
-    pub(super) filter: u32,
+    /// Teams: neighbors that each worker has scored for the last request.
+    pub(super) scored: u32,
+    /// `[visited_slots]` ids: the visited cache.
+    pub(super) visited: u32,
     /// Bytes of all, a multiple of 16.
     pub(super) end: u32,
 }
@@ -65,9 +65,9 @@ impl Layout {
         let wanted = requests + if needs.team { (args.expansions + 1) * KEY } else { 0 };
         let ids = wanted + if needs.team { args.expansions * KEY } else { 0 };
         let done = ids + neighbors * ID;
-        let met = done + if needs.team { args.expansions * ID } else { 0 };
-        let filter = met + if needs.team { MOST_WARPS * ID } else { 0 };
-        let end = (filter + args.filter_slots * ID).next_multiple_of(16);
-        Self { query, list, keys, near, requests, wanted, ids, done, met, filter, end }
+        let scored = done + if needs.team { args.expansions * ID } else { 0 };
+        let visited = scored + if needs.team { MAX_WARPS * ID } else { 0 };
+        let end = (visited + args.visited_slots * ID).next_multiple_of(16);
+        Self { query, list, keys, near, requests, wanted, ids, done, scored, visited, end }
     }
 }

@@ -19,7 +19,7 @@ use crate::codes::CodeArgs;
 use crate::neighbor::key;
 
 /// Estimates from rows of `CHUNKS` times 16 bytes.
-pub(in crate::search) struct Narrow<const CHUNKS: usize> {
+pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
     rows: DevicePtr<u32>,
     /// The levels, placed so that those of the planes of 2 and 1 bits begin at a multiple of 16.
     query: Shared<u32>,
@@ -29,7 +29,7 @@ pub(in crate::search) struct Narrow<const CHUNKS: usize> {
     halves: u32,
 }
 
-impl<const CHUNKS: usize> Scorer for Narrow<CHUNKS> {
+impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     type Args = CodeArgs;
     type Fetched = [[u32; 4]; CHUNKS];
 
@@ -91,7 +91,7 @@ impl<const CHUNKS: usize> Scorer for Narrow<CHUNKS> {
     }
 }
 
-impl<const CHUNKS: usize> Narrow<CHUNKS> {
+impl<const CHUNKS: usize> LanePerRow<CHUNKS> {
     /// The product of the levels of the query with those of a row.
     ///
     /// # Safety

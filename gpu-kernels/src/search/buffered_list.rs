@@ -14,8 +14,8 @@
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_KEY, WARP, is_same, sorted};
-use super::layout::WAITING;
 use super::list::List;
+use super::shared_layout::WAITING;
 use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::UNVISITED;
 
@@ -23,7 +23,7 @@ use crate::neighbor::UNVISITED;
 const _: () = assert!(WAITING == WARP);
 
 /// A frontier of any width.
-pub(super) struct Wide {
+pub(super) struct BufferedList {
     list: List,
     /// `[WAITING]`: keys that wait, the first `waiting` of them.
     buffer: Shared<u64>,
@@ -32,7 +32,7 @@ pub(super) struct Wide {
     visited: u32,
 }
 
-impl Frontier for Wide {
+impl Frontier for BufferedList {
     #[inline(always)]
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
         // SAFETY: the caller's promise.
@@ -45,7 +45,7 @@ impl Frontier for Wide {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; at most WAITING keys wait.
         unsafe {
             while warp::warp_vote_any(warp::FULL_MASK, key < self.list.bound()) {
-                let is_new = key < self.list.bound() && !self.list.holds(key);
+                let is_new = key < self.list.bound() && !self.list.contains(key);
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
                 if self.waiting + lanes.count_ones() <= WAITING {
                     if is_new {
@@ -61,11 +61,11 @@ impl Frontier for Wide {
     }
 
     #[inline(always)]
-    unsafe fn pick(&mut self) -> u64 {
+    unsafe fn visit_nearest(&mut self) -> u64 {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; a lane marks what it alone reads.
         unsafe {
             loop {
-                let listed = self.list.nearest();
+                let listed = self.list.nearest_unvisited();
                 let own = self.waiting_key();
                 let buffered = warp_min(if own & UNVISITED != 0 { own } else { NO_KEY });
                 let nearest = listed.min(buffered);
@@ -78,7 +78,7 @@ impl Frontier for Wide {
                     return NO_KEY;
                 }
                 if listed <= buffered {
-                    self.list.visit_nearest();
+                    self.list.mark_nearest();
                     return nearest;
                 }
                 let is_first = !warp::warp_vote_any(warp::FULL_MASK, own == nearest & !UNVISITED);
@@ -92,7 +92,7 @@ impl Frontier for Wide {
     }
 
     #[inline(always)]
-    unsafe fn settle(&mut self) {
+    unsafe fn flush(&mut self) {
         if self.waiting > 0 {
             // SAFETY: the whole warp comes here, and something waits.
             unsafe { self.merge() };
@@ -106,7 +106,7 @@ impl Frontier for Wide {
     }
 }
 
-impl Wide {
+impl BufferedList {
     /// The key that waits for this lane's turn; [`NO_KEY`] if fewer wait.
     ///
     /// # Safety
@@ -143,7 +143,7 @@ impl Wide {
             let is_new = own != NO_KEY && (warp::lane_id() == 0 || !is_same(own, before));
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
             let place = self.list.rank(own) + rank_in(lanes);
-            self.list.take_in(own, is_new, place);
+            self.list.insert_ranked(own, is_new, place);
             (self.waiting, self.visited) = (0, 0);
         }
     }

@@ -1,4 +1,4 @@
-//! What a search leaves: its answers, and what they cost.
+//! The output of a search: results, candidates to rerank, and cost.
 
 use cuda_std::prelude::*;
 
@@ -8,32 +8,35 @@ use crate::collectives::rank_in;
 use crate::graph::NO_ROW;
 use crate::neighbor::{distance, id};
 
-/// What a search has cost so far.
+/// The cost of a search so far.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct SearchCost {
+    /// Vertices visited.
     pub(super) hops: u32,
+    /// Distances computed.
     pub(super) distances: u32,
 }
 
-/// Writes down that `key` is expanded as number `hop` of its query. Whole warp.
+/// Logs that `key` is vertex number `hop` that its query visits. Whole warp.
 ///
 /// # Safety
-/// The arguments are what they say, `query` is one of theirs, and `hop` is below the most there may be.
+/// The arguments are valid, `query` is one of theirs, and `hop` is below `max_hops`.
 #[inline(always)]
-pub(super) unsafe fn log(args: &SearchArgs, query: u32, hop: u32, key: u64) {
+pub(super) unsafe fn log_hop(args: &SearchArgs, query: u32, hop: u32, key: u64) {
     if !args.log.is_null() && warp::lane_id() == 0 {
-        let at = query as usize * args.most_hops as usize + hop as usize;
+        let at = query as usize * args.max_hops as usize + hop as usize;
         // SAFETY: a place of this query.
         unsafe { global::store(args.log.at(at), key) };
     }
 }
 
-/// Writes the candidates, the first `k` entries behind them that may be answers, and the work. Whole warp.
+/// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `rest`, and the cost.
+/// Whole warp.
 ///
 /// # Safety
-/// The arguments are what they say, `query` is one of theirs, and the frontier is settled.
+/// The arguments are valid, `query` is one of theirs, and the frontier is flushed.
 #[inline(always)]
-pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, work: Work) {
+pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
     let answers = args.answers.add(query as usize * args.k as usize);
     let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
@@ -70,7 +73,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             place += WARP;
         }
         if lane < 2 {
-            let value = if lane == 0 { work.hops } else { work.distances };
+            let value = if lane == 0 { cost.hops } else { cost.distances };
             global::store(args.work.at(query as usize * 2 + lane as usize), value);
         }
     }

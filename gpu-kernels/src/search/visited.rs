@@ -1,0 +1,57 @@
+//! The cache of visited ids: a direct-mapped table that overwrites, so that it saves distances and never changes a result.
+
+use cuda_std::prelude::*;
+
+use super::frontier::WARP;
+
+/// A table whose slots each hold the last id that was hashed there.
+#[derive(Clone, Copy)]
+pub(super) struct VisitedCache {
+    table: Shared<u32>,
+    slots: u32,
+}
+
+impl VisitedCache {
+    /// An empty cache of `slots` ids. All threads that use it call this; a barrier of theirs must follow.
+    ///
+    /// # Safety
+    /// `table` has as many words; `thread` of `threads` is this one.
+    #[inline(always)]
+    pub(super) unsafe fn new(table: Shared<u32>, slots: u32, thread: u32, threads: u32) -> Self {
+        let mut slot = thread;
+        while slot < slots {
+            // SAFETY: slot < slots, and only this thread writes it.
+            unsafe { table.add(slot).store(u32::MAX) };
+            slot += threads;
+        }
+        Self { table, slots }
+    }
+
+    /// The slot of an id: the upper bits of its product with the golden ratio, which scatters neighboring ids.
+    #[inline(always)]
+    fn slot(&self, id: u32) -> Shared<u32> {
+        let shift = self.slots.leading_zeros() + 1;
+        self.table.add(id.wrapping_mul(0x9E37_79B1) >> (shift & (WARP - 1)))
+    }
+
+    /// Inserts `id` and returns whether it was missing. An exchange, so that of two lanes with the same id only one is
+    /// told so.
+    ///
+    /// # Safety
+    /// The table lives and is used by this cache alone.
+    #[inline(always)]
+    pub(super) unsafe fn insert(&self, id: u32) -> bool {
+        // SAFETY: a slot below `slots`.
+        self.slots == 0 || unsafe { self.slot(id).atomic_exchange(id) } != id
+    }
+
+    /// Whether `id` is missing. Other warps may insert at the same time.
+    ///
+    /// # Safety
+    /// As for [`Self::insert`].
+    #[inline(always)]
+    pub(super) unsafe fn misses(&self, id: u32) -> bool {
+        // SAFETY: a slot below `slots`.
+        self.slots == 0 || unsafe { self.slot(id).load_relaxed() } != id
+    }
+}
