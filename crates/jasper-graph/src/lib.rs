@@ -45,8 +45,8 @@ mod vectors;
 
 pub use adjacency::Adjacency;
 pub use file::{
-    Checkpoint, CheckpointFile, FORMAT_VERSION, FileFault, FileReport, IndexInfo, OpenError, SaveError,
-    SaveStats, Section, SectionReport, check_file,
+    Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
+    Section, SectionReport, check_file,
 };
 pub use graph::{Changes, Graph, TakenRows, VectorBlock};
 pub use keys::{KeyError, KeyMap};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jasper_core::{BuildParams, Element, Metric, VectorId};
-use jasper_graph::{Checkpoint, CheckpointFile, Graph, OpenError, SaveError};
+use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 use rayon::prelude::*;
 
 use crate::SearchCost;
@@ -24,10 +24,10 @@ pub struct Checkpoints<'a> {
 pub enum CheckpointError {
     /// It cannot be read, or is damaged.
     #[error("the checkpoint cannot be taken up; remove it to build from the start")]
-    Open(#[source] OpenError),
+    Open(#[source] FileError),
     /// It cannot be written; the one before is still there.
     #[error("the checkpoint cannot be written; the same build resumes from the one before")]
-    Save(#[source] SaveError),
+    Save(#[source] FileError),
     /// It is of a build with other parameters.
     #[error(
         "{path}: is the checkpoint of a build whose {name} is {theirs}, where {ours} is asked for; ask for {theirs}, or \

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, ProgressFn, VectorSource, no_progress,
 };
-use jasper_graph::{Graph, OpenError, SaveError, SaveStats, VectorError};
+use jasper_graph::{FileError, Graph, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Exclusive, Existing, Hit,
@@ -44,23 +44,23 @@ impl<T: Element> Index<T> {
     /// Cost: one pass over the file; memory is that of the index.
     ///
     /// # Errors
-    /// [`OpenError`], naming the file, the section and what is wrong with it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// [`FileError`], naming the file, the section and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         Self::open_with(path, 0, &mut no_progress)
     }
 
     /// [`Self::open`] on `threads` threads (0: one for each processor), telling `progress` how far it is.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// [`FileError`].
     pub fn open_with(
         path: impl AsRef<Path>,
         threads: usize,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, FileError> {
         let path = path.as_ref();
         let graph = Graph::open(path, progress)?;
-        TunedSearch::stored(&graph).map_err(|fault| OpenError::new(path, fault))?;
+        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
         Ok(Self::of_graph(graph, threads).expect("a process may start a thread"))
     }
 
@@ -68,11 +68,11 @@ impl<T: Element> Index<T> {
     /// shortened while the index lives; see [`Graph::map`].
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// [`FileError`].
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let graph = Graph::map(path)?;
-        TunedSearch::stored(&graph).map_err(|fault| OpenError::new(path, fault))?;
+        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
         Ok(Self::of_graph(graph, 0).expect("a process may start a thread"))
     }
 
@@ -179,20 +179,20 @@ impl<T: Element> Index<T> {
     /// Writes the index to `path`, in the place of what is there. The old file is whole until the new one is.
     ///
     /// # Errors
-    /// [`SaveError`].
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, SaveError> {
+    /// [`FileError`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.save_with(path, &mut no_progress)
     }
 
     /// [`Self::save`], telling `progress` how far it is.
     ///
     /// # Errors
-    /// [`SaveError`].
+    /// [`FileError`].
     pub fn save_with(
         &self,
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<SaveStats, SaveError> {
+    ) -> Result<SaveStats, FileError> {
         self.graph.save(path, progress)
     }
 

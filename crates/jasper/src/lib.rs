@@ -118,7 +118,7 @@ pub use jasper_core::{
 pub use jasper_cuda as cuda;
 pub use jasper_data as data;
 pub use jasper_graph::{
-    FileReport, IndexInfo, KeyError, OpenError, SaveError, SaveStats, VectorError, check_file, interop,
+    FileError, FileReport, IndexInfo, KeyError, SaveStats, VectorError, check_file, interop,
 };
 pub use jasper_vamana::{
     BuildReport, CheckpointError, Checkpoints, CodeReport, CompactReport, ConsolidateError,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn, VectorSource, no_progress};
-use jasper_graph::{Graph, SaveError, SaveStats};
+use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{
     CompactReport, ConsolidateError, ConsolidateReport, CpuExecutor, Existing, Hit, InsertError,
     InsertReport, SearchError, SearchParams, SearchReport, VectorStorage, compact,
@@ -282,25 +282,24 @@ impl<T: Element> SharedIndex<T> {
     /// See [`Index::save`]. Changes wait meanwhile; searches go on, but for the time in which a CUDA device gives the edges.
     ///
     /// # Errors
-    /// [`SaveError`].
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, SaveError> {
+    /// [`FileError`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.save_with(path, &mut no_progress)
     }
 
     /// See [`Index::save_with`].
     ///
     /// # Errors
-    /// [`SaveError`].
+    /// [`FileError`].
     pub fn save_with(
         &self,
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<SaveStats, SaveError> {
+    ) -> Result<SaveStats, FileError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.home.bring_links(&self.executor).map_err(|error| SaveError::Io {
-            path: path.as_ref().to_owned(),
-            source: io::Error::other(error),
-        })?;
+        self.home
+            .bring_links(&self.executor)
+            .map_err(|error| FileError::new(path.as_ref(), FileFault::Write(io::Error::other(error))))?;
         self.home.read(|graph| graph.save(path, progress))
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{IndexInfo, OpenError, TunedSearch};
+use jasper::{FileError, IndexInfo, TunedSearch};
 use serde::Serialize;
 
 use crate::human;
@@ -60,7 +60,7 @@ impl Args {
     pub fn run(self, screen: Screen) -> Result<()> {
         let info = IndexInfo::read(&self.index)?;
         let tuned =
-            TunedSearch::decode(&info.tuned_section).map_err(|fault| OpenError::new(&self.index, fault))?;
+            TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(&self.index, fault))?;
         screen.report(&Report {
             points: info.keys,
             deleted: info.deleted_keys,

@@ -8,7 +8,7 @@ use jasper_data::ReadAt;
 
 use super::parts::Parts;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError};
+use super::{FileError, FileFault, IndexInfo};
 
 /// What [`check_file`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +49,12 @@ impl FileReport {
 /// Cost: one pass over the file on all cores; memory for a few blocks.
 ///
 /// # Errors
-/// [`OpenError`] if the file cannot be read, or its front is damaged, so that the sections cannot be told apart.
+/// [`FileError`] if the file cannot be read, or its front is damaged, so that the sections cannot be told apart.
 /// Damage in the other sections is what the report is for.
-pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, OpenError> {
+pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
     let mut check = || check_source(&File::open(path)?, progress);
-    check().map_err(OpenError::at(path))
+    check().map_err(FileError::at(path))
 }
 
 pub(crate) fn check_source(

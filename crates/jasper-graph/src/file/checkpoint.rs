@@ -15,7 +15,7 @@ use super::rule::{Rule, item};
 use super::save::{FileWriter, write_file};
 use super::small;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError, SaveError};
+use super::{FileError, FileFault, IndexInfo};
 use crate::Graph;
 
 /// How far a bulk build had come, and what it belongs to beside the parameters of the graph.
@@ -42,8 +42,8 @@ impl<T: Element> Graph<T> {
     /// Cost: a pass over the links, 4 bytes of disk each, and 2 a slot. What is there stays on the disk meanwhile.
     ///
     /// # Errors
-    /// [`SaveError`]; what was at the path is still there.
-    pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), SaveError> {
+    /// [`FileError`]; what was at the path is still there.
+    pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
         let slots = || (0..self.slots()).map(VectorId::from_index);
         let path = path.as_ref();
         write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
@@ -78,8 +78,8 @@ impl CheckpointFile {
     /// Opens the checkpoint at `path`; none if there is no file. Reads all but degrees and links.
     ///
     /// # Errors
-    /// [`OpenError`], naming the section that is damaged or missing.
-    pub fn open(path: impl AsRef<Path>) -> Result<Option<Self>, OpenError> {
+    /// [`FileError`], naming the section that is damaged or missing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Option<Self>, FileError> {
         let path = path.as_ref();
         let open = || {
             let file = match File::open(path) {
@@ -94,7 +94,7 @@ impl CheckpointFile {
             let info = IndexInfo::read_params(&table, &file)?;
             Ok(Some(Self { path: path.to_owned(), file, table, info, checkpoint }))
         };
-        open().map_err(OpenError::at(path))
+        open().map_err(FileError::at(path))
     }
 
     /// How far the build had come.
@@ -110,18 +110,18 @@ impl CheckpointFile {
     /// Writes the links into `graph`. Every one is checked to be a slot.
     ///
     /// # Errors
-    /// [`OpenError`]: the file cannot be read or is damaged; the graph has some of the links then.
+    /// [`FileError`]: the file cannot be read or is damaged; the graph has some of the links then.
     ///
     /// # Panics
     /// If the graph has not as many slots, or another degree.
-    pub fn restore<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), OpenError> {
+    pub fn restore<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileError> {
         let (slots, max_degree) = (self.info.slots, self.info.params.max_degree());
         assert_eq!(
             (slots, max_degree),
             (graph.slots(), graph.params().max_degree()),
             "another graph's links"
         );
-        self.read_links(graph).map_err(OpenError::at(&self.path))
+        self.read_links(graph).map_err(FileError::at(&self.path))
     }
 
     fn read_links<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {

@@ -1,5 +1,7 @@
-//! What can be wrong with an index file, or with writing one.
+//! What can be wrong with a file, or with writing one.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -7,34 +9,99 @@ use jasper_core::{Cancelled, ElementKind};
 
 use super::table::{FORMAT_VERSION, Section};
 
-/// An index file cannot be used. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", path.display())]
-pub struct OpenError {
+/// An index file cannot be read or written.
+#[derive(Debug)]
+pub struct FileError {
     path: PathBuf,
-    #[source]
     fault: FileFault,
 }
 
-impl OpenError {
-    /// The file.
+/// Why an index file cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileFault {
+    /// The file cannot be opened or read, or its contents need more memory than there is.
+    #[error("cannot be read")]
+    Io(#[from] io::Error),
+    /// The file does not begin as an index does.
+    #[error("is not a Jasper index: an index begins with `JASPER`; make one with `jasper build`")]
+    NotAnIndex,
+    /// The file is a checkpoint of a bulk build.
+    #[error("is the checkpoint of a build, not an index; the command that began the build finishes it")]
+    Checkpoint,
+    /// The file was written by a later release.
+    #[error(
+        "is an index of format version {0}; this release reads version {FORMAT_VERSION}, so open it with a newer one"
+    )]
+    Version(u32),
+    /// The file is shorter or longer than its header says.
+    #[error("is {actual} bytes, expected {claimed}; copy it again from its source")]
+    Length {
+        /// Bytes according to the header, or the size of a header.
+        claimed: u64,
+        /// Bytes of the file.
+        actual: u64,
+    },
+    /// The first page is damaged or inconsistent.
+    #[error("has a damaged header: {0}; copy it again from its source")]
+    Header(String),
+    /// The checksum of a section differs.
+    #[error(
+        "section `{0}` is damaged: its checksum differs; copy the file again from its source, or build it again"
+    )]
+    Damaged(Section),
+    /// The checksum of a section is right, but its contents are not.
+    #[error("section `{section}` is invalid: {problem}")]
+    Invalid {
+        /// The section.
+        section: Section,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A section that this release does not know and may not skip.
+    #[error("needs section `{0}`, which this release does not know; open it with a newer one")]
+    UnknownSection(Section),
+    /// A required section is missing.
+    #[error("lacks section `{0}`")]
+    MissingSection(Section),
+    /// The vectors are of another element type than requested.
+    #[error("holds {found} vectors and was opened for {expected}; open it as {found}")]
+    Element {
+        /// Element type of the file.
+        found: ElementKind,
+        /// Element type requested.
+        expected: ElementKind,
+    },
+    /// The file cannot be written. What was at the path before is still there.
+    #[error("cannot be written; what was there before is untouched")]
+    Write(#[source] io::Error),
+    /// The file is complete and in place, but its folder could not be synced.
+    #[error("is written, but a power cut could still undo it: its folder cannot be synced")]
+    NotSynced(#[source] io::Error),
+    /// The caller cancelled the operation. A file that was being written is unchanged.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+impl FileError {
+    /// Creates the error of the file at `path`.
+    pub fn new(path: &Path, fault: FileFault) -> Self {
+        Self { path: path.to_owned(), fault }
+    }
+
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is wrong with it.
+    /// Returns what is wrong, without the path.
     pub fn fault(&self) -> &FileFault {
         &self.fault
     }
 
-    /// What is wrong with the file, without its name.
+    /// Returns what is wrong, without the path.
     pub fn into_fault(self) -> FileFault {
         self.fault
-    }
-
-    /// Creates the error of a fault in the file at `path`.
-    pub fn new(path: &Path, fault: FileFault) -> Self {
-        Self { path: path.to_owned(), fault }
     }
 
     pub(super) fn at(path: &Path) -> impl FnOnce(FileFault) -> Self {
@@ -42,122 +109,25 @@ impl OpenError {
     }
 }
 
-/// What is wrong with an index file.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FileFault {
-    /// The operating system does not give its bytes, or no memory to put them.
-    #[error("cannot be read")]
-    Io(#[from] io::Error),
-    /// It begins with other bytes than an index.
-    #[error("is not a Jasper index: an index begins with `JASPER`; make one with `jasper build`")]
-    NotAnIndex,
-    /// It is what a bulk build wrote on its way.
-    #[error("is the checkpoint of a build, not an index; the command that began the build finishes it")]
-    Checkpoint,
-    /// It was written by another release.
-    #[error(
-        "is an index of format version {0}; this release reads version {FORMAT_VERSION}, so open it with a newer one"
-    )]
-    Version(u32),
-    /// It is shorter or longer than it says.
-    #[error("holds {actual} bytes where {claimed} belong to it; copy it again from its source")]
-    Length {
-        /// Bytes that its header, or the lack of one, asks for.
-        claimed: u64,
-        /// Bytes there are.
-        actual: u64,
-    },
-    /// The first page is damaged, or describes what cannot be.
-    #[error("has a damaged header: {0}; copy it again from its source")]
-    Header(String),
-    /// A section's bytes are not those that were written.
-    #[error(
-        "section `{0}` is damaged: its checksum differs; copy the file again from its source, or build anew"
-    )]
-    Damaged(Section),
-    /// A section's bytes are those that were written, but cannot be right.
-    #[error("section `{section}` cannot be right: {problem}")]
-    Invalid {
-        /// The section.
-        section: Section,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A section that a reader must understand is of a kind not known here.
-    #[error("needs section `{0}`, which this release does not know; open it with a newer one")]
-    UnknownSection(Section),
-    /// A section without which there is no index.
-    #[error("lacks section `{0}`")]
-    MissingSection(Section),
-    /// It holds vectors of another type than it was opened for.
-    #[error("holds {found} vectors and was opened for {expected}; open it as {found}")]
-    Element {
-        /// Type of its vectors.
-        found: ElementKind,
-        /// Type asked for.
-        expected: ElementKind,
-    },
-    /// The caller stopped it.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.fault {
+            FileFault::Write(_) => write!(f, "cannot write {path}; what was there before is untouched"),
+            fault => write!(f, "{path}: {fault}"),
+        }
+    }
+}
+
+impl Error for FileError {
+    /// The operating system's error. The fault itself is part of the message.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.fault.source()
+    }
 }
 
 impl FileFault {
     pub(super) fn invalid(section: Section, problem: impl Into<String>) -> Self {
         Self::Invalid { section, problem: problem.into() }
-    }
-}
-
-/// A file was not written, or perhaps not for good.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SaveError {
-    /// The operating system refused. What was at the path before is still there.
-    #[error("cannot write {}; what was there before is untouched", path.display())]
-    Io {
-        /// The file that was to be written.
-        path: PathBuf,
-        /// The operating system's reason.
-        source: io::Error,
-    },
-    /// The file is complete and in place, but its folder could not be synced.
-    #[error("{} is written, but a power cut could still undo it: its folder cannot be synced", path.display())]
-    NotSynced {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's reason.
-        source: io::Error,
-    },
-    /// The caller stopped it. What was at the path before is still there.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
-
-/// Why a writer stopped, before it is known which file it was writing.
-#[derive(Debug)]
-pub(crate) enum WriteFault {
-    Io(io::Error),
-    Cancelled(Cancelled),
-}
-
-impl From<io::Error> for WriteFault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<Cancelled> for WriteFault {
-    fn from(cancelled: Cancelled) -> Self {
-        Self::Cancelled(cancelled)
-    }
-}
-
-impl WriteFault {
-    pub(super) fn at(self, path: &Path) -> SaveError {
-        match self {
-            Self::Io(source) => SaveError::Io { path: path.to_owned(), source },
-            Self::Cancelled(cancelled) => SaveError::Cancelled(cancelled),
-        }
     }
 }

@@ -13,7 +13,7 @@ use jasper_quant::Quantization;
 use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
-use super::{FileFault, OpenError, codes, small};
+use super::{FileError, FileFault, codes, small};
 use crate::{Graph, needs_norms};
 
 /// What an index file holds, read from its first two pages, one more where searches were tuned, and what codes are
@@ -93,14 +93,14 @@ impl IndexInfo {
     /// thousand rows.
     ///
     /// # Errors
-    /// [`OpenError`] if the file is no index, of another version, cut short, or damaged where it was read.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// [`FileError`] if the file is no index, of another version, cut short, or damaged where it was read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let read = || {
             let file = File::open(path)?;
             Self::from_table(&Table::read(&file)?, &file)
         };
-        read().map_err(OpenError::at(path))
+        read().map_err(FileError::at(path))
     }
 
     /// Slots that a search can return.

@@ -52,7 +52,7 @@ mod tests;
 pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};
 pub use checkpoint::{Checkpoint, CheckpointFile};
-pub use error::{FileFault, OpenError, SaveError};
+pub use error::{FileError, FileFault};
 pub(crate) use forge::seal;
 pub use info::IndexInfo;
 pub use save::SaveStats;

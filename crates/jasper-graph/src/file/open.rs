@@ -12,7 +12,7 @@ use super::parts::Parts;
 use super::rule::Rule;
 use super::small::Small;
 use super::table::{Section, Table};
-use super::{FileFault, IndexInfo, OpenError, codes};
+use super::{FileError, FileFault, IndexInfo, codes};
 use crate::vectors::codes::CodeTable;
 use crate::{Adjacency, Graph, KeyMap, Segments, Vectors};
 
@@ -23,11 +23,11 @@ impl<T: Element> Graph<T> {
     /// Cost: one pass over the file on all cores; memory is that of the graph. [`Self::map`] opens at once instead.
     ///
     /// # Errors
-    /// [`OpenError`], naming the file, the section and what is wrong with it.
-    pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, OpenError> {
+    /// [`FileError`], naming the file, the section and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let mut open = || Self::read_from(&File::open(path)?, progress);
-        open().map_err(OpenError::at(path))
+        open().map_err(FileError::at(path))
     }
 
     /// Maps an index file: only the small sections are read and checked, all others come in page by page when they
@@ -41,11 +41,11 @@ impl<T: Element> Graph<T> {
     /// Cost: a few pages and the small sections, whatever the size of the file.
     ///
     /// # Errors
-    /// [`OpenError`], naming the file, the section and what is wrong with it.
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// [`FileError`], naming the file, the section and what is wrong with it.
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let map = || Self::mapped(&File::open(path)?);
-        map().map_err(OpenError::at(path))
+        map().map_err(FileError::at(path))
     }
 
     fn mapped(file: &File) -> Result<Self, FileFault> {

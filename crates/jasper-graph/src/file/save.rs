@@ -7,7 +7,7 @@ use bytemuck::NoUninit;
 use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
-use super::error::{SaveError, WriteFault};
+use super::error::{FileError, FileFault};
 use super::info::params_bytes;
 use super::parts::Meter;
 use super::rule::item;
@@ -33,12 +33,12 @@ impl<T: Element> Graph<T> {
     /// Cost: one pass over the graph, and room for both files on the disk; no memory but a buffer.
     ///
     /// # Errors
-    /// [`SaveError`].
+    /// [`FileError`].
     pub fn save(
         &self,
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<SaveStats, SaveError> {
+    ) -> Result<SaveStats, FileError> {
         let path = path.as_ref();
         write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
@@ -48,15 +48,21 @@ impl<T: Element> Graph<T> {
 pub(crate) fn write_file<R>(
     path: &Path,
     file: io::Result<AtomicFile>,
-    write: impl FnOnce(&mut AtomicFile) -> Result<R, WriteFault>,
-) -> Result<R, SaveError> {
-    let written = file.map_err(WriteFault::from).and_then(|mut file| Ok((write(&mut file)?, file)));
-    let (result, file) = written.map_err(|fault| fault.at(path))?;
-    match file.commit() {
-        Ok(()) => Ok(result),
-        Err(CommitError::Write(source)) => Err(WriteFault::Io(source).at(path)),
-        Err(CommitError::SyncFolder(source)) => Err(SaveError::NotSynced { path: path.to_owned(), source }),
-    }
+    write: impl FnOnce(&mut AtomicFile) -> Result<R, FileFault>,
+) -> Result<R, FileError> {
+    let write_and_commit = || {
+        let mut file = file?;
+        let result = write(&mut file)?;
+        file.commit().map_err(|error| match error {
+            CommitError::Write(source) => FileFault::Write(source),
+            CommitError::SyncFolder(source) => FileFault::NotSynced(source),
+        })?;
+        Ok(result)
+    };
+    write_and_commit().map_err(|fault| match fault {
+        FileFault::Io(source) => FileError::new(path, FileFault::Write(source)),
+        fault => FileError::new(path, fault),
+    })
 }
 
 /// Writes the whole file. What means nothing (places behind a degree, columns of free slots, keys of tombstones) is
@@ -65,7 +71,7 @@ pub(super) fn write<T: Element>(
     graph: &Graph<T>,
     out: &mut (impl Write + Seek),
     progress: &mut ProgressFn<'_>,
-) -> Result<SaveStats, WriteFault> {
+) -> Result<SaveStats, FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
     let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + graph.slots() * size_of::<u64>();
     let meter = Meter::new(Stage::Saving, graph.slots(), bytes as u64);
@@ -176,13 +182,13 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         out: &'a mut W,
         meter: Meter,
         progress: &'a mut ProgressFn<'p>,
-    ) -> Result<Self, WriteFault> {
+    ) -> Result<Self, FileFault> {
         out.write_all(&[0; SECTION_ALIGN as usize])?;
         Ok(Self { out, end: SECTION_ALIGN, entries: Vec::new(), meter, progress })
     }
 
     /// Writes the table.
-    pub(super) fn finish(self) -> Result<SaveStats, WriteFault> {
+    pub(super) fn finish(self) -> Result<SaveStats, FileFault> {
         let table = Table::new(self.entries);
         self.out.seek(SeekFrom::Start(0))?;
         self.out.write_all(&table.page())?;
@@ -194,8 +200,8 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         &mut self,
         section: Section,
         item: u32,
-        fill: impl FnOnce(&mut SectionWriter<'_, '_, W>) -> Result<(), WriteFault>,
-    ) -> Result<(), WriteFault> {
+        fill: impl FnOnce(&mut SectionWriter<'_, '_, W>) -> Result<(), FileFault>,
+    ) -> Result<(), FileFault> {
         let mut writer = SectionWriter {
             out: &mut *self.out,
             buffer: Vec::with_capacity(BLOCK),
@@ -216,7 +222,7 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
 }
 
 impl<W: Write> SectionWriter<'_, '_, W> {
-    pub(super) fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), WriteFault> {
+    pub(super) fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), FileFault> {
         for bytes in bytemuck::cast_slice::<I, u8>(items).chunks(BLOCK) {
             if self.buffer.len() + bytes.len() > BLOCK {
                 self.flush()?;
@@ -226,7 +232,7 @@ impl<W: Write> SectionWriter<'_, '_, W> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), WriteFault> {
+    fn flush(&mut self) -> Result<(), FileFault> {
         self.checksum = crc32c::crc32c_append(self.checksum, &self.buffer);
         self.out.write_all(&self.buffer)?;
         self.length += self.buffer.len() as u64;

@@ -8,7 +8,7 @@ use jasper_data::AtomicFile;
 
 use super::forge::seal;
 use super::save::{save_to_memory, write, write_file};
-use super::{FileFault, SaveError, Section, check};
+use super::{FileFault, Section, check};
 use crate::{Graph, VectorError};
 
 fn graph() -> Result<Graph<f32>, VectorError> {
@@ -79,7 +79,7 @@ fn a_full_disk_leaves_the_old_file() {
     for room in (0..whole + 4096).step_by(97).chain([whole, whole + 4095]) {
         let error = save_with_room(room).unwrap_err();
         assert!(
-            matches!(&error, SaveError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
+            matches!(error.fault(), FileFault::Write(source) if source.kind() == io::ErrorKind::StorageFull),
             "{room}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -104,13 +104,13 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 0, &[9], "element 9"),
         (Params, 0, &[2], "row stride 4 in place of 16"),
         (Params, 4, &[3], "metric 3"),
-        (Params, 4, &[0], "`squared norms` cannot be right: l2 does not need it"),
+        (Params, 4, &[0], "`squared norms` is invalid: l2 does not need it"),
         (Params, 8, &[0], "dimension 0"),
         (Params, 8, &[5], "row stride"),
         (Params, 8, &[0xFF; 4], "dimension 4294967295"),
         (Params, 12, &[5], "row stride 5"),
         (Params, 16, &[0], "max_degree (0)"),
-        (Params, 16, &[2], "section `adjacency` cannot be right: it has 480 bytes in place of 320"),
+        (Params, 16, &[2], "section `adjacency` is invalid: it has 480 bytes in place of 320"),
         (Params, 20, &[0xFF; 4], "build_beam_width"),
         (Params, 24, &nan, "alpha"),
         (Params, 28, &[1], "convention 1"),
@@ -119,8 +119,8 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 48, &[39], "section `vectors`"),
         (Params, 48, &[0xFF; 8], "slots, of 2147483647 at most"),
         (Params, 56, &[0xFF; 8], "tombstones"),
-        (Params, 56, &[2], "section `tombstones` cannot be right: it holds 1 slots in place of 2"),
-        (Params, 64, &[6], "section `free slots` cannot be right: it holds 5 slots in place of 6"),
+        (Params, 56, &[2], "section `tombstones` is invalid: it holds 1 slots in place of 2"),
+        (Params, 64, &[6], "section `free slots` is invalid: it holds 5 slots in place of 6"),
         (Params, 72, &[1], "it claims 1 edges of 70"),
         (Vectors, 20, &nan, "not finite"),
         (SquaredNorms, 4, &nan, "not finite"),
@@ -156,14 +156,14 @@ fn a_table_that_cannot_be_is_refused() {
         (12, &[127], "127 sections, of 126 at most"),
         (12, &[10], "belong to no section"),
         (12, &[12], "section `of kind 0`"),
-        (16, &huge, "where 1099511627776 belong to it"),
+        (16, &huge, "expected 1099511627776"),
         (entry(1), &[1], "section `params` is there twice"),
         (entry(1), &[99], "needs section `of kind 99`"),
         (entry(1) + 8, &[5], "its items are of type 5 in place of 0"),
         (entry(1) + 16, &huge, "should begin at 8192"),
         (entry(1) + 24, &huge, "end within"),
         (entry(1) + 24, &[0xFF; 8], "end within"),
-        (entry(0) + 24, &[87], "section `params` cannot be right: it has 87 bytes"),
+        (entry(0) + 24, &[87], "section `params` is invalid: it has 87 bytes"),
         (entry(10) + 24, &[3], "no multiple of 4"),
     ];
     for (at, lie, expected) in cases {

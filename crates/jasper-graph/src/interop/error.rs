@@ -1,19 +1,32 @@
 //! What can be wrong with a foreign graph file, and which graphs cannot become one.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use jasper_core::{Cancelled, MatrixError};
 
-use crate::{SaveError, VectorError};
+use crate::{FileError, VectorError};
 
-/// A foreign graph file cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", path.display())]
+/// A graph file of another library cannot be read.
+#[derive(Debug)]
 pub struct ImportError {
     path: PathBuf,
-    #[source]
     fault: ImportFault,
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.fault)
+    }
+}
+
+impl Error for ImportError {
+    /// The operating system's error. The fault itself is part of the message.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.fault.source()
+    }
 }
 
 impl ImportError {
@@ -128,5 +141,5 @@ pub enum ExportError {
     Empty,
     /// The file cannot be written.
     #[error(transparent)]
-    Save(#[from] SaveError),
+    Save(#[from] FileError),
 }

@@ -1,11 +1,9 @@
 //! Codes: in step with rows whatever becomes of them, and refused where they cannot be those of the rows.
 
-mod common;
-
 use std::fs;
 use std::sync::Arc;
 
-use common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, sample};
+use crate::common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, sample};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
 use jasper_graph::{CodeBlock, FileFault, Graph, IndexInfo, Section};
@@ -93,7 +91,7 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     graph.clear_codes();
     graph.save(&path, &mut no_progress).unwrap();
     assert_eq!(IndexInfo::read(&path).unwrap().quantization, None);
-    common::assert_same(&graph, &sample(Metric::L2));
+    crate::common::assert_same(&graph, &sample(Metric::L2));
 }
 
 /// Puts the sections of `codes` into the file of `index`.

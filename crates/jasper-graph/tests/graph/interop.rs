@@ -1,11 +1,9 @@
 //! Graph files of other libraries, byte by byte.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{DIMENSION, add};
+use crate::common::{DIMENSION, add};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
 use jasper_graph::Graph;
 use jasper_graph::interop::{ExportError, ImportFault, diskann, hnswlib, parlay};
@@ -193,7 +191,7 @@ fn what_is_written_is_read_again() {
 fn graphs_that_the_formats_cannot_hold_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ann");
-    let deleted = common::sample::<f32>(Metric::L2);
+    let deleted = crate::common::sample::<f32>(Metric::L2);
     assert_eq!(deleted.dimension(), DIMENSION);
     for error in [diskann::write(&deleted, &path).unwrap_err(), hnswlib::write(&deleted, &path).unwrap_err()]
     {

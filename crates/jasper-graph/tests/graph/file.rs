@@ -1,15 +1,13 @@
 //! The index file: what is saved is what is opened, and a file that is not right says so.
 
-mod common;
-
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use common::{assert_same, coded_sample, sample, tuned};
+use crate::common::{assert_same, coded_sample, sample, tuned};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, no_progress};
-use jasper_graph::{FileFault, Graph, IndexInfo, SaveError, Section, check_file};
+use jasper_graph::{FileFault, Graph, IndexInfo, Section, check_file};
 use tempfile::TempDir;
 
 fn saved<T: Element>(graph: &Graph<T>) -> (TempDir, std::path::PathBuf) {
@@ -45,7 +43,7 @@ fn round_trip_of<T: Element>(graph: &Graph<T>) {
     assert_same(graph, &mapped);
     opened.keys_mut().restore(1000).unwrap();
     opened.adjacency_mut().set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
-    common::add(&mut opened, &[T::from_f32(1.0); common::DIMENSION]);
+    crate::common::add(&mut opened, &[T::from_f32(1.0); crate::common::DIMENSION]);
     opened.save(&path, &mut no_progress).unwrap();
     assert_same(&opened, &Graph::open(&path, &mut no_progress).unwrap());
 }
@@ -86,7 +84,7 @@ fn what_means_nothing_leaves_no_trace() {
     let (a, mut b) = (sample::<f32>(Metric::InnerProduct), sample::<f32>(Metric::InnerProduct));
     b.begin();
     for _ in 0..10 {
-        let slot = common::add(&mut b, &[70.0; common::DIMENSION]);
+        let slot = crate::common::add(&mut b, &[70.0; crate::common::DIMENSION]);
         b.adjacency_mut().set_neighbors(slot, &[VectorId::new(1), VectorId::new(2)]);
         b.adjacency_mut().set_neighbors(VectorId::new(4), &[slot, VectorId::new(2)]);
         b.adjacency_mut().set_neighbors(VectorId::new(0), &[slot]);
@@ -103,7 +101,7 @@ fn the_front_tells_what_is_inside() {
     let info = IndexInfo::read(&path).unwrap();
     assert_eq!(
         (info.element, info.metric, info.dimension),
-        (ElementKind::U8, Metric::Cosine, common::DIMENSION)
+        (ElementKind::U8, Metric::Cosine, crate::common::DIMENSION)
     );
     assert_eq!(info.params, *graph.params());
     assert_eq!((info.slots, info.live(), info.tombstones, info.free), (45, 36, 4, 5));
@@ -209,7 +207,7 @@ fn reading_and_saving_can_be_cancelled() {
     assert!(check_file(&path, &mut stop).is_err());
     let before = fs::read(&path).unwrap();
     let other = sample::<f32>(Metric::Cosine);
-    assert!(matches!(other.save(&path, &mut stop), Err(SaveError::Cancelled(_))));
+    assert!(matches!(other.save(&path, &mut stop).unwrap_err().fault(), FileFault::Cancelled(_)));
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let mut steps = Vec::new();

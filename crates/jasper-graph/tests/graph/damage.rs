@@ -1,7 +1,5 @@
 //! The fuzz bodies over files that are nearly right, which is where the interesting mistakes are.
 
-mod common;
-
 use std::fs;
 
 use jasper_core::synthetic::rng;
@@ -37,8 +35,8 @@ fn damage(target: fn(&[u8]) -> bool, seed: &[u8], places: &[usize], rounds: usiz
 }
 
 fn index<T: Element>(metric: Metric) {
-    index_of(&common::sample::<T>(metric));
-    index_of(&common::coded_sample::<T>(metric));
+    index_of(&crate::common::sample::<T>(metric));
+    index_of(&crate::common::coded_sample::<T>(metric));
 }
 
 fn index_of<T: Element>(graph: &Graph<T>) {

@@ -1,14 +1,12 @@
 //! Files of every released format version, which must stay readable for ever.
 //!
-//! `JASPER_WRITE_GOLDENS=1 cargo test -p jasper-graph --test golden` writes those of the version this release writes;
+//! `JASPER_WRITE_GOLDENS=1 cargo test -p jasper-graph golden` writes those of the version this release writes;
 //! a change of a file that was released is a mistake, not a renewal.
-
-mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{assert_same, sample, tuned};
+use crate::common::{assert_same, sample, tuned};
 use jasper_core::{Element, Metric, no_progress};
 use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, check_file};
 

@@ -1,5 +1,4 @@
 //! Graphs with everything a file must carry, made by hand: nothing here depends on how a graph is built.
-#![allow(dead_code, reason = "every test binary uses its own part")]
 
 use std::sync::Arc;
 
