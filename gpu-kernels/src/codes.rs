@@ -147,7 +147,7 @@ impl From<&Layout> for CodeShape {
             one: plane(1),
             words: layout.words() as u32,
             dimensions: layout.dimensions() as u32,
-            halves: layout.halves() as u32,
+            halves: layout.factors() as u32,
         }
     }
 }

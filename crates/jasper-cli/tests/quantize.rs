@@ -143,7 +143,7 @@ fn a_build_codes_what_it_built_as_a_trial_finds() {
     let error = sandbox.fails(1, &["insert", "coded.jasper", "--base", "base.fbin"]);
     assert!(error.contains("codes of its vectors alone"), "{error}");
     let error = sandbox.fails(2, &[&build[..], &["--quantize", "rabitq:9"]].concat());
-    assert!(error.contains("`rabitq:9` names no code"), "{error}");
+    assert!(error.contains("unknown quantization `rabitq:9`"), "{error}");
 }
 
 #[test]
@@ -173,5 +173,5 @@ fn a_check_says_when_codes_are_worth_making_again() {
     let report = sandbox.one(&["check", "vectors.jasper"]);
     assert_eq!([&report["sound"], &report["graph"]["codes"]], [&json!(true), &json!(null)]);
     let why = report["graph"]["codes_not_compared"].as_str().unwrap();
-    assert!(why.contains("training rows are too few") && told().contains(why), "{why}");
+    assert!(why.contains("training vectors are too few") && told().contains(why), "{why}");
 }

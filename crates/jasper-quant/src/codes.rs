@@ -1,4 +1,4 @@
-//! Code rows at rest.
+//! The codes of many vectors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::quantizer::{Quantizer, Scratch};
 use crate::space::widen;
 use crate::{DecodeError, Layout};
 
-/// A cache line of words: rows of 32 or 64 bytes never lie on two.
+/// A cache line of words: rows of 32 or 64 bytes never straddle two.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u32; LINE_WORDS]);
 
 const LINE_WORDS: usize = 16;
 
-/// The codes of many rows: `rows x layout.words()` words, one after the other, from the start of a cache line.
+/// The codes of many vectors: a row-major matrix of `len x layout.words()` words, aligned to a cache line.
 #[derive(Clone, Debug)]
 pub struct Codes {
     layout: Arc<Layout>,
@@ -28,15 +28,15 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// No rows.
+    /// Creates an empty matrix of the quantizer's layout.
     pub fn new(quantizer: &dyn Quantizer) -> Self {
         Self { layout: Arc::clone(quantizer.layout()), lines: Vec::new(), rows: 0 }
     }
 
-    /// The codes of `rows`, made on the threads of `pool`. The same bytes for any number of threads and any processor.
+    /// Encodes `rows` on the threads of `pool`. The codes are the same for any number of threads and any CPU.
     ///
     /// # Panics
-    /// If the rows have another dimension than those that the quantizer was trained on.
+    /// If the dimension of the rows is not the quantizer's.
     pub fn from_vectors<T: Element>(
         quantizer: &dyn Quantizer,
         rows: MatrixView<'_, T>,
@@ -63,7 +63,7 @@ impl Codes {
         &self.layout
     }
 
-    /// Makes it `rows` long: drops rows from the end, or appends rows of zeros.
+    /// Resizes to `rows` rows: truncates, or appends zeros.
     pub fn resize(&mut self, rows: usize) {
         self.lines.resize((rows * self.layout.words()).div_ceil(LINE_WORDS), Line::zeroed());
         let kept = self.rows.min(rows) * self.layout.words();
@@ -71,11 +71,10 @@ impl Codes {
         bytemuck::cast_slice_mut(&mut self.lines)[kept..].fill(0_u32);
     }
 
-    /// Codes `rows` in the place of rows `first` and following, on the threads of `pool`.
+    /// Encodes `rows` into rows `first..first + rows.len()`, on the threads of `pool`.
     ///
     /// # Panics
-    /// If these rows are not all there, or have another dimension than those that the quantizer was trained on, or the
-    /// codes have another layout than the quantizer's.
+    /// If that range ends past [`Self::len`], or the dimension or the layout is not the quantizer's.
     pub fn encode<T: Element>(
         &mut self,
         quantizer: &dyn Quantizer,
@@ -104,6 +103,9 @@ impl Codes {
     }
 
     /// Copies row `from` to row `to`.
+    ///
+    /// # Panics
+    /// If either is not below [`Self::len`].
     pub fn copy_row(&mut self, from: usize, to: usize) {
         let words = self.layout.words();
         assert!(from < self.rows && to < self.rows);
@@ -125,17 +127,17 @@ impl Codes {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.rows * self.layout.words()]
     }
 
-    /// The bytes of rows `range`, as a file or a device holds them.
+    /// The bytes of rows `range`, as files and devices store them.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         bytemuck::cast_slice(
             &self.words()[range.start * self.layout.words()..range.end * self.layout.words()],
         )
     }
 
-    /// Codes from the bytes of whole rows of a quantizer.
+    /// Copies codes of the quantizer's layout from their [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`DecodeError::Long`] when they are no whole number of rows.
+    /// [`DecodeError::Long`] if they are not a whole number of rows.
     pub fn from_bytes(quantizer: &dyn Quantizer, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut codes = Self::new(quantizer);
         let row = codes.layout.bytes();

@@ -1,4 +1,4 @@
-//! What can go wrong: parameters that fit no data, and bytes that are no quantizer.
+//! Errors of training and of reading a quantizer.
 
 use jasper_core::{MAX_DIMENSION, MatrixError};
 
@@ -6,61 +6,59 @@ use jasper_core::{MAX_DIMENSION, MatrixError};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// There is nothing to learn from.
-    #[error("{rows} training rows are too few; give at least {least}")]
-    TooFewRows {
-        /// Rows given.
-        rows: usize,
-        /// Fewest that will do.
-        least: usize,
+    /// There are not enough vectors to train on.
+    #[error("{given} training vectors are too few; train on at least {min}")]
+    TooFewVectors {
+        /// Vectors given.
+        given: usize,
+        /// Minimum number.
+        min: usize,
     },
-    /// A number of bits that no code has.
+    /// The bits per coordinate are out of range.
     #[error("bits ({0}) must be between 1 and 8")]
     Bits(u32),
-    /// A number of sectors that no code has.
+    /// The sectors per code are out of range.
     #[error("sectors ({0}) must be between 1 and {MAX_SECTORS}", MAX_SECTORS = crate::mixed::MAX_SECTORS)]
     Sectors(u32),
-    /// The half-width of the error bound is no number of standard deviations.
-    #[error("bound_sigmas ({0}) must be a finite number above 0")]
+    /// The half-width of the error bound, in standard deviations, is out of range.
+    #[error("bound_sigmas ({0}) must be finite and above 0; 1.9 is the default")]
     BoundSigmas(f32),
     /// A value is not finite, or the shape is wrong.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
 }
 
-/// Bytes are no quantizer that this version reads.
+/// A serialized quantizer is damaged or of another version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The section ends before what it announces.
-    #[error(
-        "a quantizer's section ends after {len} bytes, where {wanted} were expected; the file is damaged"
-    )]
+    #[error("quantizer section is {len} bytes, expected at least {wanted}; the file is damaged")]
     Short {
-        /// Bytes there are.
+        /// Length in bytes.
         len: usize,
-        /// Bytes that the part read so far asks for.
+        /// Length that the fields read so far require.
         wanted: usize,
     },
-    /// Bytes are left over.
-    #[error("a quantizer's section has {0} bytes too many; the file is damaged")]
+    /// The section is longer than what it announces.
+    #[error("quantizer section has {0} extra bytes; the file is damaged")]
     Long(usize),
-    /// A field holds what it may not hold.
-    #[error("field `{field}` of a quantizer's section holds {value}; {expected}")]
+    /// A field is out of range.
+    #[error("field `{field}` of the quantizer section is {value}; expected {expected}")]
     Field {
         /// Name of the field.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: u64,
-        /// What it may hold.
+        /// Allowed values.
         expected: &'static str,
     },
-    /// A number is NaN, infinite, or negative where it may not be.
-    #[error("field `{0}` of a quantizer's section holds a number that is out of range; the file is damaged")]
+    /// A number is NaN, infinite or out of range.
+    #[error("field `{0}` of the quantizer section holds a number out of range; the file is damaged")]
     Number(&'static str),
 }
 
-/// Refuses dimensions that no view has.
+/// Checks a dimension as [`jasper_core::MatrixView`] does.
 pub(crate) fn check_dimension(dimension: usize) -> Result<(), TrainError> {
     if dimension == 0 || dimension > MAX_DIMENSION {
         return Err(MatrixError::Dimension(dimension).into());

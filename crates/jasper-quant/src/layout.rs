@@ -1,14 +1,14 @@
-//! Where each bit of a code lies: what encoders write, and what CPUs and GPUs read.
+//! The bits of a code row, as encoders write them and CPUs and GPUs read them.
 //!
-//! A code row is a fixed number of little-endian u32 words, a multiple of four, so that rows start on 16 bytes:
+//! A code row is a fixed number of little-endian u32 words, a multiple of four, so that rows are aligned to 16 bytes:
 //!
 //! ```text
 //! [ words of plane 0 | words of plane 1 | ... | zeros | factors, f16, in the row's last bytes ]
 //! ```
 //!
-//! A **plane** holds `width` bits (1, 2, 4 or 8) of each of some dimensions, 32 / width of them a word. With *w* a word
-//! of the plane, *j* a slot (below 8 / width) and *b* a byte (below 4), dimension `32 / width * w + 4 * j + b` of the
-//! plane has its bits at bit `8 * b + width * j` of the word:
+//! A **plane** holds `width` bits (1, 2, 4 or 8) of each dimension in a range, 32 / width dimensions per word. With *w* a
+//! word of the plane, *j* a slot (below 8 / width) and *b* a byte (below 4), dimension `32 / width * w + 4 * j + b` of the
+//! plane is at bit `8 * b + width * j` of the word:
 //!
 //! ```text
 //! width 4, word w:  byte  0         1         2         3
@@ -16,42 +16,41 @@
 //!              dimension   +4   +0   +5   +1   +6   +2   +7   +3    of 8 * w
 //! ```
 //!
-//! So four neighbouring dimensions lie in the four bytes of a word, all at the same bit: one AND with a mask takes them
-//! out, still scaled by `2^(width * j)`, and one `dp4a` multiplies them with four int8 of a query that stays in its
-//! natural order. Sums are kept by shift and shifted down once, at the end; that is exact, for each of them is a
-//! multiple of its power of two.
+//! Four adjacent dimensions are thus at the same bit of the four bytes of a word. One AND with a mask extracts them, scaled
+//! by `2^(width * j)`, and one `dp4a` multiplies them with four int8 of a query in natural order. Sums are kept per shift
+//! and shifted down once, at the end. That is exact, because each sum is a multiple of its power of two.
 //!
-//! The level of a dimension is the sum over planes of its bits in that plane, times `2^shift` of the plane. A RaBitQ
+//! The level of a dimension is the sum over planes of its bits in that plane times the plane's `2^shift`. A RaBitQ
 //! code of 4 bits is one plane; of 7 bits, three planes of widths 4, 2 and 1 and shifts 3, 1 and 0 over the same
 //! dimensions. A mixed code is up to four planes of shift 0, of widths 8, 4, 2 and 1, over different dimensions.
 
-/// Bytes of a memory sector: what a GPU reads at least.
+/// Size in bytes of a memory sector, the smallest read of a GPU.
 pub const SECTOR_BYTES: usize = 32;
-/// Words that rows are a multiple of: 16 bytes, the longest load there is.
+/// Rows are a multiple of this many words: 16 bytes, the widest load of a GPU thread.
 const WORDS_ALIGN: usize = 4;
 
-/// Some bits of some dimensions; see the head of the [module](self).
+/// The same number of bits of each dimension in a range; see the [module docs](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plane {
     /// Bits of each dimension: 1, 2, 4 or 8.
     pub width: u32,
-    /// What these bits weigh: `2^shift`.
+    /// The weight of these bits in a level is `2^shift`.
     pub shift: u32,
-    /// First dimension that it holds.
+    /// First dimension of the range.
     pub first_dimension: usize,
-    /// Dimensions that it holds: a multiple of 32 / width.
+    /// Number of dimensions, a multiple of 32 / width.
     pub dimensions: usize,
-    /// First word of the row that it fills.
+    /// First word of the row.
     pub first_word: usize,
 }
 
 impl Plane {
-    /// Dimensions a word.
+    /// Dimensions per word.
     pub const fn per_word(&self) -> usize {
         32 / self.width as usize
     }
 
-    /// Words that it fills.
+    /// Number of words.
     pub const fn words(&self) -> usize {
         self.dimensions / self.per_word()
     }
@@ -68,12 +67,13 @@ pub struct Layout {
     planes: Vec<Plane>,
     dimensions: usize,
     words: usize,
-    halves: usize,
+    factors: usize,
 }
 
 impl Layout {
-    /// `bits` bits (1 to 8) of each of `dimensions`, rounded up to 64, and `halves` factors, rounded up to whole words.
-    pub(crate) fn uniform(dimensions: usize, bits: u32, halves: usize) -> Self {
+    /// The layout of `bits` bits (1 to 8) of each of `dimensions`, rounded up to a multiple of 64, with `factors` f16
+    /// factors.
+    pub(crate) fn uniform(dimensions: usize, bits: u32, factors: usize) -> Self {
         let dimensions = dimensions.next_multiple_of(64);
         let mut planes = Vec::new();
         let (mut left, mut first_word) = (bits, 0);
@@ -84,13 +84,13 @@ impl Layout {
             first_word += plane.words();
             planes.push(plane);
         }
-        let words = (first_word + halves.div_ceil(2)).next_multiple_of(WORDS_ALIGN);
-        Self { planes, dimensions, words, halves }
+        let words = (first_word + factors.div_ceil(2)).next_multiple_of(WORDS_ALIGN);
+        Self { planes, dimensions, words, factors }
     }
 
-    /// Planes of 8, 4, 2 and 1 bits that fill `plane_words` words each, over dimensions one after the other, in rows of
-    /// `sectors` sectors with `halves` factors.
-    pub(crate) fn mixed(plane_words: [usize; 4], sectors: usize, halves: usize) -> Self {
+    /// The layout of planes of 8, 4, 2 and 1 bits with `plane_words` words each, over consecutive dimensions, in rows of
+    /// `sectors` sectors with `factors` f16 factors.
+    pub(crate) fn mixed(plane_words: [usize; 4], sectors: usize, factors: usize) -> Self {
         let mut planes = Vec::new();
         let (mut first_dimension, mut first_word) = (0, 0);
         for (width, words) in [8, 4, 2, 1].into_iter().zip(plane_words) {
@@ -101,8 +101,8 @@ impl Layout {
         }
         planes.retain(|plane| plane.dimensions > 0);
         let words = sectors * SECTOR_BYTES / size_of::<u32>();
-        assert!(first_word + halves.div_ceil(2) <= words, "planes and factors fit the sectors");
-        Self { planes, dimensions: first_dimension, words, halves }
+        assert!(first_word + factors.div_ceil(2) <= words, "planes and factors fit the sectors");
+        Self { planes, dimensions: first_dimension, words, factors }
     }
 
     /// The planes, in the order of their words.
@@ -110,32 +110,32 @@ impl Layout {
         &self.planes
     }
 
-    /// Coded dimensions, those of padding with them; their number of int8 is what a query has.
+    /// Number of coded dimensions, padding included. An encoded query has as many int8 per limb.
     pub fn dimensions(&self) -> usize {
         self.dimensions
     }
 
-    /// Words of a row: a multiple of four.
+    /// Words per row, a multiple of four.
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// Bytes of a row: a multiple of 16.
+    /// Bytes per row, a multiple of 16.
     pub fn bytes(&self) -> usize {
         self.words * size_of::<u32>()
     }
 
-    /// f16 factors at the end of a row: 2 (`add`, `rescale`), or 4 (those, `error`, `add_low`).
-    pub fn halves(&self) -> usize {
-        self.halves
+    /// Number of f16 factors at the end of a row: 2 (`add`, `rescale`) or 4 (`add`, `rescale`, `error`, `add_low`).
+    pub fn factors(&self) -> usize {
+        self.factors
     }
 
-    /// The word in which factors begin.
+    /// The word at which the factors start.
     pub fn factor_word(&self) -> usize {
-        self.words - self.halves / 2
+        self.words - self.factors / 2
     }
 
-    /// Bits of the level of `dimension`.
+    /// Number of bits of `dimension` in all planes.
     pub fn bits_of(&self, dimension: usize) -> u32 {
         self.planes
             .iter()
@@ -146,8 +146,10 @@ impl Layout {
             .sum()
     }
 
-    /// Writes the levels of all [`Self::dimensions`] into the planes of `row`, which has [`Self::words`]; its other
-    /// words are left as they are.
+    /// Writes `levels`, one per dimension, to the planes of `row`. Other words of the row are unchanged.
+    ///
+    /// # Panics
+    /// If `levels` has not [`Self::dimensions`] elements, or `row` not [`Self::words`].
     pub fn pack(&self, levels: &[u8], row: &mut [u32]) {
         assert_eq!((levels.len(), row.len()), (self.dimensions, self.words));
         for plane in &self.planes {
@@ -156,14 +158,14 @@ impl Layout {
             for (word, levels) in words.iter_mut().zip(levels.chunks_exact(plane.per_word())) {
                 *word = levels.chunks_exact(4).enumerate().fold(0, |word, (slot, four)| {
                     let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-                    // A level has fewer than 8 - shift bits above the shift: none crosses into the next byte.
+                    // The mask removes the bits that the shift moved in from the byte above.
                     word | ((four >> plane.shift & plane.mask()) << (plane.width * slot as u32))
                 });
             }
         }
     }
 
-    /// The levels that a row holds, by the definition: [`Self::dimensions`] of them.
+    /// Reads the levels of a row, one per dimension. The reference for kernels.
     pub fn unpack(&self, row: &[u32]) -> Vec<u8> {
         assert_eq!(row.len(), self.words);
         let mut levels = vec![0; self.dimensions];

@@ -1,4 +1,4 @@
-//! Codes of vectors, a few bits a coordinate, and distances estimated from them.
+//! Vector quantization: codes of a few bits per coordinate, and distances estimated from them.
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, VectorId, synthetic::Clusters};
@@ -8,13 +8,13 @@
 //! let (rows, query): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(1, 1));
 //! let rows = MatrixView::new(&rows, 96)?;
 //!
-//! // Four bits a coordinate: 80 bytes for 384, factors included.
+//! // Four bits per coordinate: 80 bytes instead of 384, factors included.
 //! let quantizer = Rabitq::train(rows, &RabitqParams::new(Metric::L2, 4))?;
 //! let pool = rayon::ThreadPoolBuilder::new().build()?;
 //! let codes = Codes::from_vectors(&quantizer, rows, &pool);
 //! assert_eq!(codes.layout().bytes(), 80);
 //!
-//! // Distances to rows 7 and 3, without reading the rows.
+//! // Estimated distances to vectors 7 and 3, without reading the vectors.
 //! let mut estimates = [0.0; 2];
 //! quantizer.query(&query).estimate(&codes, &[VectorId::new(7), VectorId::new(3)], &mut estimates);
 //! let exact: f32 = rows.row(7).iter().zip(&query).map(|(x, y)| (x - y).powi(2)).sum();
@@ -22,31 +22,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Two kinds of codes, one shape. [`Rabitq`] rotates rows by a random rotation and gives every coordinate the same bits;
-//! its estimates have no bias, and a bound. [`Mixed`] rotates them to their principal components and gives the leading
-//! ones more; it needs fewer bytes where few components say most. Both end as a [`Layout`] of words and a [`QueryCode`]
-//! of int8, and whatever reads codes, on a CPU or a GPU, knows these two and nothing else.
+//! There are two quantizers:
 //!
-//! Nothing here searches, and no file is opened: sections are bytes in and bytes out. Formulas, errors and costs are on
-//! the book's page on quantization. Where to look:
+//! - [`Rabitq`] rotates vectors at random and codes every coordinate with the same number of bits. Its estimates are
+//!   unbiased and come with an error bound.
+//! - [`Mixed`] projects vectors onto their principal components and codes the leading ones with more bits. It needs fewer
+//!   bytes where few components hold most of the variance.
 //!
-//! | module | holds |
+//! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Scoring on a CPU or a GPU
+//! depends on these two alone. The crate does not search and does no I/O. Formulas, errors and costs are on the book's
+//! page on quantization.
+//!
+//! | module | contents |
 //! | --- | --- |
-//! | [`quantization`](Quantization) | which code, as users name it |
-//! | [`quantizer`](Quantizer) | what every code offers; [`open`] reads any of them from bytes |
-//! | [`rabitq`] | RaBitQ with 1 to 8 bits |
-//! | [`mixed`] | principal components with 8, 4, 2, 1 or no bits |
-//! | [`parts`] | a quantizer as data, for kernels |
-//! | [`rotation`](Rotation) | fast Hadamard, and Haar from a QR decomposition |
-//! | `projection` | rows times a matrix |
-//! | [`layout`] | where each bit lies |
-//! | `factors` | the f16 numbers beside a code |
-//! | `space` | metrics: residuals, and the parts of a distance that need no code |
-//! | [`codes`](Codes) | rows of codes, made in parallel |
-//! | [`query`] | a query as int8, and its estimates |
-//! | `score` | products of int8 with bits: AVX-512, AVX2, and the definition |
-//! | `section` | the bytes of a trained quantizer |
-//! | `wide` | loops compiled for each level of instructions |
+//! | [`quantization`](Quantization) | the choice of a quantizer and its size, as users name it |
+//! | [`quantizer`](Quantizer) | the interface of a quantizer; [`open`] reads one from bytes |
+//! | [`rabitq`] | RaBitQ with 1 to 8 bits per coordinate |
+//! | [`mixed`] | principal components with 8, 4, 2, 1 or 0 bits |
+//! | [`parts`] | a trained quantizer as data, for GPU kernels |
+//! | [`rotation`](Rotation) | random rotations: fast Hadamard, and Haar |
+//! | `projection` | products of rows with a matrix |
+//! | [`layout`] | the bits of a code row |
+//! | `factors` | the f16 factors stored with a code |
+//! | `space` | residuals, and the terms of a distance that need no code |
+//! | [`codes`](Codes) | the codes of many vectors, encoded in parallel |
+//! | [`query`] | an encoded query, and its estimates |
+//! | `score` | products of an int8 query with code bits: scalar, AVX2, AVX-512 |
+//! | `section` | serialization of a trained quantizer |
+//! | `simd` | loops compiled for each SIMD level |
 
 mod codes;
 mod error;
@@ -62,8 +65,8 @@ pub mod rabitq;
 mod rotation;
 mod score;
 mod section;
+mod simd;
 mod space;
-mod wide;
 
 pub use codes::Codes;
 pub use error::{DecodeError, TrainError};

@@ -1,8 +1,8 @@
-//! A quantizer as data: what kernels need that code rows and queries by the same definition.
+//! A trained quantizer as data, for kernels that encode vectors and queries on a device.
 //!
-//! The definition is in [`crate::rabitq`], [`crate::mixed`] and [`crate::query`]. Every sum in it has one order, no
-//! product is fused with a sum but where that order says so, and divisions and roots are rounded once: so that whoever
-//! follows it, on whatever processor, gives the same codes.
+//! [`crate::rabitq`], [`crate::mixed`] and [`crate::query`] define what kernels compute. Sums have a fixed order,
+//! multiply-adds are fused only where the definition says so, and divisions and square roots are correctly rounded, so a
+//! kernel produces the same codes as the CPU, bit for bit.
 
 use jasper_core::Metric;
 
@@ -11,83 +11,83 @@ pub use crate::projection::PANEL;
 use crate::rabitq::Scales;
 use crate::space::{Space, dot};
 
-/// What all quantizers have, and what this one has.
+/// The parameters of a trained quantizer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts<'a> {
     /// The metric.
     pub metric: Metric,
-    /// What products of residuals are multiplied with in a distance.
+    /// Multiplier of the product of residuals in a distance.
     pub product_weight: f32,
-    /// What squared lengths of residuals are multiplied with; 0 where products with the centre count instead.
+    /// Multiplier of squared norms of residuals; 0 for inner products, which use products with the centre instead.
     pub squared_weight: f32,
-    /// `[dimension]`: what residuals are taken from.
+    /// `[dimension]`: the centre of residuals.
     pub centre: &'a [f32],
-    /// Its squared length.
+    /// Squared norm of the centre.
     pub squared_centre: f32,
-    /// What is done with residuals.
+    /// The rotation or projection of residuals.
     pub rotation: RotationParts<'a>,
-    /// Units of the factors `add`, `rescale` and `error`: powers of two.
+    /// Units of the factors `add`, `rescale` and `error`, powers of two.
     pub units: [f32; 3],
-    /// int8 numbers a coordinate of a query.
+    /// int8 per coordinate of a query.
     pub limbs: usize,
-    /// What rotated residuals become.
+    /// How rotated residuals are quantized.
     pub code: CodeParts,
 }
 
-/// How residuals are rotated.
+/// A rotation or projection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RotationParts<'a> {
-    /// `[4][rotated dimension]`: what each round multiplies coordinates with before its Hadamard matrix.
+    /// `[4][rotated dimension]`: the multipliers of each round before its Hadamard matrix.
     Hadamard(&'a [f32]),
-    /// Each coordinate is the product with a direction, summed in the order of the coordinates by fused multiply-adds.
+    /// Alignment with the directions, each summed in coordinate order by fused multiply-adds.
     Matrix(MatrixParts<'a>),
 }
 
-/// Directions, in panels of [`PANEL`].
+/// A matrix of directions in panels of [`PANEL`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixParts<'a> {
-    /// `[panels][dimension][PANEL]`: a coordinate of all directions of a panel side by side; zeros where directions run
-    /// out.
+    /// `[panels][dimension][PANEL]`: one coordinate of all directions of a panel side by side. The last panel is padded with
+    /// zeros.
     pub panels: &'a [f32],
-    /// Directions.
+    /// Number of directions.
     pub directions: usize,
 }
 
-/// The two kinds of codes.
+/// How rotated residuals are quantized.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CodeParts {
-    /// Equal bits for all.
+    /// The same bits for all coordinates.
     Rabitq {
-        /// Bits a coordinate.
+        /// Bits per coordinate.
         bits: u32,
-        /// Rotated coordinates that are no padding of the layout.
+        /// Rotated coordinates, without the padding of the layout.
         dimension: usize,
-        /// Standard deviations that a bound spans.
+        /// Half-width of the error bound in standard deviations.
         bound_sigmas: f32,
         /// The scales to try.
         scales: Scales,
     },
-    /// Bits by variance.
+    /// Bits by variance of the component.
     Mixed {
         /// `[layout.dimensions()]`.
         dimensions: Vec<MixedDimension>,
-        /// The inverses of the multiples of steps to try; the middle one where none is better than nothing.
+        /// Inverses of the step multiples to try. The middle one is the default.
         trials: [f32; 3],
-        /// The numbers of the fit: b1, b2, b3, and the largest k.
+        /// The correction coefficients b1, b2, b3, and the maximum of k.
         fit: [f32; 4],
     },
 }
 
-/// What a mixed code knows of a dimension.
+/// The quantizer of one dimension of a mixed code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixedDimension {
-    /// Step of its levels, for rows of length 1.
+    /// Step between levels, for residuals of length 1.
     pub step: f32,
-    /// The inverse of that, 0 where it is 0.
+    /// Inverse of the step; 0 if the step is 0.
     pub inverse: f32,
-    /// Largest level of a magnitude, and a half.
+    /// Maximum level of a magnitude, plus a half.
     pub limit: f32,
-    /// The lowest level of a positive coordinate.
+    /// Lowest level of a positive coordinate.
     pub half: f32,
 }
 

@@ -1,29 +1,29 @@
-//! Rows times a fixed matrix: Haar rotations, and the leading principal components.
+//! Alignment of rows with a matrix: Haar rotations, and projections onto principal components.
 
 use jasper_core::distance::Level;
 
 use crate::parts::MatrixParts;
-use crate::wide::{Work, widest};
+use crate::simd::{SimdLoop, dispatch};
 
-/// Rows that are best coded together: the panels of a projection are then read once for many.
+/// Rows per block for encoding: a block reads the matrix of a projection once.
 pub const ENCODE_ROWS: usize = 32;
-/// Directions that lie side by side: two registers of the widest processors, half of the tile of a GPU.
+/// Directions per panel: two AVX-512 registers, half of the tile of a GPU block.
 pub const PANEL: usize = 32;
 
-/// `directions x dimension` floats; the coordinates of a row along each direction are dot products.
+/// A `directions x dimension` matrix.
 ///
-/// Each is summed in the order of the coordinates, by fused multiply-adds: the one order in which the sums of many
-/// directions, and of many rows, go on side by side without ever being added to each other, on a CPU as on a GPU.
+/// Alignment are summed in coordinate order, by fused multiply-adds. In this order the sums of many directions and rows
+/// advance side by side without any reduction across lanes, on a CPU as on a GPU, and all give the same bits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projection {
-    /// As [`MatrixParts`] has them.
+    /// As in [`MatrixParts`].
     panels: Vec<f32>,
     directions: usize,
     dimension: usize,
 }
 
 impl Projection {
-    /// `values` are whole rows of `dimension`, each a direction.
+    /// Creates it from `values`, `directions x dimension`, row-major.
     pub(crate) fn new(values: &[f32], dimension: usize) -> Self {
         assert!(values.len().is_multiple_of(dimension));
         let directions = values.len() / dimension;
@@ -43,7 +43,7 @@ impl Projection {
         self.directions
     }
 
-    /// The matrix, a direction a row.
+    /// The matrix, `directions x dimension`, row-major.
     pub(crate) fn values(&self) -> Vec<f32> {
         let direction = |i: usize| {
             let panel = self.panels[i / PANEL * self.dimension * PANEL..].iter();
@@ -52,18 +52,18 @@ impl Projection {
         (0..self.directions).flat_map(direction).collect()
     }
 
-    /// The matrix as data.
+    /// The panels, for kernels.
     pub(crate) fn parts(&self) -> MatrixParts<'_> {
         MatrixParts { panels: &self.panels, directions: self.directions }
     }
 
-    /// Coordinates of `rows` (`n x dimension`) along every direction, into `out` (`n x stride`); zeros behind them.
+    /// Projects `rows` (`n x dimension`) onto the directions, into `out` (`n x stride`, zero-padded).
     pub(crate) fn project(&self, rows: &[f32], out: &mut [f32], stride: usize) {
-        widest(Product { of: self, rows, out, stride });
+        dispatch(Product { of: self, rows, out, stride });
     }
 }
 
-/// The product of rows with all panels.
+/// The product of rows with all panels, blocked so that sums stay in registers.
 struct Product<'a> {
     of: &'a Projection,
     rows: &'a [f32],
@@ -71,14 +71,14 @@ struct Product<'a> {
     stride: usize,
 }
 
-impl Work for Product<'_> {
+impl SimdLoop for Product<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, level: Level) {
         let Self { of, rows, out, stride } = self;
         let dimension = of.dimension;
-        // As many rows as leave each sum in a register.
+        // As many rows as have registers for their sums.
         let together = if level == Level::Avx512 { WIDE_ROWS } else { NARROW_ROWS };
         let blocks = rows.chunks(together * dimension).zip(out.chunks_mut(together * stride));
         for (rows, out) in blocks {
@@ -102,12 +102,12 @@ impl Work for Product<'_> {
     }
 }
 
-/// Rows at once where there are 32 registers, of 16 floats.
+/// Rows per block with 32 registers of 16 floats.
 const WIDE_ROWS: usize = 8;
-/// Rows at once where there are 16, of 8 floats.
+/// Rows per block with 16 registers of 8 floats.
 const NARROW_ROWS: usize = 2;
 
-/// Products of `ROWS` rows with the first `len` directions of a panel, to places `first` and on of each row of `out`.
+/// Writes the products of `ROWS` rows with the first `len` directions of a panel to `out[row][first..first + len]`.
 #[inline(always)]
 fn panel_of<const ROWS: usize>(
     level: Level,
@@ -125,7 +125,7 @@ fn panel_of<const ROWS: usize>(
     }
 }
 
-/// Products of rows with all directions of a panel; rows are as long as it.
+/// The products of `ROWS` rows with all directions of a panel.
 #[inline(always)]
 fn sums<const ROWS: usize>(
     level: Level,
@@ -134,7 +134,7 @@ fn sums<const ROWS: usize>(
 ) -> [[f32; PANEL]; ROWS] {
     #[cfg(target_arch = "x86_64")]
     match level {
-        // SAFETY: `wide` passes levels that were detected.
+        // SAFETY: `simd` passes supported levels.
         Level::Avx512 => return unsafe { sums_avx512(panel, rows) },
         // SAFETY: as above.
         Level::Avx2 => return unsafe { sums_avx2(panel, rows) },
@@ -150,11 +150,11 @@ fn sums<const ROWS: usize>(
     sums
 }
 
-/// Makes [`sums`] with the registers of a level: the compiler by itself leaves the sums in memory.
+/// Defines [`sums`] with intrinsics; the compiler would keep the sums in memory.
 macro_rules! sums {
     ($name:ident $features:literal: $lanes:literal $zero:ident $load:ident $all:ident $fma:ident $store:ident) => {
         /// # Safety
-        /// The processor has the features.
+        /// The CPU has the features.
         #[cfg(target_arch = "x86_64")]
         #[inline]
         #[target_feature(enable = $features)]
@@ -166,7 +166,7 @@ macro_rules! sums {
             let mut sums = [[$zero(); PANEL / $lanes]; ROWS];
             for (k, directions) in panel.iter().enumerate() {
                 let y: [_; PANEL / $lanes] = std::array::from_fn(|i| {
-                    // SAFETY: as many lanes at each of these places.
+                    // SAFETY: a panel row has `PANEL` floats.
                     unsafe { $load(directions.as_ptr().add(i * $lanes)) }
                 });
                 for (sums, row) in sums.iter_mut().zip(&rows) {
@@ -179,7 +179,7 @@ macro_rules! sums {
             let mut out = [[0.0; PANEL]; ROWS];
             for (out, sums) in out.iter_mut().zip(sums) {
                 for (i, sum) in sums.into_iter().enumerate() {
-                    // SAFETY: as above.
+                    // SAFETY: `out` has `PANEL` floats per row.
                     unsafe { $store(out.as_mut_ptr().add(i * $lanes), sum) };
                 }
             }
@@ -195,9 +195,9 @@ mod tests {
     use jasper_core::distance::Level;
 
     use super::*;
-    use crate::wide::at;
+    use crate::simd::at;
 
-    /// Any number of rows and directions, at every level of instructions: the sum of the definition.
+    /// Any number of rows and directions, at every SIMD level, against the definition.
     #[test]
     fn products_are_summed_in_the_order_of_the_coordinates() {
         let value = |i: usize| ((i * i) as f32 * 0.37).sin();

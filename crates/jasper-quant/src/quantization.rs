@@ -1,4 +1,4 @@
-//! Which code, as users name it.
+//! The choice of a quantizer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::{
     MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, SECTOR_BYTES, TrainError,
 };
 
-/// A kind of code and its size. Written as `rabitq:4` or `mixed:1`.
+/// A quantizer and its size, written as `rabitq:4` or `mixed:1`.
 ///
 /// ```
 /// use jasper_quant::Quantization;
@@ -20,30 +20,31 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantization {
-    /// [`Rabitq`] with so many bits a coordinate.
+    /// [`Rabitq`]: a random rotation, and the same bits for every coordinate.
     Rabitq {
-        /// 1 to 8.
+        /// Bits per coordinate, 1 to 8.
         bits: u32,
     },
-    /// [`Mixed`] in so many sectors of 32 bytes.
+    /// [`Mixed`]: principal components, with more bits for the leading ones.
     Mixed {
-        /// 1 to [`MAX_SECTORS`].
+        /// Sectors of 32 bytes per code, 1 to [`MAX_SECTORS`].
         sectors: u32,
     },
 }
 
-/// No name of a code.
+/// The error of parsing a [`Quantization`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no code; use rabitq:BITS with 1 to 8 bits, or mixed:SECTORS with 1 to {MAX_SECTORS} sectors of 32 bytes"
+    "unknown quantization `{0}`; use rabitq:BITS with 1 to 8 bits, or mixed:SECTORS with 1 to {MAX_SECTORS} sectors of 32 bytes"
 )]
 pub struct ParseQuantizationError(String);
 
 impl Quantization {
-    /// A quantizer of this kind for rows like `rows`, learnt on the threads of `pool`, with defaults for what is not said.
+    /// Trains this quantizer on `rows`, a sample or all vectors, on the threads of `pool`. Other parameters have their
+    /// defaults.
     ///
     /// # Errors
-    /// [`TrainError`], as [`Rabitq::train`] and [`Mixed::train`].
+    /// As [`Rabitq::train`] and [`Mixed::train`].
     pub fn train<T: Element>(
         self,
         metric: Metric,
@@ -60,7 +61,7 @@ impl Quantization {
 }
 
 impl Quantization {
-    /// Whether there is such a code.
+    /// Checks the size.
     ///
     /// # Errors
     /// [`TrainError::Bits`], [`TrainError::Sectors`].
@@ -74,30 +75,30 @@ impl Quantization {
         }
     }
 
-    /// Bytes of the code of a row of `dimension` coordinates, its factors included.
+    /// Size in bytes of the code of a vector of `dimension` coordinates, factors included.
     ///
     /// # Panics
-    /// If there is [no such code](Self::check).
+    /// If the size is [invalid](Self::check).
     pub fn bytes(self, dimension: usize) -> usize {
-        self.check().expect("there is such a code");
+        self.check().expect("a valid size");
         match self {
             Self::Rabitq { bits } => Rabitq::layout_of(dimension, bits).bytes(),
             Self::Mixed { sectors } => sectors as usize * SECTOR_BYTES,
         }
     }
 
-    /// Bytes of a quantizer of this kind for rows of `dimension` coordinates, but for a header of some dozens, at most:
-    /// data decide how many directions a mixed code has.
+    /// Maximum size in bytes of the trained quantizer for vectors of `dimension` coordinates, without a header of less than
+    /// 64 bytes. The data determine how many directions a mixed quantizer has.
     ///
     /// # Panics
-    /// If there is [no such code](Self::check).
+    /// If the size is [invalid](Self::check).
     pub fn quantizer_bytes(self, dimension: usize) -> usize {
-        self.check().expect("there is such a code");
+        self.check().expect("a valid size");
         let floats = match self {
-            Self::Rabitq { .. } => Rotation::most_floats(dimension),
-            Self::Mixed { sectors } => Mixed::most_floats(dimension, sectors),
+            Self::Rabitq { .. } => Rotation::max_floats(dimension),
+            Self::Mixed { sectors } => Mixed::max_floats(dimension, sectors),
         };
-        // Beside these there is the centre.
+        // The centre comes on top.
         (dimension + floats) * size_of::<f32>()
     }
 }
@@ -111,16 +112,24 @@ impl fmt::Display for Quantization {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Quantization {
+    /// As its name, `rabitq:4` or `mixed:1`.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl FromStr for Quantization {
     type Err = ParseQuantizationError;
 
     fn from_str(name: &str) -> Result<Self, ParseQuantizationError> {
-        let number = |most| move |text: &str| text.parse().ok().filter(|number| (1..=most).contains(number));
-        let code = match name.split_once(':') {
+        let number = |max| move |text: &str| text.parse().ok().filter(|number| (1..=max).contains(number));
+        let quantization = match name.split_once(':') {
             Some(("rabitq", bits)) => number(8)(bits).map(|bits| Self::Rabitq { bits }),
             Some(("mixed", sectors)) => number(MAX_SECTORS)(sectors).map(|sectors| Self::Mixed { sectors }),
             _ => None,
         };
-        code.ok_or_else(|| ParseQuantizationError(name.to_owned()))
+        quantization.ok_or_else(|| ParseQuantizationError(name.to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! What every code offers, and the little that each kind has to say for it.
+//! The interface of quantizers, and its implementation over the steps that differ between them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,71 +9,71 @@ use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::parts::{CodeParts, RotationParts};
 use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
+use crate::simd::Buffers;
 use crate::space::{Space, dot};
-use crate::wide::Buffers;
 use crate::{DecodeError, Layout, Mixed, Parts, Quantization, QueryCode, Rabitq};
 
-/// Turns rows into codes, and queries into what estimates distances from codes.
+/// A trained quantizer: encodes vectors, and encodes queries that estimate distances from codes.
 ///
-/// Codes are read without knowing which quantizer made them: [`QueryCode`] and [`Layout`] say all that a scorer needs,
-/// on a CPU or a GPU.
+/// Scoring needs only the [`QueryCode`] and the [`Layout`], not the quantizer.
 pub trait Quantizer: fmt::Debug + Send + Sync {
-    /// Which code it makes.
+    /// The kind and size of the quantizer.
     fn quantization(&self) -> Quantization;
 
     /// The metric whose distances are estimated.
     fn metric(&self) -> Metric;
 
-    /// Coordinates of a row.
+    /// Coordinates per vector.
     fn dimension(&self) -> usize;
 
-    /// The shape of a code row.
+    /// The layout of a code row.
     fn layout(&self) -> &Arc<Layout>;
 
-    /// Codes `rows` (`n x dimension`, finite, row-major; overwritten) into `out` (`n x layout.words()`). The same codes
-    /// for any `n`; [`ENCODE_ROWS`](crate::ENCODE_ROWS) at once cost least.
+    /// Encodes `rows` (`n x dimension`, finite, row-major) into `out` (`n x layout.words()`). Overwrites `rows`.
     ///
-    /// [`Codes::encode`](crate::Codes::encode) calls this from many threads, with a scratch for each.
+    /// Codes do not depend on `n`; blocks of [`ENCODE_ROWS`](crate::ENCODE_ROWS) are fastest.
+    /// [`Codes::encode`](crate::Codes::encode) encodes on many threads, with one scratch each.
     ///
     /// # Panics
-    /// If the slices do not hold the same number of rows.
+    /// If the slices hold different numbers of rows.
     fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]);
 
-    /// Queries (`n x dimension`, finite, row-major; overwritten) in the form that estimates distances. Costs about as much
-    /// as coding as many rows; a few dozen at once cost least.
+    /// Encodes `queries` (`n x dimension`, finite, row-major). Overwrites `queries`.
+    ///
+    /// Costs about as much as encoding `n` vectors; batches of a few dozen are fastest.
     ///
     /// # Panics
-    /// If they are no whole number of queries.
+    /// If they are not a whole number of queries.
     fn queries(&self, queries: &mut [f32]) -> Vec<QueryCode>;
 
-    /// [`Self::queries`] of one.
+    /// Encodes one query.
     ///
     /// # Panics
-    /// If the query has another dimension.
+    /// If its length is not [`Self::dimension`].
     fn query(&self, query: &[f32]) -> QueryCode {
         assert_eq!(query.len(), self.dimension());
         self.queries(&mut query.to_vec()).swap_remove(0)
     }
 
-    /// Everything that was learnt, as data: for kernels that code rows and queries.
+    /// The trained parameters, for kernels that encode on a device.
     fn parts(&self) -> Parts<'_>;
 
-    /// Everything that was learnt, as the bytes of a section; [`open`] reads them.
+    /// Serializes the quantizer; [`open`] reads it.
     fn to_bytes(&self) -> Vec<u8>;
 }
 
-/// Memory that coding reuses from call to call.
+/// Memory that [`Quantizer::encode`] reuses from call to call.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Coordinates after the rotation, `n x coded dimensions`.
+    /// Rotated residuals, `n x coded dimensions`.
     rotated: Vec<f32>,
     /// Levels of one row.
     levels: Vec<u8>,
-    /// Magnitudes and points of one row.
+    /// Magnitudes and grid point of one row.
     buffers: Buffers,
 }
 
-/// What every quantizer has.
+/// The parameters that all quantizers have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Common {
     pub(crate) space: Space,
@@ -81,21 +81,31 @@ pub(crate) struct Common {
     pub(crate) units: Units,
 }
 
-/// What differs between kinds of codes; all else of a [`Quantizer`] follows from it.
-pub(crate) trait Coder: fmt::Debug + Send + Sync {
-    /// Which kind its section is.
+/// The steps that differ between quantizers. Each implementation is a [`Quantizer`]:
+///
+/// ```text
+/// encode(v): r = v - centre        (normalized first for cosine)
+///            z = rotate(r)
+///            levels, factors = quantize(r, z)
+///            pack levels and factors into the row
+/// query(q):  p = q - centre
+///            y = scale_query(rotate(p))
+///            int8 levels of y, and the query's terms
+/// ```
+pub(crate) trait Codec: fmt::Debug + Send + Sync {
+    /// The kind of its section.
     const KIND: Kind;
 
-    /// Which code it makes.
+    /// See [`Quantizer::quantization`].
     fn kind(&self) -> Quantization;
 
-    /// What it has like all others.
+    /// The common parameters.
     fn common(&self) -> &Common;
 
-    /// The coordinates that are coded of `residuals` (`n x dimension`), into `out` (`n x layout.dimensions()`).
+    /// Rotates or projects `residuals` (`n x dimension`) into `out` (`n x layout.dimensions()`).
     fn rotate(&self, residuals: &[f32], out: &mut [f32]);
 
-    /// Leaves the levels of a row in `levels`, from its residual and the rotated one; returns its factors.
+    /// Quantizes a residual, given itself and rotated. Writes its levels and returns its factors.
     fn quantize(
         &self,
         residual: &[f32],
@@ -104,22 +114,22 @@ pub(crate) trait Coder: fmt::Debug + Send + Sync {
         levels: &mut [u8],
     ) -> Factors;
 
-    /// Weighs the coordinates of a rotated query as the levels of a row are.
-    fn weigh(&self, rotated: &mut [f32]);
+    /// Multiplies the coordinates of a rotated query by the steps of the levels.
+    fn scale_query(&self, rotated: &mut [f32]);
 
-    /// int8 numbers that a coordinate of a query takes.
+    /// int8 per coordinate of a query.
     fn limbs(&self) -> usize;
 
-    /// What [`Self::rotate`] does, as data.
+    /// The parameters of [`Self::rotate`].
     fn rotation_parts(&self) -> RotationParts<'_>;
 
-    /// What [`Self::quantize`] and [`Self::weigh`] know, as data.
+    /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
     fn code_parts(&self) -> CodeParts;
 
-    /// Writes what the kind has of its own, between centre and units.
+    /// Serializes the parameters of its own, between centre and units.
     fn write(&self, writer: &mut Writer);
 
-    /// Calls `each` with the factors of each of `residuals` (`n x dimension`), its number and its levels.
+    /// Quantizes `residuals` (`n x dimension`), and calls `each` with the index, factors and levels of each.
     fn quantize_all(
         &self,
         residuals: &[f32],
@@ -138,23 +148,23 @@ pub(crate) trait Coder: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Units for the factors of rows like these `residuals`.
+    /// The units of factors, from a sample of residuals.
     fn units_of(&self, residuals: &[f32]) -> Units {
         let dimension = self.common().space.dimension();
         let (mut scratch, mut factors) = (Scratch::default(), Vec::new());
         for residual in residuals.chunks_exact(dimension).step_by(unit_stride(residuals.len() / dimension)) {
             self.quantize_all(residual, &mut scratch, |_, of_row, _| factors.push(of_row));
         }
-        Units::of(&factors)
+        Units::from_sample(&factors)
     }
 }
 
-/// How far apart the rows are, of `rows` in all, whose factors choose the units.
+/// The stride at which `rows` are sampled to determine the units.
 pub(crate) fn unit_stride(rows: usize) -> usize {
     rows.div_ceil(UNIT_ROWS)
 }
 
-impl<C: Coder> Quantizer for C {
+impl<C: Codec> Quantizer for C {
     fn quantization(&self) -> Quantization {
         self.kind()
     }
@@ -192,7 +202,7 @@ impl<C: Coder> Quantizer for C {
         let mut rotated = vec![0.0; queries.len() / dimension * coded];
         self.rotate(queries, &mut rotated);
         let code = |(residual, rotated): (&[f32], &mut [f32])| {
-            self.weigh(rotated);
+            self.scale_query(rotated);
             let squared_norm = dot(residual, residual);
             let add = space.query_part(residual, squared_norm);
             let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: self.limbs() };
@@ -216,11 +226,11 @@ impl<C: Coder> Quantizer for C {
     }
 }
 
-/// Reads a quantizer of any kind from the bytes that [`Quantizer::to_bytes`] gave.
+/// Reads a quantizer from the bytes of [`Quantizer::to_bytes`].
 ///
 /// # Errors
-/// [`DecodeError`] on bytes of another version, damaged bytes, or numbers out of range. Never panics, and asks for no
-/// more memory than the bytes hold.
+/// [`DecodeError`] if the bytes are of another version or damaged, or numbers are out of range. Never panics, and allocates
+/// no more memory than the bytes take.
 pub fn open(bytes: &[u8]) -> Result<Box<dyn Quantizer>, DecodeError> {
     let mut reader = Reader::new(bytes);
     let quantizer: Box<dyn Quantizer> = match reader.kind()? {

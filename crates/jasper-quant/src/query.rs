@@ -1,19 +1,19 @@
-//! A query in the form that estimates distances from codes.
+//! An encoded query, and the distances it estimates from codes.
 //!
-//! The rotated query becomes int8 with one scale; products with codes are then integers, exact in any order. One int8 a
-//! coordinate adds nothing that shows to codes of up to 5 bits; where codes are finer than that it would, and a second
-//! int8 holds the next 8 bits.
+//! The rotated query is quantized to int8 with one scale, so that products with codes are exact integers. For codes of up
+//! to 5 bits, one int8 per coordinate adds no visible error. For finer codes a second int8, the low *limb*, holds the next
+//! 8 bits.
 //!
 //! ```text
-//! product  = sum over limbs of scale * (<levels of the row, levels of the limb> + offset)
-//! add_row  = add of the row, or, with four factors, add + add_low / 2048
-//! estimate = (add_row * add_unit + add) + rescale of the row * product
+//! product  = sum over limbs of scale[limb] * (<levels of the row, levels of the limb> + offset[limb])
+//! row_add  = add of the row, or, with four factors, add + add_low / 2048
+//! estimate = (row_add * add_unit + add) + rescale of the row * product
 //! bound    = error of the row * error
 //! ```
 //!
-//! in f32, in this order, without fused multiply-adds: every processor gives the same bits. `offset` moves the levels
-//! 0 to 2^m - 1 of a row to their places around zero; it is a sum over the *quantized* query, so that nothing but the
-//! rounding of the query itself is lost.
+//! The arithmetic is f32, in this order, without fused multiply-adds, so that every CPU and GPU gives the same bits.
+//! `offset` centres the levels 0 to 2^m - 1 of a row around zero. It is summed over the *quantized* query: the estimate
+//! loses only the rounding of the query itself.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use jasper_core::VectorId;
 use jasper_core::distance::Level;
 
 use crate::factors::Units;
-use crate::score::{self, Lanes};
-use crate::wide::{Work, whole, widest};
+use crate::score::{self, QueryGroups};
+use crate::simd::{SimdLoop, dispatch, to_i16};
 use crate::{Codes, Layout};
 
-/// int8 numbers a coordinate that a query has at most.
+/// Maximum int8 per coordinate of a query.
 pub const MAX_LIMBS: usize = 2;
 
-/// A query, coded. Made by [`Quantizer::query`](crate::Quantizer::query).
+/// An encoded query. Created by [`Quantizer::query`](crate::Quantizer::query).
 #[derive(Clone, Debug)]
 pub struct QueryCode {
     layout: Arc<Layout>,
     /// `[limbs][layout.dimensions()]`, most significant limb first.
     levels: Vec<i8>,
     terms: QueryTerms,
-    lanes: Lanes,
+    groups: QueryGroups,
 }
 
-/// What a kernel needs of a query beside its levels; see the head of the module for what is done with it.
+/// The scalar terms of an encoded query; the [module docs](self) have the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct QueryTerms {
@@ -48,37 +48,37 @@ pub struct QueryTerms {
     pub add: f32,
     /// Unit of a row's `add`.
     pub add_unit: f32,
-    /// Half-width of the bound of the error, for a row whose `error` is 1.
+    /// Half-width of the error bound, for a row whose `error` is 1.
     pub error: f32,
-    /// int8 numbers a coordinate.
+    /// int8 per coordinate: 1 or 2.
     pub limbs: u32,
-    /// Scale of each limb, with the unit of a row's `rescale`; 0 where there is none.
+    /// Scale of each limb, times the unit of a row's `rescale`; 0 for an absent limb.
     pub scale: [f32; MAX_LIMBS],
     /// Offset of each limb.
     pub offset: [f32; MAX_LIMBS],
 }
 
-/// What a quantizer knows of a query.
+/// The terms of a query that the quantizer computes.
 pub(crate) struct QueryParts {
-    /// The part of the distance that needs no code.
+    /// The query's term of the distance.
     pub(crate) add: f32,
     /// Distance from the centre.
     pub(crate) norm: f32,
-    /// int8 numbers a coordinate.
+    /// int8 per coordinate.
     pub(crate) limbs: usize,
 }
 
 impl QueryCode {
-    /// `rotated` holds `layout.dimensions()` coordinates, weighted as the levels of a row are.
+    /// Quantizes `rotated`, of `layout.dimensions()` coordinates multiplied by the steps of the levels.
     pub(crate) fn new(layout: &Arc<Layout>, units: &Units, rotated: &[f32], parts: &QueryParts) -> Self {
         assert_eq!(rotated.len(), layout.dimensions());
-        // The largest numbers of one limb, and of two: 127 * 256 + 127.
+        // The maximum of one limb, and of two: 127 * 256 + 127.
         let largest = if parts.limbs == 1 { 127.0 } else { 32639.0 };
-        let peak = widest(Peak(rotated));
+        let peak = dispatch(Peak(rotated));
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
         let mut levels = vec![0_i8; parts.limbs * rotated.len()];
         let (high, low) = levels.split_at_mut(rotated.len());
-        widest(Rounding { rotated, inverse, largest, high, low });
+        dispatch(Rounding { rotated, inverse, largest, high, low });
         let mut terms = QueryTerms {
             add: parts.add,
             add_unit: units.0.add,
@@ -92,55 +92,53 @@ impl QueryCode {
             terms.scale[limb] = scale * weight * units.0.rescale;
             terms.offset[limb] = offset(layout, levels);
         }
-        let lanes = Lanes::new(layout, &levels);
-        Self { layout: Arc::clone(layout), levels, terms, lanes }
+        let groups = QueryGroups::new(layout, &levels);
+        Self { layout: Arc::clone(layout), levels, terms, groups }
     }
 
-    /// The shape of the rows that it is compared with.
+    /// The layout of the codes that it scores.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
-    /// int8 levels in natural order, `[limbs][layout.dimensions()]`, most significant limb first.
+    /// The int8 levels, `[limbs][layout.dimensions()]`, most significant limb first.
     pub fn levels(&self) -> &[i8] {
         &self.levels
     }
 
-    /// The numbers beside the levels.
+    /// The scalar terms.
     pub fn terms(&self) -> &QueryTerms {
         &self.terms
     }
 
-    pub(crate) fn lanes(&self) -> &Lanes {
-        &self.lanes
+    pub(crate) fn groups(&self) -> &QueryGroups {
+        &self.groups
     }
 
-    /// Estimates the distances to the rows `ids` of `codes`, into `out` of the same length. Rows may lie anywhere: each
-    /// is asked for while the ones before it are scored.
+    /// Estimates the distances to rows `ids` of `codes`, one per element of `out`. Rows are prefetched ahead.
     ///
     /// # Panics
-    /// If an id is no row, the lengths differ, or the codes have another layout.
+    /// If an id is not a row, the lengths differ, or the codes have another layout.
     pub fn estimate(&self, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
 
-    /// [`Self::estimate`] with the widest instructions up to `level`: for tests and benches.
+    /// As [`Self::estimate`], at the widest SIMD level up to `level`. For tests and benches.
     pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);
     }
 
-    /// Estimates the distances to as many rows as `out` has places: the words of number `i` are `row(i)`. For rows that are
-    /// not in [`Codes`].
+    /// Estimates the distances to code rows that are not in [`Codes`]: `out[i]` is that of the words `row(i)`.
     ///
     /// # Panics
-    /// If a row has not as many words as the layout.
+    /// If the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
         score::estimates(Level::detect(), self, row, out);
     }
 
-    /// Estimates the distances to the rows `range` of `codes`, into `out` of the same length.
+    /// Estimates the distances to rows `range` of `codes`, one per element of `out`.
     ///
     /// # Panics
     /// As [`Self::estimate`].
@@ -150,10 +148,10 @@ impl QueryCode {
         score::estimates(Level::detect(), self, |i| codes.row(range.start + i), out);
     }
 
-    /// Half-width of the bound of the error of one row's estimate: as many standard deviations as the quantizer was
-    /// told; infinite where codes carry no bound.
+    /// Half-width of the error bound of a row's estimate: [`bound_sigmas`](crate::RabitqParams::bound_sigmas) standard
+    /// deviations, or infinity if the codes store no bound.
     pub fn bound(&self, row: &[u32]) -> f32 {
-        if self.layout.halves() < 4 {
+        if self.layout.factors() < 4 {
             return f32::INFINITY;
         }
         Units::ONE.load(&self.layout, row).error * self.terms.error
@@ -162,7 +160,7 @@ impl QueryCode {
     fn check(&self, codes: &Codes) {
         assert!(
             Arc::ptr_eq(&self.layout, codes.layout()) || self.layout == *codes.layout(),
-            "the query and the codes come from quantizers of different layouts"
+            "the query and the codes have different layouts"
         );
     }
 }
@@ -170,10 +168,10 @@ impl QueryCode {
 /// The largest magnitude.
 struct Peak<'a>(&'a [f32]);
 
-/// Maxima that do not wait for each other.
+/// Independent maxima, to hide latency.
 const MAXIMA: usize = 64;
 
-impl Work for Peak<'_> {
+impl SimdLoop for Peak<'_> {
     type Output = f32;
 
     #[inline(always)]
@@ -188,30 +186,30 @@ impl Work for Peak<'_> {
     }
 }
 
-/// `rotated * inverse`, rounded to even: in `high`, or, where there is room for a second int8, in both.
+/// Rounds `rotated * inverse` to the nearest integers, ties to even, and splits them into one or two limbs.
 struct Rounding<'a> {
     rotated: &'a [f32],
     inverse: f32,
-    /// No level is farther from zero.
+    /// Levels saturate at this magnitude.
     largest: f32,
     high: &'a mut [i8],
-    /// Empty, or as long.
+    /// Empty if there is one limb.
     low: &'a mut [i8],
 }
 
 impl Rounding<'_> {
     #[inline(always)]
     fn level(y: f32, inverse: f32, largest: f32) -> i16 {
-        // `largest / peak` overflows where the peak is a subnormal: what is infinite then is a level like any other that
-        // is too large, and zero times it, which is no number, becomes zero.
+        // `largest / peak` is infinite if the peak is subnormal. Infinite levels saturate below, and 0 * infinity, a NaN,
+        // becomes 0.
         let level = y * inverse;
         let level = if level.is_nan() { 0.0 } else { level };
         let level = if level > largest { largest } else { level };
-        whole(if level < -largest { -largest } else { level })
+        to_i16(if level < -largest { -largest } else { level })
     }
 }
 
-impl Work for Rounding<'_> {
+impl SimdLoop for Rounding<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -231,7 +229,7 @@ impl Work for Rounding<'_> {
     }
 }
 
-/// The sum over dimensions of a query's level times the shift from a row's levels to their places around zero.
+/// The sum over dimensions of the query's level times the offset that centres a row's levels around zero.
 fn offset(layout: &Layout, levels: &[i8]) -> f32 {
     let twice: i64 = layout
         .planes()
@@ -241,7 +239,7 @@ fn offset(layout: &Layout, levels: &[i8]) -> f32 {
                 .iter()
                 .map(|level| i64::from(*level))
                 .sum();
-            // Planes of one dimension add up: (2^a - 1) 2^b + (2^b - 1) = 2^(a + b) - 1.
+            // Twice the offset is -(2^m - 1), the sum over the planes of a dimension: (2^a - 1) 2^b + (2^b - 1) = 2^(a + b) - 1.
             -(((1 << plane.width) - 1) << plane.shift) * sum
         })
         .sum();
@@ -251,9 +249,9 @@ fn offset(layout: &Layout, levels: &[i8]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide::at;
+    use crate::simd::at;
 
-    /// Every level of instructions rounds as the language does.
+    /// Every SIMD level rounds as the language does.
     #[test]
     fn levels_are_rounded_to_even_and_saturate() {
         let usual: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.37).sin() * 3.0).collect();

@@ -1,4 +1,4 @@
-//! The bytes of a quantizer, as a section of the index file: little-endian, without padding.
+//! Serialization of a quantizer as a section of the index file: little-endian, without padding.
 //!
 //! ```text
 //! all:     u32 kind (1 RaBitQ, 2 mixed) | u32 version (1) | u32 metric | u32 dimension d | f32 centre[d]
@@ -21,14 +21,14 @@ const VERSION: u32 = 1;
 const HADAMARD: u32 = 0;
 const HAAR: u32 = 1;
 
-/// Which quantizer a section holds.
+/// The kind of the quantizer in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rabitq = 1,
     Mixed = 2,
 }
 
-/// Puts a section together.
+/// Writes a section.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
@@ -73,7 +73,7 @@ impl Writer {
     }
 }
 
-/// Takes a section apart. Lengths are checked before anything is allocated.
+/// Reads a section. Checks lengths before it allocates.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The kind, after which comes what is of that kind.
+    /// Reads kind and version, the head of the section.
     pub(crate) fn kind(&mut self) -> Result<Kind, DecodeError> {
         let kind = match self.u32()? {
             1 => Kind::Rabitq,
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         match self.u32()? {
             VERSION => Ok(kind),
             value => {
-                let expected = "this Jasper reads version 1; use a newer one";
+                let expected = "version 1; open the file with a newer Jasper";
                 Err(DecodeError::Field { field: "version", value: value.into(), expected })
             }
         }
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         Ok(self.values::<u32>(1)?[0])
     }
 
-    /// Finite numbers.
+    /// Reads `count` finite numbers.
     pub(crate) fn floats(&mut self, field: &'static str, count: usize) -> Result<Vec<f32>, DecodeError> {
         let values = self.values::<f32>(count)?;
         if values.iter().all(|value| value.is_finite()) {
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number above zero.
+    /// Reads a number above zero.
     pub(crate) fn positive(&mut self, field: &'static str) -> Result<f32, DecodeError> {
         let value = self.floats(field, 1)?[0];
         if value > 0.0 { Ok(value) } else { Err(DecodeError::Number(field)) }
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         Ok(Units(Factors { add, rescale, error: self.positive("unit of error")? }))
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     pub(crate) fn finish(self) -> Result<(), DecodeError> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     fn values<T: Pod>(&mut self, count: usize) -> Result<Vec<T>, DecodeError> {
-        // At most 2^15 * 2^15 values of 8 bytes.
+        // Cannot overflow: at most 2^15 * 2^15 values of 8 bytes.
         let wanted = self.at + count * size_of::<T>();
         let part =
             self.bytes.get(self.at..wanted).ok_or(DecodeError::Short { len: self.bytes.len(), wanted })?;

@@ -1,19 +1,19 @@
-//! What is common to all codes: residuals, and the parts of a distance that need no code.
+//! Residuals, and the decomposition of a distance that all quantizers use.
 //!
-//! With centre c, residuals r = v - c of a row and p = q - c of a query, every distance is a part of the row, a part of
-//! the query, and the product that codes estimate:
+//! With the centre c, and the residuals r = v - c of a vector and p = q - c of a query, each distance is the sum of a term
+//! of the vector, a term of the query, and a multiple of the product `<p, r>`, which codes estimate:
 //!
-//! | metric | distance | row | query | product times |
+//! | metric | distance | vector | query | product |
 //! | --- | --- | --- | --- | --- |
 //! | squared L2 | `‖q - v‖²` | `‖r‖²` | `‖p‖²` | `-2 <p, r>` |
 //! | inner product | `-<q, v>` | `-<r, c>` | `-<p, c> - ‖c‖²` | `-<p, r>` |
 //! | cosine, of unit vectors | `‖q - v‖² / 2` | `‖r‖² / 2` | `‖p‖² / 2` | `-<p, r>` |
 //!
-//! So one form serves them all, and its error is that of `<p, r>`.
+//! The error of an estimate is therefore that of `<p, r>` under every metric.
 
 use jasper_core::{Element, MatrixView, Metric};
 
-/// The metric and the centre that residuals are taken from.
+/// The metric, and the centre of residuals.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Space {
     pub(crate) metric: Metric,
@@ -21,7 +21,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Centres on the mean of `rows`, at least one.
+    /// Sets the centre to the mean of `rows`, which must not be empty.
     pub(crate) fn centred<T: Element>(metric: Metric, rows: MatrixView<'_, T>) -> Self {
         let mut space = Self { metric, centre: vec![0.0; rows.dimension()] };
         let mut mean = vec![0.0_f64; rows.dimension()];
@@ -39,7 +39,7 @@ impl Space {
         self.centre.len()
     }
 
-    /// Turns a vector into its residual: to unit length first where the metric is cosine. Zeros stay zeros there.
+    /// Replaces a vector by its residual. For cosine, normalizes it first; zero vectors stay zero.
     pub(crate) fn to_residual(&self, row: &mut [f32]) {
         if self.metric == Metric::Cosine {
             let norm = dot(row, row).sqrt();
@@ -50,7 +50,7 @@ impl Space {
         row.iter_mut().zip(&self.centre).for_each(|(x, c)| *x -= c);
     }
 
-    /// The residuals of the `chosen` ones of `rows`, one after the other.
+    /// The residuals of the `chosen` rows, row-major.
     pub(crate) fn residuals<T: Element>(
         &self,
         rows: MatrixView<'_, T>,
@@ -65,12 +65,12 @@ impl Space {
         out
     }
 
-    /// What the product of residuals is multiplied with.
+    /// The multiplier of the product of residuals.
     pub(crate) fn product_weight(&self) -> f32 {
         if self.metric == Metric::L2 { -2.0 } else { -1.0 }
     }
 
-    /// What squared lengths of residuals are multiplied with; 0 where products with the centre count instead.
+    /// The multiplier of squared norms of residuals; 0 for inner products, which use products with the centre instead.
     pub(crate) fn squared_weight(&self) -> f32 {
         match self.metric {
             Metric::L2 => 1.0,
@@ -79,7 +79,7 @@ impl Space {
         }
     }
 
-    /// The part of a row with this residual.
+    /// The term of a vector with this residual.
     pub(crate) fn row_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
             Metric::InnerProduct => -dot(residual, &self.centre),
@@ -87,7 +87,7 @@ impl Space {
         }
     }
 
-    /// The part of a query with this residual.
+    /// The term of a query with this residual.
     pub(crate) fn query_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
             Metric::InnerProduct => -dot(residual, &self.centre) - dot(&self.centre, &self.centre),
@@ -95,7 +95,7 @@ impl Space {
         }
     }
 
-    /// The distance of two residuals, from all their coordinates.
+    /// The exact distance between two residuals.
     pub(crate) fn exact(&self, query: &[f32], row: &[f32]) -> f32 {
         self.row_part(row, dot(row, row))
             + self.query_part(query, dot(query, query))
@@ -103,32 +103,32 @@ impl Space {
     }
 }
 
-/// The product of two vectors, in the one order of [`jasper_core::distance`].
+/// The dot product, summed in the fixed order of [`jasper_core::distance`].
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     (f32::kernels().dot)(a, b)
 }
 
-/// How a grid point lies to what it stands for.
+/// A grid point's products, from which its cosine with the vector it stands for follows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Products {
-    /// Their product.
+pub(crate) struct Alignment {
+    /// Dot product of vector and grid point.
     pub(crate) product: f32,
-    /// The squared length of the point.
+    /// Squared norm of the grid point.
     pub(crate) square: f32,
 }
 
-impl Products {
-    /// Farther than any.
-    pub(crate) const NOTHING: Self = Self { product: 0.0, square: 1.0 };
+impl Alignment {
+    /// Worse than any grid point.
+    pub(crate) const WORST: Self = Self { product: 0.0, square: 1.0 };
 
-    /// Whether the cosine is greater than that of `best`, of products that are not negative: without quotients and roots,
-    /// which take a GPU long.
-    pub(crate) fn is_nearer(self, best: Self) -> bool {
+    /// Whether the cosine is greater than that of `best`. Both products must be non-negative. Compares squares by
+    /// cross-multiplication, since divisions and square roots are slow on a GPU.
+    pub(crate) fn has_larger_cosine(self, best: Self) -> bool {
         self.product * self.product * best.square > best.product * best.product * self.square
     }
 }
 
-/// Copies a row as f32.
+/// Converts a row to f32.
 pub(crate) fn widen<T: Element>(row: &[T], out: &mut [f32]) {
     out.iter_mut().zip(row).for_each(|(out, x)| *out = x.to_f32());
 }

@@ -1,14 +1,24 @@
-//! How many bits each principal component gets.
+//! The allocation of bits to principal components.
+//!
+//! ```text
+//! for every [w8, w4, w2, w1] with w8 + w4 + w2 + w1 <= words and w8 even:
+//!     the leading 4 w8 components get 8 bits, the next 8 w4 get 4, 16 w2 get 2, 32 w1 get 1, the rest none
+//!     loss = sum of distortion(bits) * variance over the components
+//! return the one with the least loss, of equal ones that with the fewest words
+//! ```
+//!
+//! Prefix sums of the variances make each candidate O(1).
 
-/// A width, the share of a Gaussian coordinate's variance that a uniform quantizer of so many bits leaves, and the step
-/// of that quantizer in standard deviations: the least error there is (Max 1960, table II).
+/// A number of bits, with the best uniform quantizer of a Gaussian variable at that number (Max 1960, table II).
 pub(super) struct Width {
     pub(super) bits: u32,
+    /// Mean squared error as a fraction of the variance.
     pub(super) distortion: f64,
+    /// Step in standard deviations.
     pub(super) step: f32,
 }
 
-/// From the widest, in the order of the planes of [`crate::Layout::mixed`].
+/// Widest first, as the planes of [`crate::Layout::mixed`].
 pub(super) const WIDTHS: [Width; 4] = [
     Width { bits: 8, distortion: 0.000_087_7, step: 0.0308 },
     Width { bits: 4, distortion: 0.011_54, step: 0.3352 },
@@ -16,12 +26,12 @@ pub(super) const WIDTHS: [Width; 4] = [
     Width { bits: 1, distortion: 0.363_4, step: 1.5958 },
 ];
 
-/// The fewest words of 8, 4, 2 and 1 bits, at most `words` of them and `most_eight` of 8 bits, that leave the least
-/// variance: all are tried, `words`³ / 6 of them for each number of words of 8 bits. These come in pairs, so that the
-/// dimensions of every plane are a multiple of 8.
+/// Returns the numbers of words of 8, 4, 2 and 1 bits, at most `words` in all and `max_eights` of 8 bits, that lose the
+/// least variance. `variances` must be descending.
 ///
-/// `variances` fall. A word of wide bits holds fewer dimensions; what gets no bits is left whole.
-pub(super) fn allocate(variances: &[f64], words: usize, most_eight: usize) -> [usize; 4] {
+/// Words of 8 bits come in pairs, so that the dimensions of every plane are a multiple of 8. Tries `words`³ / 6 candidates
+/// per number of 8-bit words.
+pub(super) fn allocate(variances: &[f64], words: usize, max_eights: usize) -> [usize; 4] {
     let mut sums = vec![0.0];
     for variance in variances {
         sums.push(sums[sums.len() - 1] + variance);
@@ -37,14 +47,14 @@ pub(super) fn allocate(variances: &[f64], words: usize, most_eight: usize) -> [u
         left + until(variances.len()) - until(dimension)
     };
     let all = (1..=words).flat_map(|total| {
-        let eights = (0..=total.min(most_eight)).step_by(2);
+        let eights = (0..=total.min(max_eights)).step_by(2);
         let fours = eights.flat_map(move |eight| (0..=total - eight).map(move |four| [eight, four]));
         fours.flat_map(move |[eight, four]| {
             let rest = total - eight - four;
             (0..=rest).map(move |two| [eight, four, two, rest - two])
         })
     });
-    // Of equal ones the first.
+    // `min_by` returns the first minimum, and candidates ascend in words.
     all.min_by(|a, b| left(*a).total_cmp(&left(*b))).unwrap_or_default()
 }
 
@@ -52,7 +62,7 @@ pub(super) fn allocate(variances: &[f64], words: usize, most_eight: usize) -> [u
 mod tests {
     use super::*;
 
-    /// What a uniform quantizer leaves of a Gaussian number, summed over a fine grid.
+    /// The distortion of a uniform quantizer of a Gaussian variable, by numeric integration.
     fn distortion(bits: u32, step: f64) -> f64 {
         let largest = f64::from((1_u32 << (bits - 1)) - 1);
         let (mut left, mut weight) = (0.0, 0.0);
@@ -78,9 +88,9 @@ mod tests {
 
     #[test]
     fn flat_spectra_get_one_bit_and_steep_ones_more() {
-        // All alike: the widest reach leaves least.
+        // Equal variances: coding the most components loses least.
         assert_eq!(allocate(&[1.0; 1000], 7, 7), [0, 0, 0, 7]);
-        // Fewer dimensions than room: as many bits as there are, and no words that hold nothing.
+        // Fewer dimensions than room: the most bits, and no empty words.
         assert_eq!(allocate(&[1.0; 56], 7, 7), [0, 7, 0, 0]);
         assert_eq!(allocate(&[1.0; 56], 15, 0), [0, 7, 0, 0]);
         assert_eq!(allocate(&[1.0; 56], 15, 15), [14, 0, 0, 0]);

@@ -1,15 +1,15 @@
-//! Three numbers that make estimates right near the answer.
+//! Correction coefficients that remove the bias of estimates near the query.
 //!
-//! What a code leaves out is not orthogonal to a query that lies near the row: both share it. So the product is
-//! estimated as
+//! The part of a residual that the code leaves out is not orthogonal to a query near the vector, because the query shares
+//! it. The product is therefore estimated as
 //!
 //! ```text
 //! <p, r>  ~  (b1 + b3 k) <p, r̂> + b2 ‖r - r̂‖²,    k = ‖r‖² / ‖r̂‖² - 1
 //! ```
 //!
-//! with r̂ the code's multiple nearest to the residual r. The numbers are fitted by least squares on pairs of held-out
-//! queries and rows, weighted by 1 / `‖p - r‖²`, for it is the near rows whose order matters. They go into a row's two
-//! factors and cost nothing in a search.
+//! with r̂ the multiple of the grid point nearest to the residual r, and p the residual of the query. b1, b2 and b3 are
+//! correction by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of near
+//! vectors matters most. They are folded into the two factors of a code, so that they cost a search nothing.
 
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
@@ -17,81 +17,80 @@ use rayon::prelude::*;
 use super::Mixed;
 use super::quantize::{Reconstruction, quantize};
 use crate::projection::ENCODE_ROWS;
-use crate::quantizer::Coder;
+use crate::quantizer::Codec;
+use crate::simd::Buffers;
 use crate::space::dot;
-use crate::wide::Buffers;
 
-/// Nearest rows of a query that the fit looks at, and as many others spread over the sample: far rows keep it sane.
+/// Pairs per query: this many nearest vectors, and about as many spread over the sample, which stabilize the fit.
 const NEAR: usize = 64;
-/// How hard the numbers are held to (1, 0, 0), as a share of the data's own weight: decides where data do not.
+/// Weight of the regularization towards (1, 0, 0), relative to the data.
 const RIDGE: f64 = 1e-6;
 
-/// The numbers of the fit.
+/// The correction coefficients.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fitted {
+pub(super) struct Correction {
     pub(super) b1: f32,
     pub(super) b2: f32,
     pub(super) b3: f32,
-    /// The largest k of the rows that the fit saw; larger ones count as this.
-    pub(super) largest_k: f32,
+    /// The maximum of k: larger ones are clamped to it.
+    pub(super) max_k: f32,
 }
 
-impl Fitted {
-    /// What the code says, and nothing more.
-    pub(super) const NONE: Self = Self { b1: 1.0, b2: 0.0, b3: 0.0, largest_k: 0.0 };
+impl Correction {
+    /// No correction.
+    pub(super) const NONE: Self = Self { b1: 1.0, b2: 0.0, b3: 0.0, max_k: 0.0 };
 
-    /// `‖r‖² / ‖r̂‖² - 1` as the fit takes it; 0 where nothing was coded.
+    /// k of a row, clamped; 0 if nothing was coded.
     pub(super) fn k(&self, reconstruction: &Reconstruction) -> f32 {
-        let Reconstruction { coded, missed, .. } = *reconstruction;
-        if coded > 0.0 { (missed / coded).min(self.largest_k) } else { 0.0 }
+        let Reconstruction { squared_norm, squared_error, .. } = *reconstruction;
+        if squared_norm > 0.0 { (squared_error / squared_norm).min(self.max_k) } else { 0.0 }
     }
 }
 
-/// A row of the sample, as the estimator sees it.
+/// A vector of the sample, encoded and decoded.
 struct Row {
     /// Coordinates of r̂ along the directions.
     point: Vec<f32>,
     reconstruction: Reconstruction,
 }
 
-/// Fits the numbers of `mixed`, which has none yet, to residuals of `queries` and `rows` (both `n x dimension`), on the
-/// current pool of threads.
-pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Fitted {
+/// Fits the coefficients of `mixed` to the residuals `queries` and `rows` (both `n x dimension`), on the current thread pool.
+pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Correction {
     let dimension = mixed.common.space.dimension();
     if queries.is_empty() || rows.is_empty() {
-        return Fitted::NONE;
+        return Correction::NONE;
     }
     let coded: Vec<Row> =
         rows.par_chunks(ENCODE_ROWS * dimension).flat_map_iter(|rows| reconstruct(mixed, rows)).collect();
-    let largest_k = largest_usual_k(&coded);
-    let fitted = Fitted { largest_k, ..Fitted::NONE };
+    let max_k = percentile_99_of_k(&coded);
+    let correction = Correction { max_k, ..Correction::NONE };
     let (normal, right) = queries
         .par_chunks(dimension)
-        .map(|query| equations(mixed, &fitted, query, rows, &coded))
-        // In order, so that the sum does not depend on threads.
+        .map(|query| equations(mixed, &correction, query, rows, &coded))
+        // Collected first: a fixed order of the sum, whatever the threads.
         .collect::<Vec<_>>()
         .into_iter()
         .fold((Matrix3::zeros(), Vector3::zeros()), |(normal, right), (n, r)| (normal + n, right + r));
     let ridge = Matrix3::from_diagonal(&(normal.diagonal() * RIDGE));
     let start = Vector3::new(1.0, 0.0, 0.0);
-    // Without a tail, or with a tail in proportion, the equations say less than three things: the ridge decides, and
-    // where even it is zero the numbers stay as they are.
+    // The system is singular if the codes leave nothing out, or always the same fraction. The regularization then decides;
+    // if that is zero as well, there is no correction.
     match (normal + ridge).lu().solve(&(right - normal * start)) {
         Some(change) if change.iter().all(|x| x.is_finite()) => {
             let b = start + change;
-            Fitted { b1: b[0] as f32, b2: b[1] as f32, b3: b[2] as f32, largest_k }
+            Correction { b1: b[0] as f32, b2: b[1] as f32, b3: b[2] as f32, max_k }
         }
-        _ => fitted,
+        _ => correction,
     }
 }
 
-/// The k that all but one row in a hundred stay below.
-fn largest_usual_k(rows: &[Row]) -> f32 {
+/// The 99th percentile of k.
+fn percentile_99_of_k(rows: &[Row]) -> f32 {
     let mut all: Vec<f32> = rows
         .iter()
         .map(|row| row.reconstruction)
-        .filter(|reconstruction| reconstruction.coded > 0.0)
-        .map(|reconstruction| reconstruction.missed / reconstruction.coded)
+        .filter(|reconstruction| reconstruction.squared_norm > 0.0)
+        .map(|reconstruction| reconstruction.squared_error / reconstruction.squared_norm)
         .collect();
     if all.is_empty() {
         return 0.0;
@@ -100,7 +99,7 @@ fn largest_usual_k(rows: &[Row]) -> f32 {
     *all.select_nth_unstable_by(at, f32::total_cmp).1
 }
 
-/// Codes residuals and decodes them.
+/// Encodes and decodes residuals.
 fn reconstruct(mixed: &Mixed, rows: &[f32]) -> Vec<Row> {
     let (dimension, coded) = (mixed.common.space.dimension(), mixed.common.layout.dimensions());
     let mut rotated = vec![0.0; rows.len() / dimension * coded];
@@ -116,10 +115,10 @@ fn reconstruct(mixed: &Mixed, rows: &[f32]) -> Vec<Row> {
         .collect()
 }
 
-/// The normal equations of one query.
+/// The normal equations of one query's pairs.
 fn equations(
     mixed: &Mixed,
-    fitted: &Fitted,
+    correction: &Correction,
     query: &[f32],
     rows: &[f32],
     coded: &[Row],
@@ -141,8 +140,8 @@ fn equations(
     for i in chosen {
         let Row { point, reconstruction } = &coded[i];
         let along = dot(&rotated, point);
-        let parts =
-            Vector3::new(along, reconstruction.missed, fitted.k(reconstruction) * along).map(f64::from);
+        let parts = Vector3::new(along, reconstruction.squared_error, correction.k(reconstruction) * along)
+            .map(f64::from);
         let squared_distance: f64 = query.iter().zip(row(i)).map(|(p, r)| f64::from(p - r).powi(2)).sum();
         if squared_distance > 0.0 {
             normal += parts * parts.transpose() / squared_distance;

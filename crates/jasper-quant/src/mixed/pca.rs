@@ -1,4 +1,7 @@
-//! Leading principal components.
+//! The leading principal components of a sample.
+//!
+//! Up to 384 dimensions, an eigendecomposition of the covariance matrix. Above, randomized subspace iteration (Halko,
+//! Martinsson and Tropp 2011), then an eigendecomposition within the subspace.
 
 use jasper_core::Element;
 use jasper_core::synthetic::rng;
@@ -8,20 +11,20 @@ use rayon::prelude::*;
 
 use crate::projection::Projection;
 
-/// Rows summed in f32 before they go into f64: they fit the second cache for some dimensions at a time.
+/// Rows whose products are summed in f32 before they are added in f64. A tile of their columns fits in L2.
 const PANEL_ROWS: usize = 2048;
-/// Dimensions whose products are taken together.
+/// Columns per tile of the covariance.
 const TILE: usize = 16;
-/// Up to so many dimensions all components are found at once; above, only the leading ones, by iteration.
+/// Maximum dimension of the direct eigendecomposition.
 const DIRECT: usize = 384;
-/// More directions than asked for make the iteration converge: Halko, Martinsson and Tropp (2011) advise 5 to 10.
+/// Additional directions of the subspace, for convergence. Halko et al. advise 5 to 10.
 const OVERSAMPLING: usize = 16;
-/// Multiplications with the covariance. Errors of direction shrink by the ratio of variances each time; what is left
-/// lies between directions of almost equal variance, where any is as good.
+/// Iterations. Each shrinks the error of a direction by the ratio of variances; what remains is between directions of almost
+/// equal variance, which are interchangeable.
 const ITERATIONS: usize = 4;
 
-/// The `count` directions of largest variance of `residuals` (`n x dimension`, n at least 1), or as many as there are;
-/// orthonormal, by falling variance. Runs on the current pool of threads.
+/// The `count` principal components of `residuals` (`n x dimension`, n at least 1), or `dimension` if that is fewer:
+/// orthonormal, in order of descending variance. Runs on the current thread pool.
 pub(super) fn components(residuals: &[f32], dimension: usize, count: usize, seed: u64) -> Projection {
     let covariance = covariance(residuals, dimension);
     let count = count.min(dimension);
@@ -30,18 +33,18 @@ pub(super) fn components(residuals: &[f32], dimension: usize, count: usize, seed
     } else {
         leading_subspace(&covariance, count + OVERSAMPLING, seed)
     };
-    // Rayleigh and Ritz: the components within the subspace.
+    // Rayleigh-Ritz: the components within the subspace.
     let inside = basis.transpose() * &covariance * &basis;
     let eigen = SymmetricEigen::new((&inside + inside.transpose()) * 0.5);
     let mut order: Vec<usize> = (0..eigen.eigenvalues.len()).collect();
     order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
-    // nalgebra keeps columns together, which makes them the rows of the projection.
+    // nalgebra is column-major: its columns become the rows of the projection.
     let directions = basis * eigen.eigenvectors.select_columns(&order[..count]);
     let values: Vec<f32> = directions.iter().map(|x| *x as f32).collect();
     Projection::new(&values, dimension)
 }
 
-/// An orthonormal basis that holds the leading components: powers of the covariance on random directions.
+/// An orthonormal basis of a subspace that contains the leading components, by subspace iteration.
 fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatrix<f64> {
     let mut random = rng(seed);
     let gaussian =
@@ -49,7 +52,7 @@ fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatr
     (0..ITERATIONS).fold(gaussian, |basis, _| (covariance * basis).qr().q())
 }
 
-/// Means of the products of all pairs of coordinates.
+/// The covariance matrix. The residuals are centred.
 fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
     let rows = residuals.len() / dimension;
     let mut sums = DMatrix::<f64>::zeros(dimension, dimension);
@@ -57,7 +60,7 @@ fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
         let columns = transposed(panel, dimension);
         let length = columns.len() / dimension;
         let column = |i: usize| &columns[i * length..][..length];
-        // Column-major: a tile of columns of the sum is written by one thread.
+        // Column-major: one thread writes a tile of columns.
         sums.as_mut_slice().par_chunks_mut(TILE * dimension).enumerate().for_each(|(tile, out)| {
             let dot = f32::kernels().dot;
             let first = tile * TILE;
@@ -73,7 +76,7 @@ fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
     sums / rows as f64
 }
 
-/// The columns of `rows` one after the other.
+/// The transpose of `rows`.
 fn transposed(rows: &[f32], dimension: usize) -> Vec<f32> {
     let length = rows.len() / dimension;
     let mut columns = vec![0.0; rows.len()];
@@ -90,7 +93,7 @@ mod tests {
     use super::*;
     use crate::space::dot;
 
-    /// Rows whose coordinates have the standard deviations `spread`, rotated by a rotation; the rotation.
+    /// Rotated rows whose coordinates had the standard deviations `spread`, and the rotation.
     fn rotated(spread: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
         let dimension = spread.len();
         let rotation = crate::Rotation::new(crate::RotationKind::Haar, dimension, 1);

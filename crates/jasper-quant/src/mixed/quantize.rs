@@ -1,32 +1,32 @@
-//! Levels of one row, at the best of a few steps.
+//! The quantization of one row, at the best of a few multiples of the steps.
 
 use jasper_core::distance::Level;
 
 use crate::parts::MixedDimension;
-use crate::space::{Products, dot};
-use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
+use crate::simd::{Buffers, Magnitudes, SimdLoop, dispatch, min, to_u8};
+use crate::space::{Alignment, dot};
 
-/// Multiples of the steps to try: rows are not all of one shape.
+/// Multiples of the steps to try per row.
 pub(super) const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
 
-/// Numbers that [`Steps`] has of a dimension.
-pub(super) const FLOATS_A_STEP: usize = 4;
+/// Floats per dimension in [`Steps`].
+pub(super) const FLOATS_PER_STEP: usize = 4;
 
-/// What is known of each coded dimension.
+/// The scalar quantizers of the coded dimensions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Steps {
-    /// Step of the levels, for rows of length 1.
+    /// Step between levels, for residuals of length 1.
     pub(super) steps: Vec<f32>,
-    /// Its inverse, 0 where the step is.
+    /// Inverse of the step; 0 if the step is 0.
     inverses: Vec<f32>,
-    /// Largest level of a magnitude, and a half.
+    /// Maximum level of a magnitude, plus a half.
     limits: Vec<f32>,
-    /// The lowest level of a positive coordinate.
+    /// Lowest level of a positive coordinate.
     pub(super) halves: Vec<f32>,
 }
 
 impl Steps {
-    /// `bits` and `steps` of each dimension.
+    /// Creates them from the bits and step of each dimension.
     pub(super) fn new(bits: &[u32], steps: Vec<f32>) -> Self {
         Self {
             inverses: steps.iter().map(|step| if *step > 0.0 { step.recip() } else { 0.0 }).collect(),
@@ -36,25 +36,25 @@ impl Steps {
         }
     }
 
-    /// What each dimension has, as data.
+    /// The parameters of each dimension, for kernels.
     pub(super) fn parts(&self) -> Vec<MixedDimension> {
         let of = self.steps.iter().zip(&self.inverses).zip(self.limits.iter().zip(&self.halves));
         of.map(|((&step, &inverse), (&limit, &half))| MixedDimension { step, inverse, limit, half }).collect()
     }
 }
 
-/// The part of a row that its code holds: r̂ = `scale` times the point of its levels.
+/// A decoded residual r̂, `scale` times the grid point of its levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reconstruction {
     pub(super) scale: f32,
     /// `‖r̂‖²`.
-    pub(super) coded: f32,
+    pub(super) squared_norm: f32,
     /// `‖r - r̂‖²`, over all dimensions.
-    pub(super) missed: f32,
+    pub(super) squared_error: f32,
 }
 
-/// Finds the levels of a row from its coordinates along the directions (zeros behind them) and `‖r‖²` over all
-/// dimensions; writes as many as there are coordinates.
+/// Quantizes a residual, given its projection (zero-padded) and its squared norm over all dimensions. Writes one level per
+/// coordinate of the projection.
 pub(super) fn quantize(
     projected: &[f32],
     squared_norm: f32,
@@ -67,24 +67,24 @@ pub(super) fn quantize(
         return Reconstruction::default();
     }
     let [magnitudes, points] = buffers.of(projected.len());
-    // As if the row had length 1, which is what steps are for.
+    // Normalized, because steps are for residuals of length 1.
     let norm = squared_norm.sqrt();
-    widest(Magnitudes { values: projected, factor: norm.recip(), out: magnitudes });
-    let (mut best_step, mut best) = (STEPS[1], Products::NOTHING);
+    dispatch(Magnitudes { values: projected, factor: norm.recip(), out: magnitudes });
+    let (mut best_step, mut best) = (STEPS[1], Alignment::WORST);
     for step in STEPS {
-        widest(Points { magnitudes, inverse: step.recip(), of, out: points });
-        let found = Products { product: dot(magnitudes, points), square: dot(points, points) };
-        if found.is_nearer(best) {
+        dispatch(Points { magnitudes, inverse: step.recip(), of, out: points });
+        let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) };
+        if found.has_larger_cosine(best) {
             (best_step, best) = (step, found);
         }
     }
     let multiple = best.product / best.square;
     let (scale, coded) = (multiple * norm, multiple * best.product * squared_norm);
-    widest(Levels { projected, magnitudes, inverse: best_step.recip(), of, out: levels });
-    Reconstruction { scale, coded, missed: (squared_norm - coded).max(0.0) }
+    dispatch(Levels { projected, magnitudes, inverse: best_step.recip(), of, out: levels });
+    Reconstruction { scale, squared_norm: coded, squared_error: (squared_norm - coded).max(0.0) }
 }
 
-/// The points of the levels of magnitudes.
+/// The grid point of magnitudes at a multiple of the steps.
 struct Points<'a> {
     magnitudes: &'a [f32],
     inverse: f32,
@@ -92,7 +92,7 @@ struct Points<'a> {
     out: &'a mut [f32],
 }
 
-impl Work for Points<'_> {
+impl SimdLoop for Points<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -100,13 +100,13 @@ impl Work for Points<'_> {
         let Steps { steps, inverses, limits, .. } = self.of;
         let of = steps.iter().zip(inverses).zip(limits);
         for ((out, magnitude), ((step, inverse), limit)) in self.out.iter_mut().zip(self.magnitudes).zip(of) {
-            let level = lesser(magnitude * inverse * self.inverse, *limit).floor();
+            let level = min(magnitude * inverse * self.inverse, *limit).floor();
             *out = (level + 0.5) * step;
         }
     }
 }
 
-/// The levels of magnitudes, with the signs of a row.
+/// The levels of magnitudes at a multiple of the steps, with the signs of the row.
 struct Levels<'a> {
     projected: &'a [f32],
     magnitudes: &'a [f32],
@@ -115,7 +115,7 @@ struct Levels<'a> {
     out: &'a mut [u8],
 }
 
-impl Work for Levels<'_> {
+impl SimdLoop for Levels<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -124,9 +124,9 @@ impl Work for Levels<'_> {
         let row = self.projected.iter().zip(self.magnitudes);
         let of = inverses.iter().zip(limits).zip(halves);
         for ((out, (x, magnitude)), ((inverse, limit), half)) in self.out.iter_mut().zip(row).zip(of) {
-            let point = lesser(magnitude * inverse * self.inverse, *limit).floor() + 0.5;
+            let point = min(magnitude * inverse * self.inverse, *limit).floor() + 0.5;
             let signed = if *x >= 0.0 { point } else { -point };
-            *out = byte(half + signed - 0.5);
+            *out = to_u8(half + signed - 0.5);
         }
     }
 }

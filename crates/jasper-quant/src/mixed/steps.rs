@@ -1,4 +1,4 @@
-//! The step of each coded dimension.
+//! The choice of the quantization step of each dimension.
 
 use rayon::prelude::*;
 
@@ -6,14 +6,14 @@ use super::allocation::WIDTHS;
 use crate::projection::Projection;
 use crate::space::dot;
 
-/// Rows that steps are chosen by: a mean of thousands of squares is steady enough to rank steps.
+/// Vectors of the sample on which steps are compared.
 const ROWS: usize = 4096;
-/// Multiples of the best step for Gaussian coordinates. Principal components often have longer tails, and then a wider
+/// Multiples of the step that is best for Gaussian variables. Principal components often have longer tails, for which a wider
 /// step that clips less is better.
 const MULTIPLES: [f32; 11] = [0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0];
 
-/// For each dimension, with its bits, the step that leaves the least of a sample of residuals scaled to length 1; 0 for
-/// those beyond `directions`. Runs on the current pool of threads.
+/// Returns for each dimension the step with the least squared error on a sample of residuals normalized to length 1, given
+/// the bits of the dimension; 0 for dimensions without a direction. Runs on the current thread pool.
 pub(super) fn best_steps(
     residuals: &[f32],
     directions: &Projection,
@@ -38,7 +38,7 @@ pub(super) fn best_steps(
         let limit = (1_u32 << (bits[i] - 1)) as f32 - 0.5;
         let left = |step: f32| -> f64 {
             let squares = magnitudes().map(|z| z - ((z / step).min(limit).floor() + 0.5) * step);
-            squares.map(|missed| f64::from(missed * missed)).sum()
+            squares.map(|squared_error| f64::from(squared_error * squared_error)).sum()
         };
         let steps = MULTIPLES.map(|multiple| multiple * gaussian * variances[i].sqrt() as f32);
         steps

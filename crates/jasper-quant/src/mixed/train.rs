@@ -1,4 +1,4 @@
-//! Learning a mixed quantizer from data.
+//! Training of a mixed quantizer.
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView};
@@ -6,31 +6,31 @@ use rayon::prelude::*;
 
 use super::allocation::allocate;
 use super::steps::best_steps;
-use super::{HALVES, MAX_SECTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
+use super::{FACTORS, MAX_SECTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
 use crate::projection::Projection;
-use crate::quantizer::Coder;
+use crate::quantizer::Codec;
 use crate::space::{Space, dot};
 use crate::{Layout, Rotation, RotationKind, TrainError, error};
 
-/// Rows that components are taken from: enough for their directions, a second or two of work.
+/// Maximum sample size.
 const SAMPLE_ROWS: usize = 20_000;
-/// Rows held out of the sample as queries of the fit: three numbers need no more.
+/// Vectors held out of the sample as queries of the fit.
 const FIT_QUERIES: usize = 200;
-/// Fewest sectors of a code that may give some components 8 bits. On a device a lane reads a whole row of one or two
-/// sectors, by a kernel without such a plane.
-const LEAST_SECTORS_OF_EIGHT: u32 = 3;
-/// Fewest rows to learn from.
-const LEAST_ROWS: usize = 2;
+/// Minimum sectors of a code with 8-bit components. On a device, the kernel for rows of one or two sectors, which one lane
+/// reads, has no 8-bit plane.
+const MIN_SECTORS_FOR_EIGHT_BITS: u32 = 3;
+/// Minimum vectors to train on.
+const MIN_ROWS: usize = 2;
 
 impl Mixed {
-    /// Learns centre, components, bits, steps, fit and units from `rows` (all rows of the index, or a sample), on the
-    /// threads of `pool`; for the fit some of the rows stand for queries.
+    /// Trains on `rows`, all vectors or a sample, on the threads of `pool`. The [module docs](super) list the steps.
     ///
-    /// Takes seconds: the components of 20,000 rows cost `20,000 dimension²` and `dimension²` times their number.
-    /// The same on any number of threads; processors may differ in last bits, so what was learnt is to be saved.
+    /// Takes seconds: the components of a sample of 20,000 cost `20,000 dimension²` operations, plus `dimension²` per
+    /// component. The result does not depend on the number of threads, but may differ in the last bits between CPUs: save
+    /// the quantizer instead of training it again.
     ///
     /// # Errors
-    /// [`TrainError`] on less than two rows, sectors out of range, and values that are not finite.
+    /// [`TrainError`] on less than two vectors, values that are not finite, or sectors out of range.
     pub fn train<T: Element>(
         rows: MatrixView<'_, T>,
         params: &MixedParams,
@@ -38,8 +38,8 @@ impl Mixed {
     ) -> Result<Self, TrainError> {
         let dimension = rows.dimension();
         error::check_dimension(dimension)?;
-        if rows.len() < LEAST_ROWS {
-            return Err(TrainError::TooFewRows { rows: rows.len(), least: LEAST_ROWS });
+        if rows.len() < MIN_ROWS {
+            return Err(TrainError::TooFewVectors { given: rows.len(), min: MIN_ROWS });
         }
         if !(1..=MAX_SECTORS).contains(&params.sectors) {
             return Err(TrainError::Sectors(params.sectors));
@@ -55,27 +55,27 @@ impl Mixed {
         Ok(pool.install(|| Self::learn(space, sample, queries, params)))
     }
 
-    /// Learns from residuals of rows and queries, on the current pool.
+    /// Trains on residuals of the sample and of held-out queries, on the current pool.
     fn learn(space: Space, sample: &[f32], queries: &[f32], params: &MixedParams) -> Self {
-        let words = params.sectors as usize * SECTOR_WORDS - HALVES / 2;
+        let words = params.sectors as usize * SECTOR_WORDS - FACTORS / 2;
         let directions = pca::components(sample, space.dimension(), words * 32, params.seed);
-        let most_eight = if params.sectors < LEAST_SECTORS_OF_EIGHT { 0 } else { words };
-        let plane_words = allocate(&falling(variances(sample, &directions)), words, most_eight);
-        let layout = Layout::mixed(plane_words, params.sectors as usize, HALVES);
+        let max_eights = if params.sectors < MIN_SECTORS_FOR_EIGHT_BITS { 0 } else { words };
+        let plane_words = allocate(&running_minimum(variances(sample, &directions)), words, max_eights);
+        let layout = Layout::mixed(plane_words, params.sectors as usize, FACTORS);
         let directions = rotated(&layout, &directions, params.seed);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
         let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
-        let mut mixed = Self::of_parts(space, directions, steps, params.sectors, plane_words);
-        mixed.fitted = fit::fit(&mixed, queries, sample);
+        let mut mixed = Self::from_parts(space, directions, steps, params.sectors, plane_words);
+        mixed.correction = fit::fit(&mixed, queries, sample);
         mixed.common.units = mixed.units_of(sample);
         mixed
     }
 }
 
-/// The coded ones of `directions`, rotated at random among those of equal bits.
+/// Rotates the coded `directions` of equal bits among themselves, at random.
 ///
-/// Their variances add up to the same, so that as much is left out; but a mixture of components has shorter tails than
-/// each of them, and is clipped less.
+/// The sum of their variances is unchanged, but a mixture of components has shorter tails than each component, and is clipped
+/// less (SAQ, Li et al. 2025).
 fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
     let dimension = directions.dimension();
     let (before, mut values) = (directions.values(), Vec::new());
@@ -87,8 +87,11 @@ fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
             let rotation = Rotation::new(RotationKind::Haar, count, seed);
             let (mut column, mut rotated) = (vec![0.0; count], vec![0.0; count]);
             for i in 0..dimension {
-                let of_plane = before[plane.first_dimension * dimension..].iter();
-                column.iter_mut().zip(of_plane.skip(i).step_by(dimension)).for_each(|(to, from)| *to = *from);
+                let plane_groups = before[plane.first_dimension * dimension..].iter();
+                column
+                    .iter_mut()
+                    .zip(plane_groups.skip(i).step_by(dimension))
+                    .for_each(|(to, from)| *to = *from);
                 rotation.rotate(&column, &mut rotated, count);
                 out.iter_mut().skip(i).step_by(dimension).zip(&rotated).for_each(|(to, from)| *to = *from);
             }
@@ -98,15 +101,15 @@ fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
     Projection::new(&values, dimension)
 }
 
-/// Each number, or the least before it if that is less.
-fn falling(mut values: Vec<f64>) -> Vec<f64> {
+/// Makes `values` descending: each becomes the minimum up to it.
+fn running_minimum(mut values: Vec<f64>) -> Vec<f64> {
     for i in 1..values.len() {
         values[i] = values[i].min(values[i - 1]);
     }
     values
 }
 
-/// Variances along `directions` of residuals scaled to length 1.
+/// The variances along `directions` of residuals normalized to length 1.
 fn variances(residuals: &[f32], directions: &Projection) -> Vec<f64> {
     let (dimension, count) = (directions.dimension(), directions.directions());
     let sums: Vec<Vec<f64>> = residuals
@@ -136,12 +139,12 @@ mod tests {
 
     use super::*;
 
-    /// Turning keeps directions orthonormal, and the variance that each width holds; also where dimensions run out.
+    /// The rotation keeps directions orthonormal and the variance per number of bits, also where dimensions run out.
     #[test]
-    fn turning_moves_variance_within_a_width_only() {
+    fn rotation_keeps_the_variance_of_each_number_of_bits() {
         for (dimension, plane_words) in [(60, [0, 2, 1, 0]), (40, [0, 2, 1, 1]), (40, [2, 2, 0, 1])] {
             let rows: Vec<f32> = Clusters::new(dimension, 1).rows(500, 0);
-            let layout = Layout::mixed(plane_words, 1, HALVES);
+            let layout = Layout::mixed(plane_words, 1, FACTORS);
             let before = pca::components(&rows, dimension, layout.dimensions(), 1);
             let after = rotated(&layout, &before, 2);
             assert_eq!(after.directions(), layout.dimensions().min(dimension));
@@ -152,17 +155,17 @@ mod tests {
             }
             let (before, after) = (variances(&rows, &before), variances(&rows, &after));
             for plane in layout.planes() {
-                let of_plane =
+                let plane_groups =
                     plane.first_dimension..(plane.first_dimension + plane.dimensions).min(after.len());
-                let sum = |variances: &[f64]| variances[of_plane.clone()].iter().sum::<f64>();
+                let sum = |variances: &[f64]| variances[plane_groups.clone()].iter().sum::<f64>();
                 assert!((sum(&before) - sum(&after)).abs() < 1e-5, "{plane:?}");
-                assert_ne!(before[of_plane.start], after[of_plane.start]);
+                assert_ne!(before[plane_groups.start], after[plane_groups.start]);
             }
         }
     }
 
     #[test]
-    fn falling_numbers_never_rise() {
-        assert_eq!(falling(vec![3.0, 1.0, 2.0, 0.5]), [3.0, 1.0, 1.0, 0.5]);
+    fn running_minimum_is_descending() {
+        assert_eq!(running_minimum(vec![3.0, 1.0, 2.0, 0.5]), [3.0, 1.0, 1.0, 0.5]);
     }
 }

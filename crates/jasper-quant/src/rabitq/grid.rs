@@ -1,33 +1,42 @@
-//! Which grid point stands for a row: the search of the scale.
+//! The search for the grid point of a row, over scales.
 //!
-//! With o the magnitudes of a rotated residual of length 1, a scale t takes each coordinate to level
-//! `k = min(floor(t o), K)`, K = 2^(m - 1) - 1, that is to the grid point k + 1/2. The best scale makes the cosine of
-//! the grid point with the residual largest. That cosine jumps wherever some t o crosses an integer, and Extended
-//! RaBitQ (Gao et al. 2024) visits all crossings in order, K D log D steps. Here a few scales are tried, each one pass
-//! over D coordinates, around the scale that is best on the average (few bits), or around the largest that clips
-//! nothing (many bits, where the best scale varies from row to row with the largest coordinate).
+//! ```text
+//! o    = |r| / ‖r‖                              magnitudes of the rotated residual
+//! K    = 2^(m - 1) - 1                          largest level of a magnitude
+//! for each scale t to try:
+//!     x = min(floor(t o), K) + 1/2              the grid point at this scale
+//!     keep the t with the largest cosine <o, x> / ‖x‖
+//! levels = 2^(m - 1) + (x with the signs of r) - 1/2
+//! ```
+//!
+//! The cosine changes wherever some `t o` crosses an integer. Extended RaBitQ visits all crossings in order, K D log D
+//! steps, and finds the best t. Here a few scales are tried, each in one vectorized pass over D coordinates:
+//!
+//! - with few bits, around the mean of the best scales, which hardly varies from row to row;
+//! - with many bits, around the largest scale that clips nothing, since the best scale then follows the largest coordinate
+//!   of the row.
 
 use jasper_core::distance::Level;
 
-use crate::space::{Products, dot};
-use crate::wide::{Buffers, Magnitudes, Work, byte, lesser, widest};
+use crate::simd::{Buffers, Magnitudes, SimdLoop, dispatch, min, to_u8};
+use crate::space::{Alignment, dot};
 
-/// Scales to try for codes of some bits.
+/// The scales to try at one number of bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    /// What multiples are of.
+    /// The scale that the range multiplies.
     base: Base,
-    /// Least and largest multiple.
+    /// Smallest and largest multiple.
     range: (f32, f32),
-    /// How many, spread evenly.
+    /// Number of multiples, evenly spaced.
     count: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Base {
-    /// The mean of the best scales of many random rows, over sqrt(D), for large D.
+    /// Times sqrt(D): the mean of the best scales of random rows, for large D.
     Mean(f32),
-    /// The largest scale that clips nothing.
+    /// The largest scale at which no coordinate of the row is clipped.
     Unclipped,
 }
 
@@ -40,7 +49,7 @@ impl Grid {
         Self { base: Base::Unclipped, range, count }
     }
 
-    /// The scales to try for codes of `bits` bits of `dimension` coordinates that are no padding.
+    /// The scales for codes of `bits` bits of `dimension` coordinates without padding.
     pub(super) fn scales(&self, bits: u32, dimension: usize) -> Scales {
         let (base, over_peak) = match self.base {
             Base::Mean(mean) => (mean * (dimension as f32).sqrt(), 0.0),
@@ -57,19 +66,18 @@ impl Grid {
     }
 }
 
-/// The scales that are tried for a row: multiples, evenly spread, of a base that all rows share or of one that the row
-/// has.
+/// The scales to try for a row: evenly spaced multiples of a base, which is common to all rows or depends on the row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scales {
-    /// What multiples are of, if all rows share it.
+    /// The common base; 0 if the base depends on the row.
     pub base: f32,
-    /// If not, 0 elsewhere: what over the largest magnitude of a row they are of.
+    /// The base of a row is this over its largest magnitude; 0 if there is a common base.
     pub over_peak: f32,
-    /// Least multiple.
+    /// Smallest multiple.
     pub low: f32,
-    /// From multiple to multiple.
+    /// Step between multiples.
     pub step: f32,
-    /// Multiples; none where the sign says all.
+    /// Number of multiples; 0 for codes of one bit.
     pub count: u32,
 }
 
@@ -80,7 +88,7 @@ impl Scales {
     /// The scales for these magnitudes.
     fn of(self, magnitudes: &[f32]) -> impl Iterator<Item = f32> {
         let base = if self.over_peak > 0.0 {
-            // Numbers that are not negative are ordered as their bits are.
+            // Non-negative floats are ordered as their bits.
             let peak = magnitudes.iter().map(|o| o.to_bits()).max().unwrap_or(0);
             self.over_peak / f32::from_bits(peak)
         } else {
@@ -90,24 +98,24 @@ impl Scales {
     }
 }
 
-/// The largest level of a magnitude at `bits`, K.
+/// K, the largest level of a magnitude at `bits`.
 pub(super) fn largest_level(bits: u32) -> f32 {
     ((1_u32 << (bits - 1)) - 1) as f32
 }
 
-/// How a grid point x and its residual r lie.
+/// The relation of a residual r to its grid point x.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Fit {
     /// `‖r‖`.
     pub(super) norm: f32,
-    /// `‖r‖² / <r, x>`, by which products with x become products with r.
+    /// `‖r‖² / <r, x>`: turns products with x into estimates of products with r.
     pub(super) scale: f32,
-    /// Square of the tangent of the angle between them.
+    /// Squared tangent of the angle between r and x, `1 / cos² - 1`.
     pub(super) squared_tangent: f32,
 }
 
-/// Finds the grid point of a rotated residual by `scales`, and writes its levels, as many as there are coordinates.
-/// Those from `dimension` on are padding, and zero.
+/// Finds the grid point of a rotated residual over `scales`, and writes its levels. Coordinates from `dimension` on are
+/// padding and must be zero.
 pub(super) fn quantize(
     rotated: &[f32],
     dimension: usize,
@@ -123,31 +131,30 @@ pub(super) fn quantize(
         return Fit::default();
     }
     let [magnitudes, points] = buffers.of(rotated.len());
-    widest(Magnitudes { values: rotated, factor: norm.recip(), out: magnitudes });
+    dispatch(Magnitudes { values: rotated, factor: norm.recip(), out: magnitudes });
 
     let largest = largest_level(bits);
-    // Padding lies at level 0 whatever the scale: not a part of the grid point.
+    // Padding is at level 0, the point 1/2, at every scale. Excluded from the norm of the grid point.
     let padding = 0.25 * (rotated.len() - dimension) as f32;
-    let (mut scale, mut best) = (0.0, Products::NOTHING);
+    let (mut scale, mut best) = (0.0, Alignment::WORST);
     for tried in scales.of(magnitudes) {
-        widest(Points { magnitudes, scale: tried, largest, out: points });
-        let found = Products { product: dot(magnitudes, points), square: dot(points, points) - padding };
-        if found.is_nearer(best) {
+        dispatch(Points { magnitudes, scale: tried, largest, out: points });
+        let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) - padding };
+        if found.has_larger_cosine(best) {
             (scale, best) = (tried, found);
         }
     }
-    widest(Points { magnitudes, scale, largest, out: points });
-    widest(Levels { rotated, points, half: f32::from(half), out: levels });
+    dispatch(Points { magnitudes, scale, largest, out: points });
+    dispatch(Levels { rotated, points, half: f32::from(half), out: levels });
     let (product, square) = (dot(magnitudes, points), dot(points, points) - padding);
-    // The part of the residual that no multiple of the grid point reaches, coordinate by coordinate: 1 - cos² would
-    // lose all digits where codes are fine.
+    // The tangent, from the component of o orthogonal to x. 1 / cos² - 1 would cancel all digits of fine codes.
     let along = product / square;
-    widest(Missed { magnitudes, along, points });
-    let missed = dot(points, points) - padding * along * along;
-    Fit { norm, scale: norm / product, squared_tangent: (missed / (product * along)).max(0.0) }
+    dispatch(Orthogonal { magnitudes, along, points });
+    let squared_error = dot(points, points) - padding * along * along;
+    Fit { norm, scale: norm / product, squared_tangent: (squared_error / (product * along)).max(0.0) }
 }
 
-/// The grid point of magnitudes at a scale.
+/// The grid point of magnitudes at a scale: `out = min(floor(scale o), K) + 1/2`.
 struct Points<'a> {
     magnitudes: &'a [f32],
     scale: f32,
@@ -155,19 +162,19 @@ struct Points<'a> {
     out: &'a mut [f32],
 }
 
-impl Work for Points<'_> {
+impl SimdLoop for Points<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, _: Level) {
         let limit = self.largest + 0.5;
         for (out, magnitude) in self.out.iter_mut().zip(self.magnitudes) {
-            *out = lesser(self.scale * magnitude, limit).floor() + 0.5;
+            *out = min(self.scale * magnitude, limit).floor() + 0.5;
         }
     }
 }
 
-/// Levels of grid points with the signs of a row; `half` is the lowest level of a positive coordinate.
+/// The levels of a grid point with the signs of a row; `half` is the lowest level of a positive coordinate.
 struct Levels<'a> {
     rotated: &'a [f32],
     points: &'a [f32],
@@ -175,26 +182,26 @@ struct Levels<'a> {
     out: &'a mut [u8],
 }
 
-impl Work for Levels<'_> {
+impl SimdLoop for Levels<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, _: Level) {
         for ((out, x), point) in self.out.iter_mut().zip(self.rotated).zip(self.points) {
             let signed = if *x >= 0.0 { *point } else { -*point };
-            *out = byte(self.half + signed - 0.5);
+            *out = to_u8(self.half + signed - 0.5);
         }
     }
 }
 
-/// `points = magnitudes - along points`.
-struct Missed<'a> {
+/// The orthogonal component: `points = magnitudes - along * points`.
+struct Orthogonal<'a> {
     magnitudes: &'a [f32],
     along: f32,
     points: &'a mut [f32],
 }
 
-impl Work for Missed<'_> {
+impl SimdLoop for Orthogonal<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -1,15 +1,15 @@
-//! The few scales that are tried against the exact search.
+//! The search over a few scales against the exact search.
 
 use jasper_core::synthetic::rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::grid::largest_level;
 use super::*;
-use crate::wide::Buffers;
+use crate::simd::Buffers;
 
 /// The exact search of Extended RaBitQ, in f64: the square of the tangent at the best of all scales.
 ///
-/// Levels change where a coordinate crosses a multiple of 1 / t; all crossings are visited in order.
+/// Visits all scales at which a level changes, in order.
 fn exact_squared_tangent(rotated: &[f32], bits: u32) -> f64 {
     let norm = rotated.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
     let magnitudes: Vec<f64> = rotated.iter().map(|x| f64::from(x.abs()) / norm).collect();

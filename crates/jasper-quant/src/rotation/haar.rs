@@ -1,4 +1,4 @@
-//! The reference: a rotation drawn uniformly.
+//! A uniformly random rotation, the reference.
 
 use jasper_core::synthetic::rng;
 use nalgebra::{DMatrix, DVector};
@@ -6,15 +6,15 @@ use rand_distr::{Distribution, StandardNormal};
 
 use crate::projection::Projection;
 
-/// Reflections that are applied together, by products of matrices.
+/// Reflections per block.
 const BLOCK: usize = 64;
 
-/// A rotation of `dimension` coordinates, uniform over all of them (Haar measure).
+/// Draws a rotation of `dimension` coordinates from the Haar measure, uniform over all rotations.
 ///
-/// Q of the QR decomposition of a Gaussian matrix, its columns given the signs of R's diagonal: without the signs the
-/// distribution follows the convention of the decomposition (Mezzadri 2007). The matrix itself is not needed. What a
-/// reflection of the decomposition leaves below its row and beside its column is Gaussian again, so each reflection is
-/// that of a fresh Gaussian vector, one shorter than the last (Stewart 1980). In f64, rounded to f32 at the end.
+/// It is Q of the QR decomposition of a Gaussian matrix, with columns multiplied by the signs of R's diagonal; without the
+/// signs the distribution would depend on the convention of the decomposition (Mezzadri 2007). The matrix itself is not
+/// needed: what a Householder reflection leaves below its row is Gaussian again, so each reflection is that of a fresh
+/// Gaussian vector, one shorter than the last (Stewart 1980). Computed in f64 and rounded to f32.
 pub(super) fn haar(dimension: usize, seed: u64) -> Projection {
     let mut random = rng(seed);
     let mut signs = DVector::zeros(dimension);
@@ -27,24 +27,24 @@ pub(super) fn haar(dimension: usize, seed: u64) -> Projection {
         })
         .collect();
     let q = product(&reflections, DMatrix::from_diagonal(&signs));
-    // nalgebra keeps columns together; any rotation is as good as its transpose.
+    // nalgebra is column-major, so this is the transpose, which is uniform as well.
     let values: Vec<f32> = q.iter().map(|x| *x as f32).collect();
     Projection::new(&values, dimension)
 }
 
 /// The unit vector v whose reflection `1 - 2 v vᵀ` takes `column` to the first axis, and the sign that it has there.
 fn reflection_of(mut column: DVector<f64>) -> (DVector<f64>, f64) {
-    // Away from the axis: nothing cancels.
+    // Reflects away from the axis, to avoid cancellation.
     let sign = column[0].signum();
     column[0] += sign * column.norm();
     (column.normalize(), -sign)
 }
 
-/// The product of all reflections, the first leftmost, with `last`, which is diagonal. A reflection shorter than
-/// `last` leaves the coordinates before its own alone.
+/// The product of all reflections, the first leftmost, with the diagonal matrix `last`. A reflection by a shorter vector acts
+/// on the last coordinates.
 ///
-/// A block of reflections is `1 - V T Vᵀ`, V being their vectors and T a triangle (Schreiber and Van Loan 1989). Blocks
-/// are applied from the right one to the left one: each meets a matrix that differs from `last` only where it reaches.
+/// A block of reflections is `1 - V T Vᵀ`, with V their vectors and T triangular (Schreiber and Van Loan 1989). Blocks are
+/// applied from right to left, so that each meets a matrix that is diagonal outside the coordinates on which it acts.
 fn product(reflections: &[DVector<f64>], last: DMatrix<f64>) -> DMatrix<f64> {
     let mut q = last;
     for (block, vectors) in reflections.chunks(BLOCK).enumerate().rev() {
@@ -60,7 +60,7 @@ fn product(reflections: &[DVector<f64>], last: DMatrix<f64>) -> DMatrix<f64> {
     q
 }
 
-/// T of a block of reflections, from the products of their unit vectors.
+/// T of a block of reflections, from the dot products of their unit vectors.
 fn triangle(products: &DMatrix<f64>) -> DMatrix<f64> {
     let mut t = DMatrix::zeros(products.nrows(), products.ncols());
     for j in 0..t.ncols() {

@@ -1,32 +1,37 @@
-//! The fast rotation: signs and Hadamard matrices in turn.
+//! The fast Hadamard rotation, "FhtKac" of the RaBitQ library.
 //!
-//! Four rounds (the rotation "FhtKac" of the RaBitQ library). Each flips random signs, applies an orthonormal Hadamard
-//! matrix to the first or, in every other round, the last 2^k coordinates, 2^k being the largest power of two that
-//! fits, and mixes the two halves by `(a + b, a - b) / sqrt(2)` (a step of Kac's walk). Where the dimension is a power
-//! of two the matrix covers it and nothing is mixed. Every step is orthonormal, so the whole is.
+//! ```text
+//! D = dimension rounded up to 64;  W = largest power of two up to D
+//! for round in 0..4:
+//!     x = x * random signs
+//!     apply an orthonormal Hadamard matrix to x[0..W] in even rounds, x[D - W..D] in odd ones
+//!     if W < D: (a, b) = ((a + b) / sqrt(2), (a - b) / sqrt(2)) for the halves a, b of x     (a step of Kac's walk)
+//! ```
+//!
+//! Every step is orthonormal, and so is the whole. The scale of the Hadamard matrix, 1 / sqrt(W), is folded into the signs.
 
 use jasper_core::distance::Level;
 use jasper_core::synthetic::rng;
 use rand::RngExt;
 
-use crate::wide::{Work, widest};
+use crate::simd::{SimdLoop, dispatch};
 
-/// Rounds of signs and Hadamard matrices.
+/// Number of rounds.
 pub(crate) const ROUNDS: usize = 4;
-/// Rotated dimensions are a multiple of this: the group of dimensions that codes are read by.
+/// Output dimensions are a multiple of this, the group of dimensions in which codes are scored.
 const GROUP: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hadamard {
     dimension: usize,
     rotated: usize,
-    /// One bit a coordinate and round, `[ROUNDS][rotated / 64]`; 1 flips the sign.
+    /// `[ROUNDS][rotated / 64]`: one bit per coordinate; 1 flips the sign.
     signs: Vec<u64>,
-    /// The same as factors, `[ROUNDS][rotated]`, with the scale of the round's Hadamard matrix in them.
+    /// `[ROUNDS][rotated]`: the signs as multipliers, with the scale of the Hadamard matrix.
     factors: Vec<f32>,
 }
 
-/// Coordinates of a rotated row of `dimension`.
+/// The output dimension for vectors of `dimension`.
 pub(super) const fn rotated_dimension(dimension: usize) -> usize {
     dimension.next_multiple_of(GROUP)
 }
@@ -38,7 +43,7 @@ impl Hadamard {
         Self::from_signs(dimension, signs)
     }
 
-    /// `signs` are `ROUNDS * dimension.div_ceil(64)`.
+    /// Creates it from `ROUNDS * dimension.div_ceil(64)` words of signs.
     pub(super) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
         let rotated = rotated_dimension(dimension);
         assert_eq!(signs.len(), ROUNDS * rotated / GROUP);
@@ -77,7 +82,7 @@ impl Hadamard {
             values[..self.dimension].copy_from_slice(row);
             values[self.dimension..].fill(0.0);
             padding.fill(0.0);
-            widest(Rounds { values, factors: &self.factors });
+            dispatch(Rounds { values, factors: &self.factors });
         }
     }
 }
@@ -87,7 +92,7 @@ fn window(rotated: usize) -> usize {
     1 << rotated.ilog2()
 }
 
-/// Where the Hadamard matrix of a round begins.
+/// The first coordinate of the Hadamard matrix of a round.
 fn first_of_window(round: usize, rotated: usize) -> usize {
     if round.is_multiple_of(2) { 0 } else { rotated - window(rotated) }
 }
@@ -98,7 +103,7 @@ struct Rounds<'a> {
     factors: &'a [f32],
 }
 
-impl Work for Rounds<'_> {
+impl SimdLoop for Rounds<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -123,17 +128,17 @@ impl Work for Rounds<'_> {
     }
 }
 
-/// Values that the first steps of a transform combine among themselves.
+/// Values within which the first four steps of the transform stay.
 const BLOCK: usize = 16;
 
-/// The Hadamard transform, not scaled, of a power of two of at least [`BLOCK`] values.
+/// The unscaled Hadamard transform of `values`, whose length is a power of two of at least [`BLOCK`].
 #[inline(always)]
 fn transform(values: &mut [f32], level: Level) {
     let (blocks, _) = values.as_chunks_mut::<BLOCK>();
     for block in blocks {
         #[cfg(target_arch = "x86_64")]
         if level >= Level::Avx2 {
-            // SAFETY: `wide` passes levels that were detected.
+            // SAFETY: `simd` passes supported levels.
             unsafe { transform_block(block) };
             continue;
         }
@@ -149,7 +154,7 @@ fn transform(values: &mut [f32], level: Level) {
     }
 }
 
-/// One step of the transform: `(a + b, a - b)` of values `half` apart.
+/// One step of the transform: `(a + b, a - b)` of all values `half` apart.
 #[inline(always)]
 fn butterflies(values: &mut [f32], half: usize) {
     for pair in values.chunks_exact_mut(2 * half) {
@@ -160,19 +165,19 @@ fn butterflies(values: &mut [f32], half: usize) {
     }
 }
 
-/// The first four steps: within registers by shuffles, which the compiler does not find, then between two of them.
+/// The first four steps: three within registers, by shuffles that the compiler does not find, and one between two registers.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn transform_block(block: &mut [f32; BLOCK]) {
     use std::arch::x86_64::*;
     let within = |x: __m256| {
-        // Each step adds what lies opposite; the second of a pair changes its own sign before.
+        // Each step adds the opposite lane; the second lane of a pair is negated first: (b + a, a + -b).
         let negated = |x, lanes: [f32; 8]| {
-            // SAFETY: an array of 32 bytes.
+            // SAFETY: the array has 32 bytes.
             _mm256_xor_ps(x, unsafe { _mm256_loadu_ps(lanes.as_ptr()) })
         };
         let x = _mm256_add_ps(
@@ -189,7 +194,7 @@ unsafe fn transform_block(block: &mut [f32; BLOCK]) {
         )
     };
     let (low, high) = block.split_at_mut(BLOCK / 2);
-    // SAFETY: each half has eight values.
+    // SAFETY: each half has eight floats.
     unsafe {
         let (a, b) = (within(_mm256_loadu_ps(low.as_ptr())), within(_mm256_loadu_ps(high.as_ptr())));
         _mm256_storeu_ps(low.as_mut_ptr(), _mm256_add_ps(a, b));

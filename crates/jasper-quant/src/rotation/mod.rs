@@ -1,11 +1,11 @@
-//! Random rotations: they spread what a vector has evenly over all coordinates, so that one step fits them all.
+//! Random rotations. They spread a vector evenly over all coordinates, so that one quantization step fits all.
 //!
-//! | kind | out | cost of a row | for |
+//! | kind | output dimension | cost per row | use |
 //! | --- | --- | --- | --- |
-//! | fast Hadamard | the dimension rounded up to 64 | D log D | the default |
-//! | Haar | the dimension itself | D² | the reference: every rotation equally likely |
+//! | fast Hadamard | the dimension rounded up to 64 | D log D | default |
+//! | Haar | the dimension | D² | reference: uniform over all rotations |
 //!
-//! Both give the same error at equal output dimension (within 2%); padding is not wasted, for it brings bits.
+//! At equal output dimension both give the same error within 2%. Padding is not wasted: it adds bits.
 
 mod haar;
 mod hadamard;
@@ -16,7 +16,7 @@ use hadamard::Hadamard;
 
 pub(crate) use hadamard::ROUNDS;
 
-/// A random orthonormal map of rows; seeded, and equal on every machine.
+/// A random orthonormal map, determined by a seed. The same on every platform.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation(Kind);
 
@@ -26,19 +26,18 @@ enum Kind {
     Hadamard(Hadamard),
 }
 
-/// Which random rotation.
+/// A kind of random rotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RotationKind {
-    /// Signs and Hadamard matrices in turn, four times: D log D operations a row, 4 D bits to store.
+    /// Four rounds of random signs and a Hadamard transform: D log D operations per row, 4 D bits to store.
     #[default]
     Hadamard,
-    /// Uniform over all rotations, from the QR decomposition of a Gaussian matrix: D² operations a row, D² floats,
-    /// and D³ once to make it.
+    /// Uniform over all rotations (Haar measure): D² operations per row, D² floats to store, D³ operations to create.
     Haar,
 }
 
 impl RotationKind {
-    /// Coordinates of a rotated row of `dimension`.
+    /// The output dimension for vectors of `dimension`.
     pub const fn rotated_dimension(self, dimension: usize) -> usize {
         match self {
             Self::Hadamard => hadamard::rotated_dimension(dimension),
@@ -48,7 +47,7 @@ impl RotationKind {
 }
 
 impl Rotation {
-    /// A rotation of rows of `dimension` coordinates (at least 1) from `seed`.
+    /// Creates a rotation of vectors of `dimension` coordinates, at least 1, from `seed`.
     pub fn new(kind: RotationKind, dimension: usize, seed: u64) -> Self {
         Self(match kind {
             RotationKind::Haar => Kind::Haar(haar::haar(dimension, seed)),
@@ -56,8 +55,8 @@ impl Rotation {
         })
     }
 
-    /// Floats of the default rotation of rows of `dimension`: its factors, and fewer than as many for their signs.
-    pub(crate) const fn most_floats(dimension: usize) -> usize {
+    /// Maximum floats that the default rotation stores: its factors, and less for the signs.
+    pub(crate) const fn max_floats(dimension: usize) -> usize {
         2 * ROUNDS * hadamard::rotated_dimension(dimension)
     }
 
@@ -69,7 +68,7 @@ impl Rotation {
         Self(Kind::Hadamard(Hadamard::from_signs(dimension, signs)))
     }
 
-    /// Which kind it is.
+    /// The kind of rotation.
     pub fn kind(&self) -> RotationKind {
         match &self.0 {
             Kind::Haar(_) => RotationKind::Haar,
@@ -77,7 +76,7 @@ impl Rotation {
         }
     }
 
-    /// Coordinates of a row.
+    /// Input dimension.
     pub fn dimension(&self) -> usize {
         match &self.0 {
             Kind::Haar(matrix) => matrix.dimension(),
@@ -85,7 +84,7 @@ impl Rotation {
         }
     }
 
-    /// Coordinates of a rotated row.
+    /// Output dimension.
     pub fn rotated_dimension(&self) -> usize {
         match &self.0 {
             Kind::Haar(matrix) => matrix.directions(),
@@ -93,11 +92,10 @@ impl Rotation {
         }
     }
 
-    /// Rotates `rows` (`n x dimension`) into `out` (`n x stride`, row-major): the first
-    /// [`Self::rotated_dimension`] of a row of `out` are written, and zeros behind them.
+    /// Rotates `rows` (`n x dimension`) into `out` (`n x stride`, zero-padded from [`Self::rotated_dimension`] on).
     ///
     /// # Panics
-    /// If the slices do not hold the same number of rows, or `stride` is below the rotated dimension.
+    /// If the slices hold different numbers of rows, or `stride` is below the rotated dimension.
     pub fn rotate(&self, rows: &[f32], out: &mut [f32], stride: usize) {
         assert!(stride >= self.rotated_dimension());
         assert_eq!(rows.len() / self.dimension() * stride, out.len());
@@ -115,8 +113,8 @@ impl Rotation {
         }
     }
 
-    /// What each round of a fast rotation multiplies coordinates with, `[4][rotated dimension]`: signs, and the scale of
-    /// its Hadamard matrix.
+    /// The multipliers of each round of a Hadamard rotation, `[4][rotated dimension]`: signs times the scale of the
+    /// transform.
     pub fn factors(&self) -> Option<&[f32]> {
         match &self.0 {
             Kind::Haar(_) => None,
@@ -124,7 +122,7 @@ impl Rotation {
         }
     }
 
-    /// The rotation as data.
+    /// The parameters, for kernels.
     pub(crate) fn parts(&self) -> RotationParts<'_> {
         match &self.0 {
             Kind::Haar(matrix) => RotationParts::Matrix(matrix.parts()),

@@ -1,7 +1,7 @@
-//! 512-bit registers: a group a step, by one AND and one `vpdpbusd`.
+//! AVX-512: a group per 512-bit register, in one AND and one `vpdpbusd`.
 //!
-//! Bits are multiplied where they lie; the sum of a lane is `2^(width * slot)` times what it should be, and is shifted
-//! once, at the end.
+//! Bits are multiplied in place. The sum of a lane is `2^(width * slot)` times too large, and is shifted down once, at the
+//! end.
 
 use std::arch::x86_64::*;
 
@@ -21,35 +21,35 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn add_plane<const WIDTH: usize>(
         totals: &mut [__m512i; ROWS],
-        of_plane: &PlaneGroups,
+        plane_groups: &PlaneGroups,
         groups: *const Group,
         rows: [*const u32; ROWS],
     ) {
-        // SAFETY: `whole` groups of words lie within a row, and of the one behind them `rest` words; the query has a
-        // group for each.
+        // SAFETY: the words of `whole` groups and `rest` more are within a row, and the query has a group for each.
         unsafe {
             let shifts = shifts_of_lanes::<WIDTH>();
-            let mask = _mm512_sllv_epi32(_mm512_set1_epi32(of_plane.plane.mask() as i32), shifts);
-            let first_word = of_plane.plane.first_word;
+            let mask = _mm512_sllv_epi32(_mm512_set1_epi32(plane_groups.plane.mask() as i32), shifts);
+            let first_word = plane_groups.plane.first_word;
             let mut sums = [_mm512_setzero_si512(); ROWS];
-            for at in 0..of_plane.whole {
+            for at in 0..plane_groups.whole {
                 let levels = _mm512_load_si512(groups.add(at).cast());
                 for (sum, row) in sums.iter_mut().zip(rows) {
                     let bits = repeated::<WIDTH>(row.add(first_word + at * 2 * WIDTH));
                     *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
                 }
             }
-            if of_plane.rest > 0 {
-                let levels = _mm512_load_si512(groups.add(of_plane.whole).cast());
-                let there = ((1_u32 << of_plane.rest) - 1) as __mmask16;
+            if plane_groups.rest > 0 {
+                let levels = _mm512_load_si512(groups.add(plane_groups.whole).cast());
+                let mask_of_rest = ((1_u32 << plane_groups.rest) - 1) as __mmask16;
                 let words = words_of_lanes::<WIDTH>();
                 for (sum, row) in sums.iter_mut().zip(rows) {
-                    let from = row.add(first_word + of_plane.whole * 2 * WIDTH);
-                    let bits = _mm512_permutexvar_epi32(words, _mm512_maskz_loadu_epi32(there, from.cast()));
+                    let from = row.add(first_word + plane_groups.whole * 2 * WIDTH);
+                    let bits =
+                        _mm512_permutexvar_epi32(words, _mm512_maskz_loadu_epi32(mask_of_rest, from.cast()));
                     *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(bits, mask), levels);
                 }
             }
-            let shift = _mm_cvtsi32_si128(of_plane.plane.shift as i32);
+            let shift = _mm_cvtsi32_si128(plane_groups.plane.shift as i32);
             for (total, sum) in totals.iter_mut().zip(sums) {
                 *total = _mm512_add_epi32(*total, _mm512_sll_epi32(_mm512_srav_epi32(sum, shifts), shift));
             }
@@ -70,16 +70,16 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
-        // SAFETY: AVX-512 comes with AVX2 (`Level::detect` asks for both).
-        unsafe { super::avx2::Avx2::halves(words) }
+    unsafe fn unpack_f16(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
+        // SAFETY: `Level::detect` requires AVX2 for AVX-512.
+        unsafe { super::avx2::Avx2::unpack_f16(words) }
     }
 }
 
 /// The words of a group, repeated until they fill a register.
 ///
 /// # Safety
-/// `2 * WIDTH` words are readable; the processor runs the level.
+/// `2 * WIDTH` words are readable; the CPU supports the level.
 #[inline(always)]
 unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m512i {
     // SAFETY: the caller's promise: 8 bytes times the width.
@@ -93,19 +93,19 @@ unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m512i {
     }
 }
 
-/// Which word of the group each lane holds.
+/// The word of the group in each lane.
 #[inline(always)]
 unsafe fn words_of_lanes<const WIDTH: usize>() -> __m512i {
     const { assert!(PAIRS * 4 == GROUP) };
     let words: [i32; PAIRS] = std::array::from_fn(|lane| (lane % (2 * WIDTH)) as i32);
-    // SAFETY: an array of 64 bytes; the processor runs the level.
+    // SAFETY: an array of 64 bytes; the CPU supports the level.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
-/// How far the bits of each lane's slot lie above the lowest.
+/// The shift of each lane's slot.
 #[inline(always)]
 unsafe fn shifts_of_lanes<const WIDTH: usize>() -> __m512i {
     let shifts: [i32; PAIRS] = std::array::from_fn(|lane| (WIDTH * (lane / (2 * WIDTH))) as i32);
-    // SAFETY: an array of 64 bytes; the processor runs the level.
+    // SAFETY: an array of 64 bytes; the CPU supports the level.
     unsafe { _mm512_loadu_si512(shifts.as_ptr().cast()) }
 }

@@ -1,12 +1,19 @@
-//! Products of a query's int8 with the bits of a row, for each level of instructions.
+//! Alignment of an int8 query with code bits, at each SIMD level.
 //!
-//! Groups of 64 dimensions are read at a time. At width `m` such a group is `2 m` words; repeated until they fill 64
-//! bytes, they hold each of the group's 16 pairs of (word, slot) once, and one AND with a mask takes the pairs out. The
-//! query lies in the same order, with zeros where a plane has no dimension. The sums are integers: every level gives
-//! the same.
+//! ```text
+//! for each block of four rows:
+//!     for each plane, for each group of 64 dimensions:
+//!         bits = the group's 2 * width words, repeated to fill 64 bytes
+//!         sums[row] += dot(bits AND mask, query's int8 of the group)
+//!     estimates from the sums, the rows' factors and the query's terms        (see `query`)
+//! ```
 //!
-//! Four rows are scored at a time: the query is read once for them, their sums do not wait for each other, and all four
-//! are added up across lanes by the instructions that one would take.
+//! 64 dimensions of a plane of `width` bits are `2 * width` words. Repeated to 64 bytes, they hold each of the group's 16
+//! pairs of (word, slot) once, and one AND with a mask extracts them all. The query is stored in the same order, with
+//! zeros past the end of a plane. Sums are integers, so every level gives the same result.
+//!
+//! Scoring four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
+//! across groups.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,34 +25,34 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::distance::{Level, prefetch};
 
 use crate::factors::LOW;
-use crate::wide::{self, Work};
+use crate::simd::{self, SimdLoop};
 use crate::{Layout, Plane, QueryCode};
 
-/// Dimensions of a group.
+/// Dimensions per group.
 const GROUP: usize = 64;
-/// Pairs of word and slot in a group, four dimensions each.
+/// Pairs of word and slot per group, of four dimensions each.
 const PAIRS: usize = GROUP / 4;
 
-/// The query's share of a group.
+/// The query's levels of a group.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Group([[i8; 4]; PAIRS]);
 
-/// A query in the order of groups.
+/// A query's levels in the order of groups.
 #[derive(Clone, Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct QueryGroups {
     planes: Vec<PlaneGroups>,
     /// `[limbs][groups of all planes]`.
     groups: Vec<Group>,
 }
 
-/// How a plane is read.
+/// The groups of a plane.
 #[derive(Clone, Copy, Debug)]
 struct PlaneGroups {
     plane: Plane,
-    /// Groups whose words all lie within the row; those behind the plane meet zeros of the query.
+    /// Groups whose words are all within the row. Words past the plane meet zeros of the query.
     whole: usize,
-    /// Words of one more group, which ends behind the row: at most one.
+    /// Words of a last group that would end past the row; 0 if there is none.
     rest: usize,
 }
 
@@ -55,7 +62,7 @@ impl PlaneGroups {
     }
 }
 
-impl Lanes {
+impl QueryGroups {
     /// `levels` is `[limbs][layout.dimensions()]`.
     pub(crate) fn new(layout: &Layout, levels: &[i8]) -> Self {
         let planes: Vec<PlaneGroups> = layout
@@ -80,7 +87,7 @@ impl Lanes {
     }
 }
 
-/// Up to 64 levels in the order in which words of `width` bits are read.
+/// Up to 64 levels in the order of the (word, slot) pairs of a plane of `width` bits.
 fn group(width: usize, levels: &[i8]) -> Group {
     let mut group = Group::zeroed();
     for (pair, four) in group.0.iter_mut().enumerate() {
@@ -93,73 +100,73 @@ fn group(width: usize, levels: &[i8]) -> Group {
     group
 }
 
-/// Rows scored together.
+/// Rows per block.
 const ROWS: usize = 4;
 
-/// What a level writes.
+/// The operations of a SIMD level.
 trait Simd {
-    /// Sums of a row, by lane.
+    /// Partial sums of a row, one per lane.
     type Sums: Copy;
 
-    /// Zeros.
+    /// Zero sums.
     ///
     /// # Safety
-    /// The processor runs the level.
+    /// The CPU supports the level.
     unsafe fn zeros() -> Self::Sums;
 
-    /// Adds the products of a plane of `WIDTH` bits, shifted to their place, to the totals of each row.
+    /// Adds the products of a plane of `WIDTH` bits, times its `2^shift`, to the totals of each row.
     ///
     /// # Safety
     /// As [`Self::products`], for one plane.
     unsafe fn add_plane<const WIDTH: usize>(
         totals: &mut [Self::Sums; ROWS],
-        of_plane: &PlaneGroups,
+        plane_groups: &PlaneGroups,
         groups: *const Group,
         rows: [*const u32; ROWS],
     );
 
-    /// The sum over lanes, of each row.
+    /// Sums each row's groups.
     ///
     /// # Safety
-    /// The processor runs the level.
+    /// The CPU supports the level.
     unsafe fn sums(totals: [Self::Sums; ROWS]) -> [i32; ROWS];
 
-    /// The products of the levels of each row with `groups`: a limb of a query, of as many groups as the planes have.
+    /// The products of each row's levels with `groups`, one limb of a query.
     ///
     /// # Safety
-    /// - The processor runs the level.
+    /// - The CPU supports the level.
     /// - `groups` holds the groups of `planes`, one plane after the other.
-    /// - `rows` are readable for the words of the layout that `planes` are of.
+    /// - `rows` are readable for the words of the layout.
     #[inline(always)]
     unsafe fn products(planes: &[PlaneGroups], groups: &[Group], rows: [*const u32; ROWS]) -> [i32; ROWS] {
-        // SAFETY: the caller's promise, passed on: a plane's groups follow those of the planes before it.
+        // SAFETY: as the caller promises; a plane's groups follow those of the planes before it.
         unsafe {
             let mut totals = [Self::zeros(); ROWS];
             let mut first = groups.as_ptr();
-            for of_plane in planes {
-                match of_plane.plane.width {
-                    1 => Self::add_plane::<1>(&mut totals, of_plane, first, rows),
-                    2 => Self::add_plane::<2>(&mut totals, of_plane, first, rows),
-                    4 => Self::add_plane::<4>(&mut totals, of_plane, first, rows),
-                    _ => Self::add_plane::<8>(&mut totals, of_plane, first, rows),
+            for plane_groups in planes {
+                match plane_groups.plane.width {
+                    1 => Self::add_plane::<1>(&mut totals, plane_groups, first, rows),
+                    2 => Self::add_plane::<2>(&mut totals, plane_groups, first, rows),
+                    4 => Self::add_plane::<4>(&mut totals, plane_groups, first, rows),
+                    _ => Self::add_plane::<8>(&mut totals, plane_groups, first, rows),
                 }
-                first = first.add(of_plane.groups());
+                first = first.add(plane_groups.groups());
             }
             Self::sums(totals)
         }
     }
 
-    /// Words of two f16 as f32: the low halves, then the high ones.
+    /// Converts words of two f16 to f32: all low halves, and all high halves.
     ///
     /// # Safety
-    /// The processor runs the level.
-    unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2];
+    /// The CPU supports the level.
+    unsafe fn unpack_f16(words: [u32; ROWS]) -> [[f32; ROWS]; 2];
 }
 
-/// Bytes of rows asked for ahead of the one being scored, as for exact distances.
+/// Bytes of rows prefetched ahead, as for exact distances.
 const PREFETCH_BYTES: usize = 4096;
 
-/// Estimates for row `row(i)` in `out[i]`, for every `i`, with the widest instructions up to `level`.
+/// Writes the estimate of row `row(i)` to `out[i]`, for every `i`, at the widest SIMD level up to `level`.
 pub(crate) fn estimates<'a>(
     level: Level,
     query: &QueryCode,
@@ -168,31 +175,31 @@ pub(crate) fn estimates<'a>(
 ) {
     match level.min(Level::detect()) {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => wide::at(Level::Avx512, Estimates { query, row, out, simd: avx512::Avx512 }),
+        Level::Avx512 => simd::at(Level::Avx512, Estimates { query, row, out, simd: avx512::Avx512 }),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => wide::at(Level::Avx2, Estimates { query, row, out, simd: avx2::Avx2 }),
-        _ => wide::at(Level::Scalar, Estimates { query, row, out, simd: scalar::Scalar }),
+        Level::Avx2 => simd::at(Level::Avx2, Estimates { query, row, out, simd: avx2::Avx2 }),
+        _ => simd::at(Level::Scalar, Estimates { query, row, out, simd: scalar::Scalar }),
     }
 }
 
-/// Made by [`estimates`] alone, with a level that was detected.
+/// Created only by [`estimates`], with a supported level.
 struct Estimates<'a, F, S> {
     query: &'a QueryCode,
     row: F,
     out: &'a mut [f32],
-    #[expect(dead_code, reason = "it is its type that says what runs")]
+    #[expect(dead_code, reason = "only its type is used")]
     simd: S,
 }
 
-impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> Work for Estimates<'_, F, S> {
+impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> SimdLoop for Estimates<'_, F, S> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, _: Level) {
         let Self { query, row, out, .. } = self;
-        let (layout, terms, lanes) = (query.layout(), query.terms(), query.lanes());
-        let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.halves() == 4);
-        let (first_limb, second_limb) = lanes.groups.split_at(lanes.groups.len() / terms.limbs as usize);
+        let (layout, terms, QueryGroups { planes, groups }) = (query.layout(), query.terms(), query.groups());
+        let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
+        let (first_limb, second_limb) = groups.split_at(groups.len() / terms.limbs as usize);
         let count = out.len();
         let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(ROWS, 32);
         for i in 0..ahead.min(count) {
@@ -200,7 +207,7 @@ impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> Work for Estimates<'_, F, S> {
         }
         for (block, out) in out.chunks_mut(ROWS).enumerate() {
             let first = block * ROWS;
-            // Where fewer than four are left, the first of them stands in for the others.
+            // A partial block repeats its first row.
             let mut rows = [row(first); ROWS];
             for (k, of_block) in rows.iter_mut().enumerate().take(out.len()) {
                 *of_block = row(first + k);
@@ -221,17 +228,18 @@ impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> Work for Estimates<'_, F, S> {
             let mut products = [0.0; ROWS];
             for (limb, groups) in [first_limb, second_limb].into_iter().enumerate().take(terms.limbs as usize)
             {
-                // SAFETY: the level was detected; `Lanes::new` made the groups of a limb, plane after plane, for this
-                // layout, whose words the rows have.
-                let sums = unsafe { S::products(&lanes.planes, groups, pointers) };
+                // SAFETY: the CPU supports the level; `QueryGroups::new` made the groups of a limb, plane after plane,
+                // for this layout, and the rows have its words.
+                let sums = unsafe { S::products(planes, groups, pointers) };
                 for k in 0..ROWS {
                     products[k] += terms.scale[limb] * (sums[k] as f32 + terms.offset[limb]);
                 }
             }
-            // SAFETY: the level was detected.
-            let ([mut adds, rescales], [_, lows]) = unsafe { (S::halves(factors[0]), S::halves(factors[1])) };
+            // SAFETY: the CPU supports the level.
+            let ([mut adds, rescales], [_, lows]) =
+                unsafe { (S::unpack_f16(factors[0]), S::unpack_f16(factors[1])) };
             for k in 0..ROWS {
-                // Without a fourth factor this adds zero.
+                // Adds zero if there is no fourth factor.
                 adds[k] += lows[k] * LOW;
             }
             for (k, out) in out.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The definition, word by word: the reference, and what runs where no SIMD form exists.
+//! The reference implementation, word by word, also used where no SIMD implementation exists.
 
 use super::{GROUP, Group, PlaneGroups, ROWS, Simd};
 
@@ -13,21 +13,21 @@ impl Simd for Scalar {
 
     unsafe fn add_plane<const WIDTH: usize>(
         totals: &mut [i32; ROWS],
-        of_plane: &PlaneGroups,
+        plane_groups: &PlaneGroups,
         groups: *const Group,
         rows: [*const u32; ROWS],
     ) {
-        let PlaneGroups { plane, .. } = of_plane;
-        // SAFETY: the caller's promise: as many groups as the plane has.
-        let groups = unsafe { std::slice::from_raw_parts(groups, of_plane.groups()) };
-        let words_a_group = GROUP * WIDTH / 32;
+        let PlaneGroups { plane, .. } = plane_groups;
+        // SAFETY: the caller passes all groups of the plane.
+        let groups = unsafe { std::slice::from_raw_parts(groups, plane_groups.groups()) };
+        let words_per_group = GROUP * WIDTH / 32;
         for (total, row) in totals.iter_mut().zip(rows) {
-            // SAFETY: the words of the layout are readable; the plane's are among them.
+            // SAFETY: the words of the layout are readable, and the plane's are among them.
             let words = unsafe { std::slice::from_raw_parts(row.add(plane.first_word), plane.words()) };
             let mut sum = 0;
-            for (group, words) in groups.iter().zip(words.chunks(words_a_group)) {
+            for (group, words) in groups.iter().zip(words.chunks(words_per_group)) {
                 for (pair, levels) in group.0.iter().enumerate() {
-                    let (word, slot) = (pair % words_a_group, pair / words_a_group);
+                    let (word, slot) = (pair % words_per_group, pair / words_per_group);
                     let Some(word) = words.get(word) else { continue };
                     let bits = (word >> (WIDTH * slot) & plane.mask()).to_le_bytes();
                     sum += bits.iter().zip(levels).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>();
@@ -41,7 +41,7 @@ impl Simd for Scalar {
         totals
     }
 
-    unsafe fn halves(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
+    unsafe fn unpack_f16(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
         [0, 16].map(|shift| words.map(|word| half::f16::from_bits((word >> shift) as u16).to_f32()))
     }
 }

@@ -48,22 +48,22 @@ fn products_are_those_of_the_levels() {
         });
         let expected = row_levels
             .map(|levels| levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>());
-        let lanes = Lanes::new(&layout, &query);
+        let lanes = QueryGroups::new(&layout, &query);
         for level in Level::available() {
-            let sum = Products { lanes: &lanes, rows: &rows, level };
-            assert_eq!(wide::at(level, sum), expected, "{level:?} {layout:?}");
+            let sum = Alignment { lanes: &lanes, rows: &rows, level };
+            assert_eq!(simd::at(level, sum), expected, "{level:?} {layout:?}");
         }
     }
 }
 
-/// Products inside a function that is compiled for the level.
-struct Products<'a> {
-    lanes: &'a Lanes,
+/// Alignment inside a function that is compiled for the level.
+struct Alignment<'a> {
+    lanes: &'a QueryGroups,
     rows: &'a [Vec<u32>; ROWS],
     level: Level,
 }
 
-impl Work for Products<'_> {
+impl SimdLoop for Alignment<'_> {
     type Output = [i32; ROWS];
 
     #[inline(always)]

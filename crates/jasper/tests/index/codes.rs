@@ -378,7 +378,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
 fn what_nothing_can_be_learnt_from_is_refused() {
     let mut empty: Index<f32> = Index::builder(Metric::L2).empty(D).unwrap();
     let error = empty.quantize(Quantization::Rabitq { bits: 4 }).unwrap_err();
-    assert!(error.to_string().contains("training rows are too few"), "{error}");
+    assert!(error.to_string().contains("training vectors are too few"), "{error}");
     let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
     assert!(index.quantize(Quantization::Rabitq { bits: 9 }).is_err());
     assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err(), "components of one row");

@@ -1,8 +1,6 @@
 //! Errors of RaBitQ codes are those that theory and careful simulation say.
 
-mod common;
-
-use common::{distance, dot, estimates, gaussian, moments, pool};
+use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 

@@ -1,34 +1,34 @@
-//! Loops that the compiler turns into SIMD, compiled once for each level of instructions.
+//! Loops that the compiler vectorizes, compiled once per SIMD level and dispatched at run time.
 //!
-//! Such a loop is plain Rust that computes each value on its own, without fused multiply-adds; sums are left to
-//! [`jasper_core::distance`]. So every level gives the same bits, and codes do not depend on the machine that made
-//! them.
+//! The loops are plain Rust, compute each element independently, and use no fused multiply-adds; sums go through
+//! [`jasper_core::distance`]. Every level therefore gives the same bits, and codes do not depend on the CPU.
 
 use jasper_core::distance::Level;
 
-/// A piece of work that is inlined whole: `#[inline(always)]` on `run` and on what it calls, and loops in no closure,
-/// for a closure that is not inlined is compiled for the lowest level. Conversions to integers do not vectorise; see
-/// [`byte`].
-pub(crate) trait Work {
+/// A loop to compile for each level.
+///
+/// `run` and all it calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not inlined is
+/// compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
+pub(crate) trait SimdLoop {
     type Output;
 
-    /// Called with a level that was detected.
+    /// Runs the loop. `level` is supported by this CPU.
     fn run(self, level: Level) -> Self::Output;
 }
 
-/// Runs `work` with the widest instructions of this processor.
+/// Runs `work` at the widest level of this CPU.
 #[inline]
-pub(crate) fn widest<W: Work>(work: W) -> W::Output {
+pub(crate) fn dispatch<W: SimdLoop>(work: W) -> W::Output {
     at(Level::detect(), work)
 }
 
-/// Runs `work` with the widest instructions of this processor up to `level`.
+/// Runs `work` at the widest level of this CPU up to `level`.
 #[inline]
-pub(crate) fn at<W: Work>(level: Level, work: W) -> W::Output {
+pub(crate) fn at<W: SimdLoop>(level: Level, work: W) -> W::Output {
     let level = level.min(Level::detect());
     #[cfg(target_arch = "x86_64")]
     match level {
-        // SAFETY: the level was detected on this processor.
+        // SAFETY: this CPU supports the level.
         Level::Avx512 => return unsafe { avx512(work) },
         // SAFETY: as above.
         Level::Avx2 => return unsafe { avx2(work) },
@@ -38,39 +38,39 @@ pub(crate) fn at<W: Work>(level: Level, work: W) -> W::Output {
 }
 
 /// # Safety
-/// The processor has what [`Level::Avx512`] asks for.
+/// The CPU supports [`Level::Avx512`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn avx512<W: Work>(work: W) -> W::Output {
+unsafe fn avx512<W: SimdLoop>(work: W) -> W::Output {
     work.run(Level::Avx512)
 }
 
 /// # Safety
-/// The processor has what [`Level::Avx2`] asks for.
+/// The CPU supports [`Level::Avx2`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2<W: Work>(work: W) -> W::Output {
+unsafe fn avx2<W: SimdLoop>(work: W) -> W::Output {
     work.run(Level::Avx2)
 }
 
-/// A whole number of 0 to 255 as a byte, in the lowest bits of a float that has no room for fractions: conversions of
-/// the language also have to think of what fits no byte.
+/// Converts an integral float from 0 to 255. Adding 2^23 moves the integer to the lowest bits of the float; a cast would
+/// also have to saturate, and does not vectorize.
 #[inline(always)]
-pub(crate) fn byte(whole: f32) -> u8 {
+pub(crate) fn to_u8(whole: f32) -> u8 {
     const ROOM: f32 = 8_388_608.0;
     (whole + ROOM).to_bits() as u8
 }
 
-/// A number of -2^15 to 2^15 - 1, rounded to even, in the lowest bits of a float that has no room for fractions.
+/// Rounds a float from -2^15 to 2^15 - 1 to the nearest integer, ties to even, by adding 1.5 * 2^23.
 #[inline(always)]
-pub(crate) fn whole(number: f32) -> i16 {
+pub(crate) fn to_i16(number: f32) -> i16 {
     const ROOM: f32 = 12_582_912.0;
     (number + ROOM).to_bits() as i16
 }
 
-/// The lesser one, as one instruction; `f32::min` also has to think of NaN.
+/// The minimum in one instruction; `f32::min` also has to handle NaN.
 #[inline(always)]
-pub(crate) fn lesser(a: f32, b: f32) -> f32 {
+pub(crate) fn min(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Magnitudes<'a> {
     pub(crate) out: &'a mut [f32],
 }
 
-impl Work for Magnitudes<'_> {
+impl SimdLoop for Magnitudes<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -92,12 +92,12 @@ impl Work for Magnitudes<'_> {
     }
 }
 
-/// Memory for the magnitudes and the points of a row.
+/// Reused memory for the magnitudes and the grid point of a row.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers([Vec<f32>; 2]);
 
 impl Buffers {
-    /// Two slices of `len`, of any values.
+    /// Two slices of `len` unspecified values.
     pub(crate) fn of(&mut self, len: usize) -> [&mut [f32]; 2] {
         self.0.each_mut().map(|values| {
             values.resize(len, 0.0);

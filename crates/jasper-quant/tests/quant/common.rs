@@ -1,7 +1,5 @@
 //! What the tests of estimators share: Gaussian rows, and the estimator written down in f64.
 
-#![allow(dead_code, reason = "every test uses a part")]
-
 use jasper_core::synthetic::rng;
 use jasper_core::{MatrixView, Metric, VectorId};
 use jasper_quant::{Codes, Quantizer};

@@ -1,8 +1,6 @@
 //! What both kinds of codes must do: all metrics, all elements, any dimension, points that coincide, flat spectra.
 
-mod common;
-
-use common::{distance, dot, estimates, gaussian, moments, pool};
+use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, VectorId, f16};
 use jasper_quant::{
@@ -307,11 +305,11 @@ fn training_says_what_is_wrong() {
     let view = |rows| MatrixView::new(rows, 2).unwrap();
     let train = |rows, bits| Rabitq::train(view(rows), &RabitqParams::new(Metric::L2, bits)).unwrap_err();
     assert_eq!(train(&rows[..2], 9).to_string(), "bits (9) must be between 1 and 8");
-    assert_eq!(train(&rows[..0], 1), TrainError::TooFewRows { rows: 0, least: 1 });
+    assert_eq!(train(&rows[..0], 1), TrainError::TooFewVectors { given: 0, min: 1 });
     assert!(matches!(train(&rows, 1), TrainError::Matrix(_)));
     let mixed = |rows, sectors| {
         Mixed::train(view(rows), &MixedParams { metric: Metric::L2, sectors, seed: 0 }, &pool()).unwrap_err()
     };
-    assert_eq!(mixed(&rows[..2], 1), TrainError::TooFewRows { rows: 1, least: 2 });
+    assert_eq!(mixed(&rows[..2], 1), TrainError::TooFewVectors { given: 1, min: 2 });
     assert_eq!(mixed(&[1.0; 4], 17).to_string(), "sectors (17) must be between 1 and 16");
 }

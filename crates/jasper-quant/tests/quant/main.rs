@@ -1,0 +1,5 @@
+//! Tests of the quantizers through the public API.
+
+mod common;
+mod quantizers;
+mod rabitq;
