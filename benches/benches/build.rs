@@ -14,8 +14,8 @@ use std::time::Duration;
 use common::{DIMENSION, Exact, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use jasper::synthetic::Clusters;
-use jasper::{Index, Key, MatrixView, Metric};
+use jasper::bench::synthetic::Clusters;
+use jasper::{Index, IndexBuilder, Key, MatrixView, Metric};
 use jasper_core::VectorId;
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Linker, Links};
@@ -32,7 +32,8 @@ const FLOOR: f64 = 0.99;
 
 /// Checks that every vector of `index` can be found, and most neighbours are.
 fn check(index: &Index<f32>, queries: MatrixView<'_, f32>) {
-    assert!(index.check().is_sound(), "{:?}", index.check());
+    let report = index.check().expect("the CPU does not fail");
+    assert!(report.is_sound(), "{report:?}");
     let recall = Exact::of(index, queries).recall(&search(index, queries, 32));
     assert!(recall >= FLOOR, "recall {recall:.4}");
 }
@@ -97,7 +98,7 @@ fn every_change(criterion: &mut Criterion) {
     let set = Clusters::new(DIMENSION, 1);
     let [rows, queries, new]: [Vec<f32>; 3] = [set.rows(ROWS, 0), set.rows(200, 1), set.rows(INSERTED, 2)];
     let (rows, queries, new) = (view(&rows), view(&queries), view(&new));
-    let build = || Index::builder(Metric::L2).build(&rows).expect("rows that can be stored");
+    let build = || IndexBuilder::new(Metric::L2).build(&rows).expect("rows that can be stored");
     let index = build();
     assert_eq!(index.len(), ROWS);
     check(&index, queries);
@@ -110,7 +111,7 @@ fn every_change(criterion: &mut Criterion) {
     group.bench_function("bulk", |bencher| bencher.iter_with_large_drop(build));
 
     group.throughput(Throughput::Elements(INSERTED as u64));
-    let insert = |index: &mut Index<f32>| assert_eq!(index.insert_next(&new).ok(), Some(ROWS as Key));
+    let insert = |index: &mut Index<f32>| assert_eq!(index.insert_auto(&new).ok(), Some(ROWS as Key));
     time_change(&mut group, "insert", &path, |_| (), insert, queries);
 
     let gone: Vec<Key> = (0..ROWS as Key).step_by(DELETED_EACH).collect();

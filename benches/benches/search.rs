@@ -14,8 +14,8 @@ use std::time::Duration;
 use common::{DIMENSION, Exact, K, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use jasper::synthetic::Clusters;
-use jasper::{Element, Hit, Index, MatrixView, Metric, SearchParams};
+use jasper::bench::synthetic::Clusters;
+use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, SearchParams};
 
 /// Rows of an index: more than the second cache holds, few enough to be linked while one waits.
 const ROWS: usize = 50_000;
@@ -28,7 +28,7 @@ const BEAM_WIDTHS: [(usize, f64); 3] = [(16, 0.98), (64, 0.995), (128, 0.999)];
 fn make<T: Element>() -> (Index<T>, Vec<T>) {
     let set = Clusters::new(DIMENSION, 1);
     let rows: Vec<T> = set.rows(ROWS, 0);
-    let index = Index::builder(Metric::L2).build(&view(&rows)).expect("rows that can be stored");
+    let index = IndexBuilder::new(Metric::L2).build(&view(&rows)).expect("rows that can be stored");
     assert_eq!(index.len(), ROWS);
     (index, set.rows(QUERIES, 1))
 }
@@ -72,7 +72,7 @@ fn time<T: Element>(
 
 fn every_set(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("search");
-    let (mut index, queries) = make::<f32>();
+    let (index, queries) = make::<f32>();
     let queries = view(&queries);
     let plain = answers(&index, queries);
     time(&mut group, "f32", &index, queries);

@@ -1,7 +1,7 @@
 //! What is true of an index, so that a bench of wrong answers does not count.
 
+use jasper::bench::recall::recall_at;
 use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
-use jasper::recall::recall_at;
 use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, no_progress};
 
 /// Coordinates of every set.
@@ -24,10 +24,10 @@ pub struct Exact {
 impl Exact {
     /// Compares every query with every vector of `index`.
     pub fn of<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Self {
-        let mut keys: Vec<Key> = index.keys().collect();
+        let mut keys: Vec<Key> = index.keys();
         keys.sort_unstable();
         let rows: Vec<T> =
-            keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own")).copied().collect();
+            keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own")).collect();
         let pool = ThreadPoolBuilder::new().build().expect("a process may start threads");
         let truth = exact_knn(view(&rows), queries, K, index.metric(), &pool, &mut no_progress)
             .expect("K rows and more");

@@ -14,7 +14,7 @@ mod rounds;
 use std::error::Error;
 
 use jasper::data::VectorFile;
-use jasper::{Element, ElementKind, Index, IndexBuilder, f16};
+use jasper::{Element, ElementKind, IndexBuilder, f16};
 use rounds::Churn;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         k: 10,
         beam_width: number(1, 32)?,
     };
-    let builder = Index::builder(metric.parse()?);
+    let builder = IndexBuilder::new(metric.parse()?);
     match file.element() {
         ElementKind::F32 => run::<f32>(churn, builder, &file),
         ElementKind::F16 => run::<f16>(churn, builder, &file),

@@ -44,7 +44,8 @@ pub fn measure<T: Element>(
     let stream = Stream::new(context)?;
     let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(Arc::clone(&cpu));
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, VectorStorage::Device))?;
-    let mut graph = MutableDeviceGraph::new(stream, graph, copy)?;
+    stream.synchronize()?;
+    let mut graph = MutableDeviceGraph::new(stream, graph, copy);
     let _kept = PoolRetention::new(context)?;
     let part = |call: usize| all.slice(built + call * inserted..built + (call + 1) * inserted);
     let (first, ..) = insert_by(&linker, &mut graph, &part(0))?;

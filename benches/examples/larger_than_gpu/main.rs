@@ -13,10 +13,12 @@ use std::error::Error;
 use std::ops::Range;
 use std::time::Instant;
 
+use jasper::bench::recall::{Truth, recall_at};
+use jasper::bench::synthetic::Clusters;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
-use jasper::recall::{Truth, recall_at};
-use jasper::synthetic::Clusters;
-use jasper::{Device, Index, Key, MatrixView, MemorySpace, Metric, SearchParams, VectorSource, no_progress};
+use jasper::{
+    Device, IndexBuilder, Key, MatrixView, MemorySpace, Metric, SearchParams, VectorSource, no_progress,
+};
 use rayon::prelude::*;
 
 use jasper_benches::step;
@@ -45,12 +47,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let queries: Vec<f32> = shards.set.rows(QUERIES, u64::MAX - 1);
     let queries = MatrixView::new(&queries, dimension)?;
 
-    let builder = Index::builder(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
+    let builder = IndexBuilder::new(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
     let builder = builder.quantized_linking();
     let plan = builder.estimate_memory::<f32>(shards.rows, dimension)?;
-    let [on_host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|place| plan.total(place));
+    let [on_host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
     println!("{{\"what\": \"plan\", \"host\": {on_host}, \"device\": {on_device}}}");
-    let mut index = step("build", shards.rows, || Ok(builder.build(&shards)?))?;
+    let index = step("build", shards.rows, || Ok(builder.build(&shards)?))?;
     let vector_bytes = index.stats().vector_bytes;
     step("quantize", shards.rows, || Ok(index.quantize(code.parse()?)?))?;
     index.drop_vectors()?;

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::time::Instant;
 
+use jasper::bench::recall::{Truth, recall_at};
 use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
-use jasper::recall::{Truth, recall_at};
-use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, SharedIndex, no_progress};
+use jasper::{Device, Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
 use rayon::prelude::*;
 
 use jasper_benches::step;
@@ -53,10 +53,10 @@ impl<T: Element> Bench<T> {
     }
 
     /// An index over the vectors of `keys`, built where it is then searched.
-    pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<SharedIndex<T>, Box<dyn Error>> {
+    pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<Index<T>, Box<dyn Error>> {
         let rows = self.gather(keys);
         let Settings { metric, build_beam_width, device, .. } = self.settings;
-        let builder = Index::builder(metric).build_beam_width(build_beam_width).keys(keys).device(device);
+        let builder = IndexBuilder::new(metric).build_beam_width(build_beam_width).keys(keys).device(device);
         let index = step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
         let index = step("to device", keys.len(), || Ok(index.to_device(device)?))?;
         self.search(what, &index, keys)?;
@@ -75,7 +75,7 @@ impl<T: Element> Bench<T> {
     }
 
     /// Prints recall among the vectors `inside`, and queries a second from host memory and back.
-    pub fn search(&self, what: &str, index: &SharedIndex<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
+    pub fn search(&self, what: &str, index: &Index<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
         let params = SearchParams::new(K).beam_width(self.settings.beam_width);
         let all = self.queries.view();
         let mut seconds = f64::INFINITY;

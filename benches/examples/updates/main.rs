@@ -20,8 +20,8 @@ mod growth;
 use std::error::Error;
 
 use bench::{Bench, Settings};
+use jasper::bench::synthetic::permutation;
 use jasper::data::{GroundTruth, VectorFile};
-use jasper::synthetic::permutation;
 use jasper::{Device, Element, ElementKind, Key, f16};
 use jasper_benches::step;
 

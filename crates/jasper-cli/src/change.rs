@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::{Device, Element, Index, SharedIndex};
+use jasper::{Device, Element, Index};
 use serde::Serialize;
 
 use crate::files::open_index;
@@ -58,7 +58,7 @@ impl Target {
     pub fn change<T: Element, R>(
         self,
         screen: Screen,
-        change: impl FnOnce(&SharedIndex<T>) -> Result<R>,
+        change: impl FnOnce(&Index<T>) -> Result<R>,
     ) -> Result<(R, Changed)> {
         self.device.find()?;
         self.copy.change(screen, |mut index| {
@@ -67,7 +67,7 @@ impl Target {
             let begun = Instant::now();
             let result = change(&index)?;
             let seconds = begun.elapsed().as_secs_f64();
-            Ok((result, seconds, index.into_index()?))
+            Ok((result, seconds, index.to_host()?))
         })
     }
 }
@@ -86,7 +86,7 @@ impl Copy {
         let saved = index.save_with(&output, &mut screen.progress())?;
         let changed = Changed {
             points: index.len(),
-            deleted: index.graph().keys().deleted().len(),
+            deleted: index.read_graph(|graph| graph.keys().deleted().len())?,
             seconds,
             save_seconds: begun.elapsed().as_secs_f64(),
             bytes: saved.bytes,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::recall::{Truth, mean_recall};
+use jasper::bench::recall::{Truth, mean_recall};
 use jasper::{Hit, SearchError, SearchParams, SearchReport};
 use serde::Serialize;
 

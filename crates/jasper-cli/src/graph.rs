@@ -1,6 +1,6 @@
 //! How a graph is to be built: the same for all commands that make one.
 
-use jasper::{Index, IndexBuilder, Metric};
+use jasper::{IndexBuilder, Metric};
 
 /// Parameters of the graph.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub struct Graph {
 impl Graph {
     /// Starts a build.
     pub fn builder<'a>(&self) -> IndexBuilder<'a> {
-        let builder = Index::builder(self.metric)
+        let builder = IndexBuilder::new(self.metric)
             .max_degree(self.max_degree)
             .build_beam_width(self.build_beam_width)
             .alpha(self.alpha);

@@ -1,7 +1,7 @@
 //! Where vectors are kept: in the index file or not, and on a GPU in its memory or in that of the host.
 
 use anyhow::Result;
-use jasper::{Device, Element, Index, MemorySpace, SharedIndex, VectorStorage};
+use jasper::{Device, Element, Index, MemorySpace, VectorStorage};
 
 use crate::screen::Screen;
 
@@ -48,29 +48,23 @@ impl OnDevice {
     /// Tells the index, before it goes to a device.
     pub fn tell<T: Element>(self, index: &mut Index<T>) {
         if let Some(place) = self.keep_vectors {
-            index.keep_vectors(place);
+            index.set_vector_storage(place);
         }
     }
 }
 
 /// What an index takes of a GPU's memory with its vectors in that place; none where this program knows no GPUs.
-#[cfg(feature = "cuda")]
 pub fn device_bytes<T: Element>(index: &Index<T>, vectors: VectorStorage) -> Option<u64> {
-    Some(index.plan_on_device(vectors).total(MemorySpace::Device))
-}
-
-#[cfg(not(feature = "cuda"))]
-pub fn device_bytes<T: Element>(_: &Index<T>, _: VectorStorage) -> Option<u64> {
-    None
+    Some(index.plan_on_device(vectors)?.total(MemorySpace::Device))
 }
 
 /// Where searches read vectors, if that can be more than one place.
-pub fn vectors_on<T: Element>(index: &SharedIndex<T>) -> Option<VectorStorage> {
-    (index.device() != Device::Cpu).then(|| index.vectors())
+pub fn vectors_on<T: Element>(index: &Index<T>) -> Option<VectorStorage> {
+    (index.device() != Device::Cpu).then(|| index.stats().vector_storage)
 }
 
 /// Notes that searches by exact distances wait for the bus, where they do; `is_exact` says that these are wanted.
-pub fn note_bus<T: Element>(index: &SharedIndex<T>, is_exact: bool, screen: Screen) -> Result<()> {
+pub fn note_bus<T: Element>(index: &Index<T>, is_exact: bool, screen: Screen) -> Result<()> {
     if vectors_on(index) == Some(VectorStorage::Host) && (is_exact || index.stats().quantization.is_none()) {
         screen.note(
             "exact distances, and vectors on the host: the GPU waits for the bus at every step; `jasper quantize` makes \

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{Device, Element, SharedIndex};
+use jasper::{Device, Element, Index};
 
 use crate::distances::By;
 use crate::files::open_index;
@@ -32,7 +32,7 @@ impl Place {
 
     /// Opens an index file to be searched many times: on a processor with sketches, which they earn, unless
     /// estimates find the way.
-    pub fn open<T: Element>(&self, path: &Path, by: By, screen: Screen) -> Result<SharedIndex<T>> {
+    pub fn open<T: Element>(&self, path: &Path, by: By, screen: Screen) -> Result<Index<T>> {
         let mut index = open_index(path, self.threads, screen)?;
         self.vectors.tell(&mut index);
         let index = index.to_device(self.device)?;
@@ -40,15 +40,15 @@ impl Place {
             note_bus(&index, by.is_exact(), screen)?;
             return Ok(index);
         }
-        let mut index = index.into_index()?;
-        if by.is_exact() || index.graph().vectors().codes().is_none() {
+        let index = index.to_host()?;
+        if by.is_exact() || index.stats().quantization.is_none() {
             index.sketch()?;
         }
-        Ok(SharedIndex::new(index))
+        Ok(index)
     }
 
     /// What searches there, for readers of a measurement.
-    pub fn describe<T: Element>(&self, index: &SharedIndex<T>) -> String {
+    pub fn describe<T: Element>(&self, index: &Index<T>) -> String {
         let name = index.device_name();
         match vectors_on(index) {
             _ if index.device() == Device::Cpu => on_threads(self.threads, &name),

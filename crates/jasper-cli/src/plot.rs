@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use jasper::{Profile, Roof};
+use jasper::{bench::DevicePeaks, bench::Profile};
 use jasper_data::AtomicFile;
 use jasper_plot::{Axis, Chart, Series, svg};
 
@@ -70,8 +70,8 @@ pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)], fres
 
 /// Operations a second against operations a byte asked for, under the roof of the device: what its memory feeds, and what
 /// its lanes do.
-pub fn roofline(profiles: &[(usize, Profile)], roof: Roof) -> Chart {
-    let Roof { bytes_per_second, operations_per_second } = roof;
+pub fn roofline(profiles: &[(usize, Profile)], roof: DevicePeaks) -> Chart {
+    let DevicePeaks { bytes_per_second, operations_per_second } = roof;
     let at = |profile: &Profile| {
         let rate = profile.operations_per_second();
         (rate / profile.bytes_per_second(), rate)
@@ -131,7 +131,7 @@ mod tests {
             links_bytes: 256,
             operations: 288,
         };
-        let roof = Roof { bytes_per_second: 4.2e12, operations_per_second: 6.7e13 };
+        let roof = DevicePeaks { bytes_per_second: 4.2e12, operations_per_second: 6.7e13 };
         let svg = drawn(roofline(&[(16, profile(0.01)), (64, profile(0.004))], roof));
         let roof = "under the roof of a copy, 4.2 TB a second, and of f32 in all lanes";
         for text in [roof, "beam width 16", "64", "0.5", "16", "50 T"] {

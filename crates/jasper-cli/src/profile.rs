@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jasper::{Profile, Roof};
+use jasper::bench::{DevicePeaks, Profile};
 use serde::Serialize;
 
 use crate::human;
@@ -49,7 +49,7 @@ impl Quantiles {
 
 impl Report {
     /// Of a profile of one query or more.
-    pub fn new(beam_width: usize, profile: &Profile, roof: Option<Roof>) -> Self {
+    pub fn new(beam_width: usize, profile: &Profile, roof: Option<DevicePeaks>) -> Self {
         let cost = || profile.costs.iter();
         Self {
             beam_width,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use jasper::tune::Goal;
-use jasper::{Element, SearchParams, SharedIndex, TunedSearch};
+use jasper::{Element, Index, SearchParams, TunedSearch};
 use serde::Serialize;
 
 use crate::human;
@@ -59,7 +59,7 @@ impl Tuned {
 
 /// The search that reaches `goal` in calls of so many queries; an error that says how to find it, if nobody has.
 pub fn params<T: Element>(
-    index: &SharedIndex<T>,
+    index: &Index<T>,
     path: &Path,
     goal: Goal,
     queries: usize,

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{DIMENSION, Sandbox};
-use jasper::{f16, recall::recall_at};
+use jasper::{bench::recall::recall_at, f16};
 use jasper_data::{GroundTruth, VectorFile};
 use serde_json::{Value, json};
 

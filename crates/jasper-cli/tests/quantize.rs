@@ -4,7 +4,7 @@ mod common;
 
 use common::{DIMENSION, Sandbox};
 use jasper::MatrixView;
-use jasper::synthetic::Clusters;
+use jasper::bench::synthetic::Clusters;
 use jasper_data::write_vectors;
 use serde_json::{Value, json};
 

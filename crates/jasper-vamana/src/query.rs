@@ -1,6 +1,6 @@
 //! What users ask of a search, and what they get: the nearest live keys, past tombstones and through filters.
 
-use jasper_graph::VectorError;
+use jasper_graph::{KeyError, VectorError};
 
 use crate::{Filter, Hit, SearchCost, TunedLaunch};
 
@@ -137,6 +137,9 @@ pub enum SearchError {
     /// A query cannot be searched for.
     #[error("query: {0}")]
     Vector(#[from] VectorError),
+    /// The key whose vector is searched for is not in the index.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The frontier is wider than the device has room for.
     #[error(
         "beam_width ({beam_width}) must be at most {widest} on this device; lower beam_width, or search on the cpu"

@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
+use jasper::bench::recall::recall_at;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
-use jasper::recall::recall_at;
-use jasper::{Index, MatrixView, Metric, SearchParams, no_progress, synthetic::Clusters};
+use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters, no_progress};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
@@ -13,7 +13,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(5_000, 0), set.rows(100, 1));
     let (rows, queries) = (MatrixView::new(&rows, 32)?, MatrixView::new(&queries, 32)?);
 
-    let index = Index::builder(Metric::L2).max_degree(32).build(&rows)?;
+    let index = IndexBuilder::new(Metric::L2).max_degree(32).build(&rows)?;
     let stats = index.stats();
     println!("{} vectors with {:.1} edges each", stats.keys, stats.mean_degree);
 

@@ -2,12 +2,12 @@
 
 use std::error::Error;
 
-use jasper::{Index, IndexInfo, MatrixView, Metric, SearchParams, synthetic::Clusters};
+use jasper::{Index, IndexBuilder, IndexInfo, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<u8> = Clusters::new(64, 2).rows(3_000, 0);
-    let index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 64)?)?;
+    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&rows, 64)?)?;
     let answers = index.search(&rows[..64], SearchParams::new(10))?;
 
     // The file appears all at once; what had its name before is whole until then.
@@ -26,7 +26,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(opened.search(&rows[..64], SearchParams::new(10))?, answers);
 
     // Mapped, at once, whatever the size: pages come in as searches touch them.
-    let mapped = Index::<u8>::map(&path)?;
+    let mapped = Index::<u8>::open_mapped(&path)?;
     assert_eq!(mapped.search(&rows[..64], SearchParams::new(10))?, answers);
 
     // The element is part of what a file is.

@@ -2,12 +2,12 @@
 
 use std::error::Error;
 
-use jasper::{Filter, Index, KeyFilter, MatrixView, Metric, SearchParams, synthetic::Clusters};
+use jasper::{Filter, IndexBuilder, KeyFilter, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<i8> = Clusters::new(24, 4).rows(4_000, 0);
-    let index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 24)?)?;
+    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&rows, 24)?)?;
     let query = &rows[..24];
 
     // Whatever can be asked of a key.

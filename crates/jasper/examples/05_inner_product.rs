@@ -2,12 +2,12 @@
 
 use std::error::Error;
 
-use jasper::{Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
+use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
     let items: Vec<f32> = Clusters::new(20, 5).rows(3_000, 0);
-    let index = Index::builder(Metric::InnerProduct).build(&MatrixView::new(&items, 20)?)?;
+    let index = IndexBuilder::new(Metric::InnerProduct).build(&MatrixView::new(&items, 20)?)?;
     let user = &Clusters::new(20, 5).rows::<f32>(1, 1)[..];
 
     // A distance is smaller for a better answer, so it is the negated inner product.
@@ -23,7 +23,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 
     // A vector need not be the nearest to itself: one in its direction and twice as long is better.
     let longer: Vec<f32> = user.iter().map(|x| 2.0 * x).collect();
-    let mut index = index;
+    let index = index;
     index.insert(&MatrixView::new(&[user, &longer].concat(), 20)?, &[10_001, 10_002])?;
     let hits = index.search(user, SearchParams::new(3_002).beam_width(3_002))?;
     let rank = |key| hits.iter().position(|hit| hit.key == key);

@@ -4,13 +4,13 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use jasper::{Index, MatrixView, Metric, SearchParams, SharedIndex, synthetic::Clusters};
+use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
 #[doc(hidden)]
 pub fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);
     let part = |from: usize, to: usize| MatrixView::new(&rows[from * 16..to * 16], 16);
-    let index = SharedIndex::new(Index::builder(Metric::L2).build(&part(0, 2_000)?)?);
+    let index = IndexBuilder::new(Metric::L2).build(&part(0, 2_000)?)?;
     let done = AtomicBool::new(false);
 
     let searches = thread::scope(|scope| {
@@ -28,7 +28,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
         let searchers = [scope.spawn(search), scope.spawn(search)];
 
         let change = || -> Result<(), Box<dyn Error>> {
-            index.insert_next(&part(2_000, 4_000)?)?;
+            index.insert_auto(&part(2_000, 4_000)?)?;
             index.delete(&(500..1_500).collect::<Vec<_>>())?;
             index.consolidate()?;
             Ok(())
@@ -41,8 +41,8 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     })?;
     println!("{searches} searches during an insert of 2,000, a delete of 1,000 and a consolidation");
 
-    let index = index.into_index()?;
+    let index = index.to_host()?;
     assert_eq!(index.len(), 3_000);
-    assert!(index.check().is_sound());
+    assert!(index.check()?.is_sound());
     Ok(())
 }

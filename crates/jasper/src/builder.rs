@@ -1,4 +1,4 @@
-//! How an index is made.
+//! Building an index.
 
 use std::path::Path;
 use std::slice;
@@ -12,13 +12,14 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, InsertError, MemoryPlan, MemorySpace, PlanError,
-    PoolError, QuantizeError, SKETCHES, bulk_build_by, link_quantized,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, MemorySpace, PlanError,
+    PoolError, QuantizeError, SKETCHES, SearchCost, bulk_build_by, free_host_memory, link_on_host,
+    link_quantized,
 };
 
-use crate::site::{self, Site};
-use crate::trial::{self, TrialError};
-use crate::{Device, DeviceError, Index};
+use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
+use crate::backend::{CudaBuilder, first_available, plan_build};
+use crate::{Device, DeviceError, Index, UpdateError, cpu_name};
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -39,47 +40,63 @@ pub enum BuildError {
     /// The threads could not be started.
     #[error(transparent)]
     Threads(#[from] PoolError),
-    /// Rows or keys cannot be taken, or the build was cancelled.
+    /// Vectors or keys are invalid, or the build was cancelled.
     #[error(transparent)]
-    Rows(#[from] InsertError),
-    /// Rows cannot be coded.
+    Vectors(#[from] InsertError),
+    /// Vectors cannot be quantized.
     #[error(transparent)]
-    Quantize(#[from] QuantizeError),
-    /// No code was found that suits.
+    Quantize(#[from] UpdateError),
+    /// No quantization suits the vectors.
     #[error(transparent)]
-    Trial(#[from] TrialError),
+    AutoQuantize(#[from] AutoQuantizeError),
 }
 
-/// What codes vectors once they are linked.
+/// What a build did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BuildReport {
+    /// Where the graph was built: [`Device::Cpu`] or [`Device::Cuda`].
+    pub device: Device,
+    /// Name of that CPU or GPU.
+    pub device_name: String,
+    /// Keys in the index.
+    pub keys: usize,
+    /// Vectors that were identical to an earlier one, and share its vertex.
+    pub identical: usize,
+    /// Vertices that could not be reached, and were given an edge.
+    pub reconnected: usize,
+    /// What linking cost.
+    pub cost: SearchCost,
+}
+
+/// How vectors are quantized once the graph is built.
 #[derive(Clone, Copy, Debug)]
-enum Coding {
-    /// This.
+enum QuantizeStep {
     By(Quantization),
-    /// What a trial finds.
-    ByTrial,
+    Auto,
 }
 
-impl Coding {
-    /// The codes that vectors may have on the way, one at a time.
-    fn codes(&self) -> &[Quantization] {
+impl QuantizeStep {
+    /// The codes that vectors may have, one at a time.
+    fn candidates(&self) -> &[Quantization] {
         match self {
-            Self::By(code) => slice::from_ref(code),
-            Self::ByTrial => &trial::CODES,
+            Self::By(quantization) => slice::from_ref(quantization),
+            Self::Auto => &CANDIDATES,
         }
     }
 }
 
-/// Settings of a build; made by [`Index::builder`].
+/// Builds an index.
 ///
 /// ```
-/// use jasper::{Index, MatrixView, Metric};
-/// let index = Index::builder(Metric::InnerProduct)
+/// use jasper::{IndexBuilder, MatrixView, Metric};
+/// let index = IndexBuilder::new(Metric::InnerProduct)
 ///     .max_degree(32)
 ///     .build_beam_width(64)
 ///     .keys(&[10, 20, 30])
 ///     .build(&MatrixView::new(&[1_i8, 2, 3, 4, 5, 6], 2)?)?;
-/// assert_eq!(index.vector(20), Some(&[3, 4][..]));
-/// assert!(Index::builder(Metric::L2).alpha(0.5).build(&MatrixView::new(&[0_u8; 4], 2)?).is_err());
+/// assert_eq!(index.vector(20), Some(vec![3, 4]));
+/// assert!(IndexBuilder::new(Metric::L2).alpha(0.5).build(&MatrixView::new(&[0_u8; 4], 2)?).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -91,12 +108,13 @@ pub struct IndexBuilder<'a> {
     device: Device,
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
-    coding: Option<Coding>,
+    quantize: Option<QuantizeStep>,
     quantized_linking: bool,
 }
 
 impl<'a> IndexBuilder<'a> {
-    pub(crate) fn new(metric: Metric) -> Self {
+    /// A builder with the default parameters. The element type is that of the vectors given to [`Self::build`].
+    pub fn new(metric: Metric) -> Self {
         Self {
             metric,
             params: BuildParams::builder(),
@@ -104,54 +122,53 @@ impl<'a> IndexBuilder<'a> {
             device: Device::Auto,
             keys: None,
             checkpoints: None,
-            coding: None,
+            quantize: None,
             quantized_linking: false,
         }
     }
 
-    /// Most out-edges of a vertex, R; 64 if not set. More costs memory (4 bytes an edge) and build time, and gives
-    /// recall where data has many dimensions of its own.
+    /// Maximum number of out-edges of a vertex, R; 64 by default. More edges cost memory (4 bytes each) and build time, and
+    /// give recall where data has many intrinsic dimensions.
     pub fn max_degree(mut self, max_degree: usize) -> Self {
         self.params = self.params.max_degree(max_degree);
         self
     }
 
-    /// Frontier of build searches, L; 128 if not set. More costs build time, and gives recall.
+    /// Beam width of build searches, L; 128 by default. A wider beam costs build time and gives recall.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.params = self.params.build_beam_width(build_beam_width);
         self
     }
 
-    /// Slack of the prune rule on squared distances; 1.2 if not set. More keeps more edges.
+    /// The factor alpha of robust pruning, on squared distances; 1.2 by default. A larger one keeps more edges.
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.params = self.params.alpha(alpha);
         self
     }
 
-    /// Largest batch as a share of the vertices linked before it; 0.02 if not set. A device builds faster by larger ones,
-    /// of vertices that do not see each other: up to 0.1 costs little recall.
+    /// Largest batch as a share of the vertices linked before it; 0.02 by default. GPUs build faster in larger batches, whose
+    /// vertices do not see each other: up to 0.1 costs little recall.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.params = self.params.max_batch_share(share);
         self
     }
 
-    /// Links by rows rounded to bytes, where vectors are floats: builds read a quarter of what they do of f32, and a device
-    /// takes half the time and less where rows are long. Searches, and later inserts, go by the vectors as they are.
+    /// Links float vectors by copies that are rounded to bytes: the build reads a quarter of the bytes of f32, and long
+    /// vectors build on a GPU in half the time or less. Searches and later inserts use the vectors themselves. Vectors of
+    /// bytes are linked as they are.
     ///
-    /// Steps are learnt from the vectors, the same for all dimensions: not for sets in which many vectors differ from their
-    /// neighbours by less than a hundredth of what coordinates range over, and under inner products not for vectors that lie
-    /// close together far from the origin, or most of which are a hundred times shorter than the longest. Vectors of bytes are
-    /// linked as they are.
+    /// Every dimension is rounded in steps of the same size. Not for sets in which many vectors differ from their neighbours
+    /// by less than a hundredth of the coordinates' range; under inner products, not for vectors that lie close together
+    /// far from the origin, or most of which are a hundred times shorter than the longest.
     ///
-    /// Takes a byte a coordinate of host memory while it links, and a pass over the rows. A checkpoint of such a build is one
-    /// of `i8`.
+    /// Takes a byte per coordinate of host memory, and a pass over the vectors. A checkpoint of such a build is one of `i8`.
     ///
     /// ```
-    /// # use jasper::{Index, MatrixView, Metric, SearchParams, synthetic::Clusters};
-    /// # let rows: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
-    /// # let rows = MatrixView::new(&rows, 16)?;
-    /// let index = Index::builder(Metric::L2).quantized_linking().build(&rows)?;
-    /// assert_eq!(index.search(rows.row(5), SearchParams::new(1))?[0].key, 5);
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).quantized_linking().build(&vectors)?;
+    /// assert_eq!(index.search(vectors.row(5), SearchParams::new(1))?[0].key, 5);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn quantized_linking(mut self) -> Self {
@@ -159,77 +176,79 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Seed of the order in which vertices are linked. The same data, parameters and seed give the same index, byte
-    /// for byte, on any number of threads.
+    /// Seed of the order in which vertices are linked. On the CPU, the same vectors, parameters and seed give the same index,
+    /// byte for byte, with any number of threads.
     pub fn seed(mut self, seed: u64) -> Self {
         self.params = self.params.seed(seed);
         self
     }
 
-    /// Threads of the index, for building and for batches of queries; 0, if not set, means one for each processor.
+    /// Threads of the index, for building and for batches of queries; 0, the default, means one per CPU.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Where to build; [`Device::Auto`] if not set. A CUDA device needs room for vectors and graph; where sums do not
-    /// round, as those of bytes never do, it builds the same index as the processor, byte for byte. The index is then on
-    /// the host: see [`Index::to_device`].
+    /// Where to build; [`Device::Auto`] by default, a CUDA device with room for the build, or the CPU. [`BuildReport::device`]
+    /// says which it was.
+    ///
+    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from floats, its
+    /// sums round differently, and some edges differ. The index is in host memory after the build: see
+    /// [`Index::to_device`].
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self
     }
 
-    /// The key of each row; the row numbers if not set.
+    /// The key of each vector; 0, 1, 2 ... by default.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
         self
     }
 
-    /// Codes the vectors when they are linked: see [`Index::quantize`]. None if not set.
-    pub fn quantize(mut self, code: Quantization) -> Self {
-        self.coding = Some(Coding::By(code));
+    /// Quantizes the vectors once the graph is built: see [`Index::quantize`].
+    pub fn quantize(mut self, quantization: Quantization) -> Self {
+        self.quantize = Some(QuantizeStep::By(quantization));
         self
     }
 
-    /// Codes the vectors when they are linked, by the code that suits them best: see [`crate::trial`]. A set of which
-    /// no rows can be held out, or that no code suits, is an error of the build; [`Index::quantize_by_trial`] behind
-    /// one leaves the index.
+    /// Quantizes the vectors with the quantization that suits them best: see [`Index::auto_quantize`]. If none does, the
+    /// build fails; call [`Index::auto_quantize`] after the build to keep the index.
     ///
     /// ```
-    /// # use jasper::{Index, MatrixView, Metric, synthetic::Clusters};
-    /// # let rows: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
-    /// # let rows = MatrixView::new(&rows, 64)?;
-    /// let index = Index::builder(Metric::L2).quantize_by_trial().build(&rows)?;
-    /// println!("{}", index.stats().quantization.expect("a trial found one"));
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 64)?;
+    /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(&vectors)?;
+    /// println!("{}", index.stats().quantization.expect("one was found"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn quantize_by_trial(mut self) -> Self {
-        self.coding = Some(Coding::ByTrial);
+    pub fn auto_quantize(mut self) -> Self {
+        self.quantize = Some(QuantizeStep::Auto);
         self
     }
 
-    /// Writes down how far the build is, in a file at `path`, `every` so often and when it is cancelled; the same build
-    /// then goes on from there, after a kill as well. Where sums do not round the index is that of a build without a
-    /// stop, byte for byte, on any device; for floats on the same device.
+    /// Writes a checkpoint to `path` every so often, and when the build is cancelled; the same build then resumes from it,
+    /// after a kill too. The index is that of an uninterrupted build, byte for byte, if distances are exact integers or the
+    /// device is the same.
     ///
-    /// The file takes up to 4 bytes for each of `max_degree` edges a vertex. It stays until it is removed, which is best
-    /// done when the index is saved: [`Checkpoints::remove`].
+    /// The file takes up to 4 bytes per edge. It stays until it is removed, best after the index is saved:
+    /// [`Checkpoints::remove`].
     ///
     /// ```
     /// # use std::{ops::ControlFlow, time::Duration};
-    /// # use jasper::{Index, MatrixView, Metric, Stage, synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, Stage, bench::synthetic::Clusters};
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("vectors.checkpoint");
-    /// # let rows: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
-    /// # let rows = MatrixView::new(&rows, 16)?;
-    /// let builder = Index::builder(Metric::L2).checkpoint(&path, Duration::from_secs(300));
-    /// let stopped = builder.build_with(&rows, &mut |progress| match progress.stage {
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 16)?;
+    /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
+    /// let stopped = builder.build_with(&vectors, &mut |progress| match progress.stage {
     ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
     ///     _ => ControlFlow::Continue(()),
     /// });
     /// assert!(stopped.is_err() && path.exists());
-    /// let index = builder.build(&rows)?; // The second half.
+    /// let index = builder.build(&vectors)?; // The second half.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn checkpoint(mut self, path: &'a Path, every: Duration) -> Self {
@@ -237,55 +256,65 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Builds an index over `rows`: a [`jasper_core::MatrixView`], or a [`jasper_data::VectorFile`] that is read as it
-    /// is stored. Rows that are identical share a vertex.
+    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a [`VectorFile`](crate::data::VectorFile),
+    /// which is read piece by piece. Identical vectors share a vertex.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn build<T: Element>(self, rows: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with(rows, &mut no_progress).map(|(index, _)| index)
+    pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
+        self.build_with(vectors, &mut no_progress).map(|(index, _)| index)
     }
 
-    /// [`Self::build`], telling `progress` how far it is and the caller what it did.
+    /// [`Self::build`] with a progress callback, and a report of what was done.
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn build_with<T: Element>(
         self,
-        rows: &dyn VectorSource<T>,
+        vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
+        let (count, dimension) = (vectors.len(), vectors.dimension());
         let params = self.params.build()?;
-        let site = Site::open(self.device)?;
-        self.check_memory::<T>(rows.len(), rows.dimension())?;
+        let shape = BuildShape { rows: count, dimension, metric: self.metric, params };
+        let cuda = self.open_device::<T>(count, dimension)?;
+        self.plan_on::<T>(cuda.as_ref(), count, dimension)?
+            .without(SKETCHES)
+            .check(free_memory(cuda.as_ref())?)?;
         let executor = CpuExecutor::new(self.threads)?;
-        let shape = BuildShape { rows: rows.len(), dimension: rows.dimension(), metric: self.metric, params };
-        let quantized_linking = self.uses_quantized_linking::<T>();
+        let by_bytes = self.uses_quantized_linking::<T>();
         if let Some(checkpoints) = self.checkpoints {
-            let checked = match quantized_linking {
-                true => checkpoints.check::<i8>(shape.quantized().metric, shape.dimension, &params),
-                false => checkpoints.check::<T>(shape.metric, shape.dimension, &params),
+            let checked = match by_bytes {
+                true => checkpoints.check::<i8>(shape.quantized().metric, dimension, &params),
+                false => checkpoints.check::<T>(shape.metric, dimension, &params),
             };
             checked.map_err(InsertError::from)?;
         }
-        #[cfg(feature = "cuda")]
-        let _ahead = match quantized_linking {
-            true => site.prepare::<i8>(&shape.quantized()),
-            false => site.prepare::<T>(&shape),
-        };
-        let link =
-            |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match quantized_linking
-            {
-                true => link_quantized(&executor, graph, |bytes| {
-                    site.link(&executor, bytes, order, self.checkpoints, progress)
-                }),
-                false => site.link(&executor, graph, order, self.checkpoints, progress),
+        // Kernels are compiled while vectors are read.
+        let _kernels = cuda.as_ref().map(|cuda| match by_bytes {
+            true => cuda.prepare::<i8>(&shape.quantized()),
+            false => cuda.prepare::<T>(&shape),
+        });
+        let link = Link { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
+        let link_graph =
+            |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
+                true => link_quantized(&executor, graph, |bytes| link.run(bytes, order, progress)),
+                false => link.run(graph, order, progress),
             };
-        let (graph, report) = bulk_build_by(&executor, link, rows, self.keys, self.metric, params, progress)?;
-        let mut index = Index { graph, executor: Arc::new(executor), vectors: None };
-        match self.coding {
-            Some(Coding::By(code)) => index.quantize(code)?,
-            Some(Coding::ByTrial) => drop(index.quantize_by_trial(progress)?),
+        let (graph, built) =
+            bulk_build_by(&executor, link_graph, vectors, self.keys, self.metric, params, progress)?;
+        let report = BuildReport {
+            device: cuda.as_ref().map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
+            device_name: cuda.as_ref().map_or_else(cpu_name, CudaBuilder::device_name),
+            keys: built.keys,
+            identical: built.identical,
+            reconnected: built.reconnected,
+            cost: built.cost,
+        };
+        let index = Index::new(graph, Arc::new(executor));
+        match self.quantize {
+            Some(QuantizeStep::By(quantization)) => index.quantize(quantization)?,
+            Some(QuantizeStep::Auto) => drop(index.auto_quantize_with(progress)?),
             None => {}
         }
         Ok((index, report))
@@ -295,51 +324,137 @@ impl<'a> IndexBuilder<'a> {
         self.quantized_linking && !T::EXACT
     }
 
-    /// An index without vectors, for those that come with [`Index::insert`].
+    /// An index without vectors, to [`Index::insert`] into.
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
         self.device.find()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
-        Ok(Index { graph, executor: Arc::new(CpuExecutor::new(self.threads)?), vectors: None })
+        Ok(Index::new(graph, Arc::new(CpuExecutor::new(self.threads)?)))
     }
 
-    /// What a build of `rows` vectors of `dimension` coordinates will take at its peak, of the host and of the device,
-    /// by part. Cost: none; the device need not be there.
+    /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by part. A
+    /// [`Device::Cuda`] need not exist; [`Device::Auto`] is where [`Self::build`] would build now.
     ///
     /// # Errors
-    /// [`BuildError`] for parameters out of bounds.
+    /// [`BuildError`]: a parameter is out of bounds.
     pub fn estimate_memory<T: Element>(
         self,
-        rows: usize,
+        count: usize,
         dimension: usize,
     ) -> Result<MemoryPlan, BuildError> {
-        let shape = BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? };
-        let codes = self.coding.as_ref().map_or(&[][..], Coding::codes);
-        codes.iter().try_for_each(|code| code.check()).map_err(QuantizeError::from)?;
+        match self.device {
+            Device::Auto => {
+                self.plan_on::<T>(self.open_device::<T>(count, dimension)?.as_ref(), count, dimension)
+            }
+            Device::Cpu => self.plan::<T>(None, count, dimension),
+            Device::Cuda(ordinal) => self.plan::<T>(Some(ordinal), count, dimension),
+        }
+    }
+
+    /// [`Self::estimate_memory`], checked against the free memory of the host and the device, as [`Self::build`] does first.
+    ///
+    /// # Errors
+    /// [`BuildError::Memory`]: there is not enough.
+    pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+        let cuda = self.open_device::<T>(count, dimension)?;
+        let plan = self.plan_on::<T>(cuda.as_ref(), count, dimension)?;
+        plan.clone().without(SKETCHES).check(free_memory(cuda.as_ref())?)?;
+        Ok(plan)
+    }
+
+    /// The CUDA device to build on, or `None` for the CPU.
+    fn open_device<T: Element>(
+        &self,
+        count: usize,
+        dimension: usize,
+    ) -> Result<Option<CudaBuilder>, BuildError> {
+        match self.device {
+            Device::Cpu => Ok(None),
+            Device::Cuda(ordinal) => Ok(Some(CudaBuilder::open(ordinal)?)),
+            Device::Auto => {
+                let fitting = first_available(|ordinal| {
+                    let cuda = CudaBuilder::open(ordinal)?;
+                    let free = cuda.free_memory()?;
+                    let plan = self.plan::<T>(Some(ordinal), count, dimension);
+                    let fits = plan.is_ok_and(|plan| plan.without(SKETCHES).check(free).is_ok());
+                    Ok(fits.then_some(cuda))
+                })?;
+                Ok(fitting)
+            }
+        }
+    }
+
+    fn plan_on<T: Element>(
+        &self,
+        cuda: Option<&CudaBuilder>,
+        count: usize,
+        dimension: usize,
+    ) -> Result<MemoryPlan, BuildError> {
+        self.plan::<T>(cuda.map(CudaBuilder::ordinal), count, dimension)
+    }
+
+    /// What a build takes on a CUDA device, or on the CPU.
+    fn plan<T: Element>(
+        &self,
+        cuda: Option<usize>,
+        count: usize,
+        dimension: usize,
+    ) -> Result<MemoryPlan, BuildError> {
+        let shape = BuildShape { rows: count, dimension, metric: self.metric, params: self.params.build()? };
+        let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
+        let checked = candidates.iter().try_for_each(|quantization| quantization.check());
+        checked.map_err(|error| UpdateError::from(QuantizeError::from(error)))?;
         let plan = match self.uses_quantized_linking::<T>() {
-            true => site::plan_quantized::<T>(&shape, self.device)?,
-            false => site::plan::<T>(&shape, self.device)?,
+            true => {
+                let vectors = shape.vector_bytes::<T>() as u64;
+                link_plan::<i8>(&shape.quantized(), cuda)?.part(
+                    MemorySpace::Host,
+                    "vectors as given",
+                    vectors,
+                )
+            }
+            false => link_plan::<T>(&shape, cuda)?,
         };
-        if codes.is_empty() {
+        if candidates.is_empty() {
             return Ok(plan);
         }
         let largest = |bytes: fn(Quantization, usize) -> usize| {
-            codes.iter().map(|&code| bytes(code, dimension) as u64).max().unwrap_or(0)
+            candidates.iter().map(|&candidate| bytes(candidate, dimension) as u64).max().unwrap_or(0)
         };
-        let plan = plan.part(MemorySpace::Host, "codes", rows as u64 * largest(Quantization::bytes));
+        let plan = plan.part(MemorySpace::Host, "codes", count as u64 * largest(Quantization::bytes));
         Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }
+}
 
-    /// [`Self::estimate_memory`], if there is so much free now, here and on the device: what a build asks before it reads
-    /// the first row.
-    ///
-    /// # Errors
-    /// [`BuildError::Memory`], with the numbers, and those of the estimate.
-    pub fn check_memory<T: Element>(self, rows: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        let plan = self.estimate_memory::<T>(rows, dimension)?;
-        plan.clone().without(SKETCHES).check(Site::open(self.device)?.free_memory()?)?;
-        Ok(plan)
+/// What linking takes.
+fn link_plan<T: Element>(shape: &BuildShape, cuda: Option<usize>) -> Result<MemoryPlan, DeviceError> {
+    cuda.map_or_else(|| Ok(shape.plan_on_host::<T>()), |ordinal| plan_build::<T>(shape, ordinal))
+}
+
+fn free_memory(cuda: Option<&CudaBuilder>) -> Result<Bytes, DeviceError> {
+    cuda.map_or_else(|| Ok(Bytes { host: free_host_memory(), device: 0 }), CudaBuilder::free_memory)
+}
+
+/// Links vertices where the build runs.
+#[derive(Clone, Copy)]
+struct Link<'a> {
+    cuda: Option<&'a CudaBuilder>,
+    executor: &'a CpuExecutor,
+    checkpoints: Option<Checkpoints<'a>>,
+}
+
+impl Link<'_> {
+    fn run<T: Element>(
+        self,
+        graph: &mut Graph<T>,
+        order: &[VectorId],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<LinkReport, InsertError> {
+        match self.cuda {
+            Some(cuda) => cuda.link(self.executor, graph, order, self.checkpoints, progress),
+            None => link_on_host(self.executor, graph, order, self.checkpoints, progress),
+        }
     }
 }

@@ -15,7 +15,7 @@ pub struct CheckReport {
 
 impl CheckReport {
     /// Looks at everything. Cost: one pass over vectors and adjacency, and one walk through the graph.
-    pub(crate) fn of<T: Element>(graph: &Graph<T>) -> Self {
+    pub(crate) fn new<T: Element>(graph: &Graph<T>) -> Self {
         let structure = graph.check_structure();
         let lost = if structure.is_sound() { unreachable(graph) } else { Vec::new() };
         Self {

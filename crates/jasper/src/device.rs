@@ -1,67 +1,134 @@
-//! Where an index lives.
+//! Devices: where an index is built, searched and changed.
 
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where an index is built, and where it is searched and changed once [taken there](crate::Index::to_device).
+use jasper_core::Element;
+use jasper_vamana::{ConsolidateError, InsertError, SearchError};
+
+use crate::{Index, backend};
+
+/// Where an index is built, and where it is searched and changed once [moved there](Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The fastest there is: searches and changes run on the first CUDA device that can hold the index, if there is one; an
-    /// index with codes may leave its vectors on the host, see [`Index::keep_vectors`](crate::Index::keep_vectors).
-    /// Builds run on the processor, whose graph is the same on every machine.
+    /// The first CUDA device with room for the work, and the CPU where there is none.
     #[default]
     Auto,
-    /// The processor.
+    /// The CPU. A graph built here is the same on every machine.
     Cpu,
     /// The CUDA device of this number.
     Cuda(usize),
 }
 
-/// A device cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// A device cannot be used, or failed.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The feature `cuda` was off when this crate was compiled.
+    /// This crate was compiled without the feature `cuda`.
     #[error(
-        "device cuda:{0} cannot be used: this build of jasper has no CUDA; use cpu or auto, or build with the feature `cuda`"
+        "device cuda:{0} cannot be used: jasper was compiled without CUDA; use cpu or auto, or enable the feature `cuda`"
     )]
-    NotBuilt(usize),
-    /// There is no such device, no driver for it, or no room in it; or it fails.
-    #[cfg(feature = "cuda")]
-    #[error("device cuda:{ordinal} cannot be used: {error}")]
-    Cuda {
+    NotCompiled(usize),
+    /// There is no such device, no driver for it, or not enough room on it.
+    #[error("device cuda:{device} cannot be used")]
+    Unavailable {
         /// Number of the device.
-        ordinal: usize,
-        /// What is wrong; names the libraries that were looked for, if there is no driver.
-        #[source]
-        error: jasper_cuda::Error,
+        device: usize,
+        /// What is missing.
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// Device memory was to be searched by an index that is on no CUDA device.
-    #[error("the index is on the cpu, which cannot reach device memory; take it to a CUDA device")]
-    OnProcessor,
+    /// The device failed.
+    #[error("device cuda:{device} failed")]
+    Failed {
+        /// Number of the device.
+        device: usize,
+        /// What it reported.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Queries in device memory were given to an index on the CPU.
+    #[error("the index is on the cpu, which cannot read device memory; move it to a CUDA device")]
+    OnCpu,
 }
 
-impl Device {
-    /// Whether the device is there. An index may still be too large for it.
-    ///
-    /// # Errors
-    /// [`DeviceError`]: which of the things that CUDA takes is missing first.
-    pub fn find(self) -> Result<(), DeviceError> {
-        match self {
-            Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda(ordinal) => find(ordinal),
-        }
+impl DeviceError {
+    /// A failure of the device that an index is on.
+    pub(crate) fn failed(device: Device, error: impl Error + Send + Sync + 'static) -> Self {
+        let Device::Cuda(device) = device else { unreachable!("the CPU does not fail: {error}") };
+        Self::Failed { device, source: Box::new(error) }
     }
 }
 
-#[cfg(feature = "cuda")]
-fn find(ordinal: usize) -> Result<(), DeviceError> {
-    jasper_cuda::Device::get(ordinal).map(drop).map_err(|error| DeviceError::Cuda { ordinal, error })
+impl From<DeviceError> for SearchError {
+    fn from(error: DeviceError) -> Self {
+        Self::device(error)
+    }
 }
 
-#[cfg(not(feature = "cuda"))]
-fn find(ordinal: usize) -> Result<(), DeviceError> {
-    Err(DeviceError::NotBuilt(ordinal))
+impl From<DeviceError> for InsertError {
+    fn from(error: DeviceError) -> Self {
+        Self::device(error)
+    }
+}
+
+impl From<DeviceError> for ConsolidateError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(Box::new(error))
+    }
+}
+
+/// An index could not be moved to a device or back; it is where it was, and [given back](Self::into_index).
+#[derive(Debug)]
+pub struct MoveError<T: Element> {
+    index: Box<Index<T>>,
+    source: DeviceError,
+}
+
+impl<T: Element> MoveError<T> {
+    pub(crate) fn new(index: Index<T>, source: DeviceError) -> Self {
+        Self { index: Box::new(index), source }
+    }
+
+    /// The index, where it was.
+    pub fn into_index(self) -> Index<T> {
+        *self.index
+    }
+
+    /// The reason.
+    pub fn reason(&self) -> &DeviceError {
+        &self.source
+    }
+}
+
+impl<T: Element> fmt::Display for MoveError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the index cannot be moved and stays on {}", self.index.device())
+    }
+}
+
+impl<T: Element> Error for MoveError<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl<T: Element> From<MoveError<T>> for DeviceError {
+    fn from(error: MoveError<T>) -> Self {
+        error.source
+    }
+}
+
+impl Device {
+    /// Checks that the device exists; an index may still be too large for it.
+    ///
+    /// # Errors
+    /// [`DeviceError`], which says what is missing.
+    pub fn find(self) -> Result<(), DeviceError> {
+        match self {
+            Self::Auto | Self::Cpu => Ok(()),
+            Self::Cuda(ordinal) => backend::find(ordinal),
+        }
+    }
 }
 
 impl fmt::Display for Device {
@@ -74,7 +141,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// A device's name was not understood.
+/// The name of a device was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("device `{0}` is not known; use auto, cpu, cuda or cuda:N")]
 pub struct ParseDeviceError(String);
@@ -110,13 +177,13 @@ mod tests {
     fn a_refusal_names_the_device_and_the_way_out() {
         assert!(Device::Auto.find().is_ok() && Device::Cpu.find().is_ok());
         let error = Device::Cuda(999).find().unwrap_err();
-        let told = error.to_string();
-        assert!(told.starts_with("device cuda:999 cannot be used"), "{told}");
-        #[cfg(not(feature = "cuda"))]
-        assert!(told.contains("use cpu or auto"), "{told}");
-        #[cfg(feature = "cuda")]
-        if let Err(error) = Device::Cuda(0).find() {
-            assert!(error.to_string().ends_with("use the cpu"), "{error}");
+        let message = error.to_string();
+        assert!(message.starts_with("device cuda:999 cannot be used"), "{message}");
+        if let DeviceError::NotCompiled(_) = error {
+            assert!(message.contains("use cpu or auto"), "{message}");
+        } else if let Err(error) = Device::Cuda(0).find() {
+            let cause = error.source().expect("the driver's error").to_string();
+            assert!(cause.ends_with("use the cpu"), "{cause}");
         }
     }
 }

@@ -7,32 +7,33 @@ use jasper_vamana::VectorStorage;
 
 /// Counts and sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct IndexStats {
-    /// Keys that can be found.
+    /// Keys in the index.
     pub keys: usize,
-    /// Vertices that stand for them; fewer than keys where rows are identical.
+    /// Vertices of their vectors; fewer than keys where vectors are identical.
     pub vertices: usize,
-    /// Deleted vertices that are still walked through; [`crate::Index::consolidate`] takes them out.
+    /// Deleted vertices that searches still traverse; [`crate::Index::consolidate`] removes them.
     pub deleted: usize,
-    /// Slots without a vertex, which the next inserts use and [`crate::Index::compact`] gives back.
+    /// Slots without a vertex, which the next inserts use and [`crate::Index::compact`] releases.
     pub free: usize,
-    /// Coordinates of a vector.
+    /// Coordinates per vector.
     pub dimension: usize,
     /// Type of a coordinate.
     pub element: ElementKind,
-    /// How near two vectors are.
+    /// The distance between vectors.
     pub metric: Metric,
-    /// Most out-edges of a vertex.
+    /// Maximum out-edges per vertex.
     pub max_degree: usize,
-    /// Out-edges of a vertex, on average.
+    /// Mean out-edges per vertex.
     pub mean_degree: f64,
     /// Bytes of vectors.
     pub vector_bytes: usize,
-    /// Where searches read them: on a CUDA device, its memory or that of the host; see [`crate::Index::keep_vectors`].
-    pub vectors: VectorStorage,
+    /// Where searches read vectors; see [`crate::Index::set_vector_storage`].
+    pub vector_storage: VectorStorage,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
-    /// Which code vectors have beside them, if any.
+    /// How vectors are quantized, if they are.
     pub quantization: Option<Quantization>,
     /// Bytes of codes.
     pub code_bytes: usize,
@@ -41,8 +42,8 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
-    /// Counts; searches read vectors in that place. Cost: the degree of every vertex is read.
-    pub(crate) fn of<T: Element>(graph: &Graph<T>, vectors: VectorStorage) -> Self {
+    /// Cost: the degree of every vertex is read.
+    pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: VectorStorage) -> Self {
         let vertices = graph.keys().live() + graph.keys().tombstones();
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         Self {
@@ -56,7 +57,7 @@ impl IndexStats {
             max_degree: graph.params().max_degree(),
             mean_degree: edges as f64 / vertices.max(1) as f64,
             vector_bytes: graph.vectors().bytes(),
-            vectors,
+            vector_storage,
             sketch_bytes: graph.vectors().sketch_bytes(),
             quantization: graph.vectors().codes().map(|codes| codes.quantizer().quantization()),
             code_bytes: graph.vectors().code_bytes(),

@@ -91,7 +91,7 @@ impl Args {
 
     fn check<T: Element>(&self, screen: Screen) -> Result<GraphReport> {
         let index = open_index::<T>(&self.index, 0, screen)?;
-        let CheckReport { structure, unreachable, .. } = index.check();
+        let CheckReport { structure, unreachable, .. } = index.check()?;
         // Where nothing can be learnt anew there is nothing to compare codes with; the index is sound all the same.
         let (codes, codes_not_compared) = match (index.check_codes(), index.stats().quantization) {
             (Ok(None), Some(_)) => (None, Some("there are no vectors beside them".to_owned())),

@@ -117,7 +117,7 @@ impl Args {
         with_element!(base.element(), T => {
             let read = if from == Format::Diskann { diskann::read::<T> } else { parlay::read::<T> };
             let graph = read(&self.input, &base, metric, params, &mut screen.progress())?;
-            let index = Index::of_graph(graph, 0)?;
+            let index = Index::from_graph(graph, 0)?;
             index.save_with(&self.output, &mut screen.progress())?;
             Ok(index.len())
         })
@@ -160,13 +160,14 @@ fn copy_rows<T: Element>(
 /// Writes the graph of an index; gives the first key of each row.
 fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key>> {
     let index = Index::<T>::open(input)?;
-    let graph = index.graph();
-    let slots = match to {
-        Format::Hnswlib => hnswlib::write(graph, output),
-        _ => diskann::write(graph, output),
-    };
-    let slots = slots.with_context(|| format!("{} cannot become a {to} graph", input.display()))?;
-    Ok(slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect())
+    index.read_graph(|graph| {
+        let slots = match to {
+            Format::Hnswlib => hnswlib::write(graph, output),
+            _ => diskann::write(graph, output),
+        };
+        let slots = slots.with_context(|| format!("{} cannot become a {to} graph", input.display()))?;
+        Ok(slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect())
+    })?
 }
 
 impl fmt::Display for Report {

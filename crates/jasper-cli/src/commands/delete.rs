@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Element, IndexInfo, SharedIndex};
+use jasper::{Element, Index, IndexInfo};
 use jasper_data::read_keys;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ impl Args {
     fn delete<T: Element>(self, screen: Screen) -> Result<Report> {
         let (keys, undo) = (read_keys(&self.keys)?, self.undo);
         let ((), changed) = self.target.change::<T, _>(screen, |index| {
-            let change = if undo { SharedIndex::undelete } else { SharedIndex::delete };
+            let change = if undo { Index::undelete } else { Index::delete };
             Ok(change(index, &keys)?)
         })?;
         Ok(Report { keys: keys.len(), undo, changed })

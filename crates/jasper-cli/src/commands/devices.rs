@@ -57,7 +57,7 @@ struct CudaDevice {
 impl Args {
     /// Looks and shows.
     pub fn run(self, screen: Screen) -> Result<()> {
-        let cpu = Cpu { name: jasper::processor(), threads: machine::threads(0) };
+        let cpu = Cpu { name: jasper::cpu_name(), threads: machine::threads(0) };
         screen.report(&Report { cpu, cuda: cuda() })
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use jasper::tune::Goal;
 use jasper::{
-    Device, Element, Hit, IndexInfo, MatrixView, Profile, Roof, SearchError, SearchParams, SharedIndex,
+    Device, Element, Hit, Index, IndexInfo, MatrixView, SearchError, SearchParams, bench::DevicePeaks,
+    bench::Profile,
 };
 use jasper_data::GroundTruth;
 
@@ -82,7 +83,7 @@ impl Args {
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let truth = read_truth(&self.truth, queries.len(), self.k)?;
-        let roof = if self.profile { index.roof()? } else { None };
+        let roof = if self.profile { jasper::bench::device_peaks(&index)? } else { None };
         if self.roofline.is_some() && roof.is_none() {
             anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
         }
@@ -112,11 +113,7 @@ impl Args {
     }
 
     /// The searches to try.
-    fn searches<T: Element>(
-        &self,
-        index: &SharedIndex<T>,
-        queries: usize,
-    ) -> Result<Vec<SearchParams<'static>>> {
+    fn searches<T: Element>(&self, index: &Index<T>, queries: usize) -> Result<Vec<SearchParams<'static>>> {
         let (k, path) = (self.k, &self.index);
         if self.recall.is_empty() {
             return Ok(self
@@ -130,10 +127,10 @@ impl Args {
 
     fn draw<T: Element>(
         &self,
-        index: &SharedIndex<T>,
+        index: &Index<T>,
         queries: usize,
         points: &[Point],
-        profiled: Option<(Roof, &[(usize, Profile)])>,
+        profiled: Option<(DevicePeaks, &[(usize, Profile)])>,
         screen: Screen,
     ) -> Result<()> {
         let (keys, dimension) = (human::count(index.len()), index.dimension());
@@ -158,7 +155,7 @@ impl Args {
 
 /// Recall and speed, and the profile if it is wanted.
 fn measure<T: Element>(
-    index: &SharedIndex<T>,
+    index: &Index<T>,
     queries: MatrixView<'_, T>,
     truth: &GroundTruth,
     params: SearchParams<'_>,
@@ -166,11 +163,11 @@ fn measure<T: Element>(
 ) -> Result<(Point, Option<Profile>)> {
     let search = |hits: &mut [Hit]| index.search_into(queries, params, hits);
     let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
-    let profile = profiled.then(|| index.profile(queries, params)).transpose()?;
+    let profile = profiled.then(|| jasper::bench::profile(index, queries, params)).transpose()?;
     // A GPU has a clock of its own, and a profile is by that.
     let resident = match &profile {
         Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
-        None => index.resident_time(queries, params)?,
+        None => jasper::bench::device_time(index, queries, params)?,
     };
     point.resident_queries_per_second = resident.map(|time| queries.len() as f64 / time.as_secs_f64());
     Ok((point, profile))

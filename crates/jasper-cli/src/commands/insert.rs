@@ -58,7 +58,7 @@ impl Args {
             let mut progress = screen.progress();
             let told = |report: InsertReport| (None, Some(report.identical));
             Ok(match &keys {
-                None => (Some(index.insert_next_with(&rows, &mut progress)?), None),
+                None => (Some(index.insert_auto_with(&rows, &mut progress)?), None),
                 Some(keys) if upsert => told(index.upsert(&rows, keys)?),
                 Some(keys) => told(index.insert_with(&rows, keys, &mut progress)?),
             })

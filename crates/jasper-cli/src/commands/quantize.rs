@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::trial::CodeTrial;
+use jasper::QuantizeReport;
 use jasper::{Element, Index, IndexInfo, ParseQuantizationError, Quantization, VectorStorage};
 use serde::Serialize;
 
@@ -129,7 +129,7 @@ impl Choice {
     /// Gives an index these codes.
     fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Trial>> {
         match self {
-            Self::Auto => return Ok(Some(index.quantize_by_trial(&mut screen.progress())?.into())),
+            Self::Auto => return Ok(Some(index.auto_quantize_with(&mut screen.progress())?.into())),
             Self::None => index.clear_codes()?,
             Self::Fixed(code) => index.quantize(code)?,
         }
@@ -159,10 +159,10 @@ impl fmt::Display for Choice {
     }
 }
 
-impl From<CodeTrial> for Trial {
-    fn from(trial: CodeTrial) -> Self {
+impl From<QuantizeReport> for Trial {
+    fn from(trial: QuantizeReport) -> Self {
         let tried = trial.tried.into_iter().map(|tried| Tried {
-            code: tried.code.to_string(),
+            code: tried.quantization.to_string(),
             bytes: tried.bytes,
             beam_width: tried.reached.map(|(width, _)| width),
             bytes_per_query: tried.reached.map(|(_, bytes)| bytes),

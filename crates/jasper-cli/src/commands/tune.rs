@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::tune::{Goal, Queries, TuneError};
+use jasper::tune::{Goal, TuneError, TuneQueries};
 use jasper::{Device, Element, IndexInfo, SearchError};
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "queries", alias = "groundtruth")]
     truth: Option<PathBuf>,
     /// Rows of the index to tune with, where no queries are given; a thirty-second of them at most
-    #[arg(long, value_name = "N", default_value_t = Queries::<u8>::SAMPLE, conflicts_with = "queries")]
+    #[arg(long, value_name = "N", default_value_t = TuneQueries::<u8>::SAMPLE, conflicts_with = "queries")]
     sample: usize,
     /// Seed of the sample
     #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "queries")]
@@ -86,8 +86,9 @@ impl Args {
         let Place { threads, device, vectors } = self.place;
         let mut index = open_index::<T>(&self.index, threads, screen)?;
         vectors.tell(&mut index);
-        if !matches!(device, Device::Cuda(_)) {
-            // As a processor will search it, which auto may come to.
+        let index = index.to_device(device)?;
+        if index.device() == Device::Cpu {
+            // As searches on the CPU will have it.
             index.sketch()?;
         }
         let given = match (&self.queries, &self.truth) {
@@ -99,14 +100,14 @@ impl Args {
             _ => None,
         };
         let queries = match &given {
-            Some((queries, truth)) => Queries::Given { queries: queries.view(), truth },
-            None => Queries::Sampled { count: self.sample, seed: self.seed },
+            Some((queries, truth)) => TuneQueries::Given { queries: queries.view(), truth },
+            None => TuneQueries::Sampled { count: self.sample, seed: self.seed },
         };
         let goal = Goal { k: self.k, recall: self.recall };
         let begun = Instant::now();
-        let report = index.tune(device, goal, queries, &mut screen.progress())?;
+        let report = index.tune_with(goal, queries, &mut screen.progress())?;
         let seconds = begun.elapsed().as_secs_f64();
-        let (state, output) = (index.graph().state(), self.output.unwrap_or(self.index));
+        let (state, output) = (index.read_graph(jasper::Graph::state)?, self.output.unwrap_or(self.index));
         let saved = index.save_with(&output, &mut screen.progress())?;
         Ok(Report {
             queries: report.queries,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use assert_cmd::Command;
-use jasper::synthetic::Clusters;
+use jasper::bench::synthetic::Clusters;
 use jasper::{Element, MatrixView};
 use jasper_data::write_vectors;
 use serde_json::Value;

@@ -69,6 +69,15 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         stream.synchronize()
     }
 
+    /// Whether the copy has the vectors that `host` has, if any, and codes of the same quantizer.
+    pub(super) fn has_tables_of(&self, host: &Graph<T>) -> bool {
+        let codes = match (&self.codes, host.vectors().codes()) {
+            (Some(copy), Some(codes)) => copy.is_of(&codes),
+            (copy, codes) => copy.is_none() && codes.is_none(),
+        };
+        codes && self.has_vectors == host.has_vectors()
+    }
+
     /// Waits for launches that nobody waited for: the host is about to write what they read.
     pub(super) fn wait_for_readers(&self, stream: &S) -> Result<(), S::Error> {
         if self.read_unwaited.swap(false, Relaxed) { stream.synchronize_device() } else { Ok(()) }

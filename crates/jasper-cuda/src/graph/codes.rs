@@ -61,6 +61,11 @@ impl<S: Stream> DeviceCodes<S> {
         CodeArgs { rows: self.table.input(), levels, terms, limbs, shape }
     }
 
+    /// Whether these codes are by the same quantizer.
+    pub(super) fn is_of(&self, codes: &Codes<'_>) -> bool {
+        Arc::ptr_eq(&self.quantizer, codes.quantizer())
+    }
+
     /// Makes `copy` the copy of what codes `host` has now, in a table for `capacity` rows, of which it was a copy before
     /// `rows` got others; codes of another quantizer are all copied.
     ///
@@ -78,7 +83,7 @@ impl<S: Stream> DeviceCodes<S> {
             return Ok(());
         };
         match copy_of {
-            Some(copied) if Arc::ptr_eq(&copied.quantizer, codes.quantizer()) => {
+            Some(copied) if copied.is_of(&codes) => {
                 let words = copied.words();
                 stream.grow(&mut copied.table, capacity * words)?;
                 for rows in rows {

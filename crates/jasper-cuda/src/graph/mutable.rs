@@ -30,18 +30,14 @@ pub struct MutableDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 }
 
 impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> {
-    /// The graph whose `copy` was made by `stream`.
-    ///
-    /// # Errors
-    /// Of the device.
+    /// The graph whose `copy` was made by `stream`, all of whose work is done.
     ///
     /// # Panics
     /// If the copy has other slots.
-    pub fn new(stream: S, host: Graph<T>, copy: DeviceGraph<T, S>) -> Result<Self, S::Error> {
-        stream.synchronize()?;
+    pub fn new(stream: S, host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         let mut graph = Self::with_links(stream, host, copy);
         graph.links_behind = false;
-        Ok(graph)
+        graph
     }
 
     /// The graph whose `copy` was made by `stream`, all of whose work is done, and was given links that the host has not.
@@ -77,21 +73,17 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// # Errors
     /// Of the device.
     pub fn read_links(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
-        self.check()?;
         if self.links_behind {
+            self.check()?;
             self.copy.read_links(&self.stream, pool, &mut self.host)?;
             self.links_behind = false;
         }
         Ok(())
     }
 
-    /// The graph, all of it on the host again.
-    ///
-    /// # Errors
-    /// Of the device: the links are lost.
-    pub fn into_host(mut self, pool: &ThreadPool) -> Result<Graph<T>, S::Error> {
-        self.read_links(pool)?;
-        Ok(self.take_host())
+    /// The host's half, which is the whole graph after [`Self::read_links`].
+    pub fn into_host(mut self) -> Graph<T> {
+        self.take_host()
     }
 
     /// The host's half, as it is; in its place comes a graph of nothing.
@@ -131,7 +123,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
 
     fn follow(&mut self) -> Result<(), S::Error> {
         self.behind.append(self.host.take_changes());
-        if !self.behind.is_empty() {
+        if !self.behind.is_empty() || !self.copy.has_tables_of(&self.host) {
             self.copy.follow(&self.stream, &self.host, &self.behind)?;
             self.behind = Changes::default();
         }
@@ -177,7 +169,13 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
             Ok(()) if alone => self.host.commit(),
             Ok(()) => {}
             // At once, within a transaction too: searches look at both halves before whoever began it hears of this.
-            Err(_) => self.rollback(),
+            Err(_) => {
+                // New codes, for which there may be no room, are no part of a transaction.
+                if self.host.has_vectors() && !self.copy.has_tables_of(&self.host) {
+                    self.host.clear_codes();
+                }
+                self.rollback();
+            }
         }
         followed.map(|()| result)
     }

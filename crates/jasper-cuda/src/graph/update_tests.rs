@@ -158,7 +158,7 @@ impl<T: Element> Twins<T> {
         };
         let linker = DeviceLinker::new(stream.clone(), &host).with_threads_of(cpu.clone());
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = MutableDeviceGraph::new(stream.clone(), other, copy).unwrap();
+        let resident = MutableDeviceGraph::new(stream.clone(), other, copy);
         Self { cpu, host, stream, linker, resident, vectors, seed }
     }
 

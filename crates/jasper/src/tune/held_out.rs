@@ -3,7 +3,8 @@
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
-use jasper_vamana::{ExactError, Hit, SearchError, SearchParams, SearchReport};
+use jasper_graph::Graph;
+use jasper_vamana::{CpuExecutor, ExactError, Hit, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::Index;
@@ -49,16 +50,26 @@ impl<T: Element> HeldOut<T> {
         Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k())
     }
 
-    /// Rows of the index, and what is true of them when they are not in it. Their vertices lead nowhere from now on: the
-    /// caller puts the edges back.
+    /// A sample of the index's vectors as queries, and their true neighbours among all others. Also the vertices of the
+    /// sample, which must have no edges while it is searched for.
     pub(crate) fn sampled(
-        index: &mut Index<T>,
+        index: &Index<T>,
         count: usize,
         k: usize,
         seed: u64,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Self, TuneError> {
-        let graph = &index.graph;
+    ) -> Result<(Self, Vec<VectorId>), TuneError> {
+        index.backend.read(|graph| Self::sample(graph, &index.executor, count, k, seed, progress))
+    }
+
+    fn sample(
+        graph: &Graph<T>,
+        executor: &CpuExecutor,
+        count: usize,
+        k: usize,
+        seed: u64,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Self, Vec<VectorId>), TuneError> {
         graph.require_vectors().map_err(ExactError::from)?;
         // Rows that stand for several keys are not taken, and not where searches begin: nothing would be found at all.
         let alone = |slot: VectorId| {
@@ -76,7 +87,7 @@ impl<T: Element> HeldOut<T> {
         // Deeper than k, so that rows as far away as the k-th are seen; there are no more than all the others.
         let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
         let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
-        let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
+        let nearest = executor.nearest(graph, queries, depth + 1, progress)?;
         let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
             let others = nearest.into_iter().filter(|near| near.id() != own);
             let (keys, distances): (Vec<Key>, Vec<f32>) = others
@@ -90,8 +101,7 @@ impl<T: Element> HeldOut<T> {
             queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
             depth,
         )?;
-        sample.iter().for_each(|&(slot, _)| index.graph.adjacency_mut().set_neighbors(slot, &[]));
-        Ok(held_out)
+        Ok((held_out, sample.into_iter().map(|(slot, _)| slot).collect()))
     }
 
     fn halve<'a>(

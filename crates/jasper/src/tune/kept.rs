@@ -1,12 +1,12 @@
-//! What an index keeps of tuning, for searches to use.
+//! The tuned searches that an index keeps.
 
 use jasper_core::Element;
 use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
 
 use super::Goal;
-use crate::{Device, Index, SharedIndex, processor};
+use crate::{Device, Index};
 
-/// Recalls are told apart to so much.
+/// Recalls that differ by less are the same.
 const SAME: f64 = 1e-9;
 
 impl Goal {
@@ -16,29 +16,30 @@ impl Goal {
     }
 }
 
-/// Whether a processor takes the search: it expands one vertex at once, and what several need may not be enough.
-fn suits_processor(search: &TunedSearch) -> bool {
+/// Whether the CPU can run the search: it expands one vertex at a time, for which a beam tuned for several may be too
+/// narrow.
+fn suits_cpu(search: &TunedSearch) -> bool {
     search.launch.is_none_or(|launch| launch.expansions == 1)
 }
 
 impl<T: Element> Index<T> {
-    /// The search that was tuned for `goal`, or for the least recall above it, and for about so many queries a call; none
-    /// if there is no such. What was tuned on another device is taken where there is nothing of this one.
+    /// The search [tuned](Self::tune) for `goal`, or for the next higher recall, in calls of about `queries` queries. `None`
+    /// if there is none. A search tuned on another device is used if there is none of this one.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        lookup(&TunedSearch::stored(&self.graph).ok()?, &processor(), suits_processor, goal, queries)
-    }
-}
-
-impl<T: Element> SharedIndex<T> {
-    /// [`Index::tuned`], for the index's device.
-    pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        let is_on_processor = self.device() == Device::Cpu;
-        let takes = |search: &TunedSearch| {
-            if is_on_processor { suits_processor(search) } else { search.beam_width <= self.home.widest() }
+        let is_on_cpu = self.device() == Device::Cpu;
+        let widest = self.backend.max_beam_width();
+        let takes = |search: &TunedSearch| match is_on_cpu {
+            true => suits_cpu(search),
+            false => search.beam_width <= widest,
         };
-        self.home.read(|graph| {
+        self.backend.read(|graph| {
             lookup(&TunedSearch::stored(graph).ok()?, &self.device_name(), takes, goal, queries)
         })
+    }
+
+    /// All searches that tuning found and the index keeps.
+    pub fn tuned_searches(&self) -> Vec<TunedSearch> {
+        self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default())
     }
 }
 

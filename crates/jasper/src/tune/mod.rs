@@ -1,34 +1,37 @@
-//! Finding the search that reaches a recall, by measurement.
+//! Tuning: the fastest search that reaches a recall, found by measurement.
 //!
 //! ```
-//! use jasper::tune::{Goal, Queries};
-//! use jasper::{Device, Index, MatrixView, Metric, no_progress, synthetic::Clusters};
+//! use jasper::tune::Goal;
+//! use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
 //!
-//! let rows: Vec<f32> = Clusters::new(32, 7).rows(3000, 0);
-//! let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&rows, 32)?)?;
+//! let vectors: Vec<f32> = Clusters::new(32, 7).rows(3000, 0);
+//! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 32)?)?;
 //! let goal = Goal { k: 10, recall: 0.95 };
-//! index.tune(Device::Auto, goal, Queries::sampled(), &mut no_progress)?;
-//! let hits = index.search(&rows[..32], index.tuned(goal, 1).unwrap())?;
+//! index.tune(goal)?;
+//! let hits = index.search(&vectors[..32], index.tuned(goal, 1).expect("just tuned"))?;
 //! assert_eq!(hits.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Half of the queries choose: the least beam width whose recall is what was asked for, and on a GPU, for batches of each
-//! of three sizes, the way to share a query's work out that answers most of them a second. The other half confirms: where
-//! it finds less, the beam is widened until both halves find enough, and the recall that is told is that of the other
-//! half. What was found is kept with the graph, and saved with it.
+//! Half of the queries choose: the narrowest beam that reaches the recall, and on a GPU, for each of three batch sizes,
+//! the launch that answers the most queries per second. The other half confirms: if it finds less, the beam is widened
+//! until both halves reach the recall, and the recall reported is that of the second half. The result is kept with the
+//! index, and saved with it.
 
 mod held_out;
 mod kept;
 mod search;
 mod width;
 
-use jasper_core::{Cancelled, Element, MatrixView, ProgressFn};
-use jasper_data::GroundTruth;
-use jasper_vamana::{ExactError, SearchError, TunedSearch};
+use std::convert::Infallible;
 
-use crate::seat::Seat;
-use crate::{Device, DeviceError, Index};
+use jasper_core::{Cancelled, Element, MatrixView, ProgressFn, VectorId, no_progress};
+use jasper_data::GroundTruth;
+use jasper_graph::Graph;
+use jasper_vamana::{ExactError, Executor, GraphLock, MutableGraph, SearchError, TunedSearch, transaction};
+
+use crate::backend::on_backend;
+use crate::{DeviceError, Index};
 pub(crate) use held_out::HeldOut;
 use search::Subject;
 pub(crate) use width::least_width;
@@ -36,41 +39,41 @@ pub(crate) use width::least_width;
 /// What a search is tuned for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// Answers a query.
+    /// Hits per query.
     pub k: usize,
     /// Mean recall@k to reach, above 0 and up to 1.
     pub recall: f64,
 }
 
-/// What a search is tuned with.
+/// The queries that a search is tuned with.
 #[derive(Clone, Copy, Debug)]
-pub enum Queries<'a, T> {
-    /// Queries that are no rows of the index, and their true neighbours, such as [`exact_knn`](crate::data::exact_knn)
-    /// finds. What the index will be asked in earnest is best.
+pub enum TuneQueries<'a, T> {
+    /// Queries that are not in the index, and their true neighbours, as [`exact_knn`](crate::data::exact_knn) finds them.
+    /// Best are queries like those that the index will serve.
     Given {
         /// The queries.
         queries: MatrixView<'a, T>,
-        /// Their true neighbours, at least k of each, by key.
+        /// Their true neighbours by key, at least k per query.
         truth: &'a GroundTruth,
     },
-    /// A sample of the index's own rows, each searched for without itself: its exact neighbours are found by looking at
-    /// every other row; its vertex is no answer, and has no edges while tuning goes on.
+    /// A sample of the index's own vectors, each searched for without itself: its neighbours are found by exact search, and
+    /// it has no edges while tuning runs.
     ///
-    /// Such rows are a little harder to answer than new ones, so that the beam width found is rather too wide. For inner
-    /// products real queries often are of another kind than rows: give some.
+    /// Such queries are a little harder than new ones, so that the beam found is rather too wide. For inner products, real
+    /// queries often differ from the vectors: give some.
     Sampled {
-        /// Rows to take; a thirty-second of the index at most.
+        /// Vectors to sample; at most a thirty-second of the index.
         count: usize,
         /// Seed of the choice.
         seed: u64,
     },
 }
 
-impl<T> Queries<'_, T> {
-    /// Rows to take, unless somebody says: a recall of 0.95 is then known to 0.002 or so, by half of them.
+impl<T> TuneQueries<'_, T> {
+    /// Size of a sample by default. Half of it measures a recall of 0.95 to 0.002 or so.
     pub const SAMPLE: usize = 2000;
 
-    /// A sample of the usual size.
+    /// A sample of the default size.
     pub const fn sampled() -> Self {
         Self::Sampled { count: Self::SAMPLE, seed: 1 }
     }
@@ -78,6 +81,7 @@ impl<T> Queries<'_, T> {
 
 /// What tuning found.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TuneReport {
     /// The fastest search that reaches the goal, for each of [`BATCHES`].
     pub searches: Vec<TunedSearch>,
@@ -149,19 +153,30 @@ pub enum TuneError {
 pub const BATCHES: [usize; 3] = [1, 100, 10_000];
 
 impl<T: Element> Index<T> {
-    /// Finds the searches that reach `goal` on a device: see [`crate::tune`]. They are kept, in the place of those found
-    /// for the same goal and device before, and given. On a CUDA device the index is copied there, and leaves it again.
-    ///
-    /// Cost: some tens of searches of all queries, and a second of timing, or some twenty on a GPU; for a sample also a
-    /// distance between each of its rows and every other one.
+    /// Finds the fastest searches that reach `goal` where the index is, and keeps them with it: see [`crate::tune`].
+    /// Queries are [sampled](TuneQueries::sampled) from the index.
     ///
     /// # Errors
     /// [`TuneError`].
-    pub fn tune(
-        &mut self,
-        device: Device,
+    pub fn tune(&self, goal: Goal) -> Result<TuneReport, TuneError> {
+        self.tune_with(goal, TuneQueries::sampled(), &mut no_progress)
+    }
+
+    /// [`Self::tune`] with these queries and a progress callback. Searches tuned before for the same goal and device are
+    /// replaced.
+    ///
+    /// Changes wait meanwhile. Searches do not, but find a little less if queries are sampled: the sampled vectors have no
+    /// edges meanwhile.
+    ///
+    /// Cost: some tens of searches of all queries, and a second of timing, twenty on a GPU; for a sample, also the distance
+    /// from each of its vectors to every other.
+    ///
+    /// # Errors
+    /// [`TuneError`]; the index is as it was.
+    pub fn tune_with(
+        &self,
         goal: Goal,
-        queries: Queries<'_, T>,
+        queries: TuneQueries<'_, T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport, TuneError> {
         if goal.k == 0 {
@@ -170,32 +185,44 @@ impl<T: Element> Index<T> {
         if !(goal.recall > 0.0 && goal.recall <= 1.0) {
             return Err(TuneError::Recall(goal.recall));
         }
-        // A sample's neighbours take longer to find than this.
-        device.find()?;
-        self.graph.begin();
-        let found = self.hold_out_and_tune(device, goal, queries, progress);
-        // Rows that were held out lead on again.
-        self.graph.rollback();
-        let report = found?;
-        report.searches.iter().for_each(|search| search.store(&mut self.graph));
-        Ok(report)
-    }
-
-    fn hold_out_and_tune(
-        &mut self,
-        device: Device,
-        goal: Goal,
-        queries: Queries<'_, T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<TuneReport, TuneError> {
-        let state = self.graph.state();
-        let held_out = match queries {
-            Queries::Given { queries, truth } => HeldOut::given(queries, truth)?,
-            Queries::Sampled { count, seed } => HeldOut::sampled(self, count, goal.k, seed, progress)?,
+        let _writer = self.lock_writer();
+        self.backend.read_edges(&self.executor)?;
+        let state = self.backend.read(Graph::state);
+        let (held_out, vertices) = match queries {
+            TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
+            TuneQueries::Sampled { count, seed } => HeldOut::sampled(self, count, goal.k, seed, progress)?,
         };
         held_out.check_depth(goal.k)?;
-        let subject = Subject { index: self, seat: Seat::take(self, device)?, state };
-        let searches = subject.tune(goal, &held_out, progress)?;
+        let subject = Subject { index: self, state };
+        let searches = self.without_edges(&vertices, || subject.tune(goal, &held_out, progress))?;
+        self.change_host(|graph| searches.iter().for_each(|search| search.store(graph)))?;
         Ok(TuneReport { searches, queries: held_out.len() })
+    }
+
+    /// Runs `work` while some vertices have no out-edges, and restores these. The caller holds the writer lock.
+    pub(crate) fn without_edges<R, E: From<DeviceError>>(
+        &self,
+        vertices: &[VectorId],
+        work: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, E> {
+        if vertices.is_empty() {
+            return work();
+        }
+        let no_edges = vec![Vec::new(); vertices.len()];
+        on_backend!(self, |executor, graph| {
+            let failed = |error| DeviceError::failed(self.device(), error);
+            // The result is an error in any case: a transaction that fails is rolled back.
+            let result = transaction(
+                &mut graph,
+                |error| Err(failed(error).into()),
+                |graph| {
+                    let cleared =
+                        graph.write(|graph| executor.set_neighbors(graph.links_mut(), vertices, &no_edges));
+                    Err::<Infallible, _>(cleared.map_err(|error| failed(error).into()).and_then(|()| work()))
+                },
+            );
+            let Err(result) = result;
+            result
+        })
     }
 }

@@ -8,7 +8,6 @@ use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
 use super::{BATCHES, Goal, TuneError};
-use crate::seat::Seat;
 use crate::{Device, Index};
 
 /// The widest beam tried, where the device takes it.
@@ -21,11 +20,10 @@ const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
-/// What is tuned, and where it is searched.
+/// The index that is tuned.
 pub(super) struct Subject<'a, T: Element> {
     pub(super) index: &'a Index<T>,
-    pub(super) seat: Seat<T>,
-    /// The index's state when no row is held out.
+    /// The state of its graph before queries were held out.
     pub(super) state: u32,
 }
 
@@ -37,7 +35,7 @@ impl<T: Element> Subject<'_, T> {
         held_out: &HeldOut<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>, TuneError> {
-        let launches = if self.seat.device() == Device::Cpu { vec![None] } else { launches() };
+        let launches = if self.index.device() == Device::Cpu { vec![None] } else { launches() };
         // What expands as much in one step finds the same.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
         let total = groups.len() + launches.len() * BATCHES.len();
@@ -68,7 +66,7 @@ impl<T: Element> Subject<'_, T> {
                         continue;
                     }
                     *fastest = Some(TunedSearch {
-                        device: self.seat.name(),
+                        device: self.index.device_name(),
                         k: goal.k,
                         target: goal.recall,
                         batch,
@@ -95,13 +93,13 @@ impl<T: Element> Subject<'_, T> {
         held_out: &HeldOut<T>,
         launch: Option<TunedLaunch>,
     ) -> Result<(usize, f64), TuneError> {
-        let vertices = self.index.graph.keys().live() + self.index.graph.keys().tombstones();
+        let vertices = self.index.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
         // A row of the index takes a place of its own.
-        let widest = (self.seat.widest() - 1).min(WIDEST).min(vertices).max(goal.k);
+        let widest = (self.index.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, hits| {
-                self.seat.search_into(self.index, queries, SearchParams { launch, ..params }, hits)
+                self.index.search_into(queries, SearchParams { launch, ..params }, hits)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -129,7 +127,7 @@ impl<T: Element> Subject<'_, T> {
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
-            self.seat.search_into(self.index, queries.slice(first..first + batch), params, &mut hits)?;
+            self.index.search_into(queries.slice(first..first + batch), params, &mut hits)?;
             Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
         };
         call(0)?;

@@ -6,8 +6,8 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use jasper::{
-    BuildError, Element, Index, InsertError, Key, Metric, Progress, Stage, VectorSource, f16,
-    synthetic::Clusters,
+    BuildError, Element, Index, IndexBuilder, InsertError, Key, Metric, Progress, Stage, VectorSource,
+    bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{bytes_of, everything, view};
@@ -46,8 +46,9 @@ fn used<T: Element>(metric: Metric) -> Index<T> {
 /// The same, of rows of so many edges, found by a beam of that width: with few of them, vertices are lost now and then.
 fn used_with<T: Element>(metric: Metric, max_degree: usize, build_beam_width: usize) -> Index<T> {
     let rows: Vec<T> = Clusters::new(DIMENSION, 31).rows(900, 0);
-    let builder = Index::builder(metric).max_degree(max_degree).build_beam_width(build_beam_width).threads(2);
-    let mut index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let builder =
+        IndexBuilder::new(metric).max_degree(max_degree).build_beam_width(build_beam_width).threads(2);
+    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
     index.delete(&(100..400).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();
     index.insert(&view(&rows[..3 * DIMENSION], DIMENSION), &[5000, 5001, 5002]).unwrap();
@@ -76,7 +77,7 @@ fn stop_everywhere<T: Element, E: std::fmt::Debug>(
     is_cancel: impl Fn(&E) -> bool,
 ) -> BTreeSet<String> {
     // Rows of five edges, and few inserts: one vertex may be out of reach until the next repair.
-    let (before, lost) = (bytes_of(index), index.check().unreachable);
+    let (before, lost) = (bytes_of(index), index.check().unwrap().unreachable);
     assert!(lost.len() <= usize::from(index.metric() == Metric::InnerProduct));
     let mut stages = BTreeSet::new();
     for stop in 0.. {
@@ -92,7 +93,7 @@ fn stop_everywhere<T: Element, E: std::fmt::Debug>(
             }
         }
         assert!(bytes_of(index) == before, "stopped at report {stop}: something is left behind");
-        let check = index.check();
+        let check = index.check().unwrap();
         assert!(check.structure.is_sound() && check.unreachable == lost);
     }
     unreachable!("a call makes an end of reports")
@@ -100,7 +101,7 @@ fn stop_everywhere<T: Element, E: std::fmt::Debug>(
 
 fn stops<T: Element>(metric: Metric) {
     let mut index = used_with::<T>(metric, 5, 6);
-    let mut untouched = used_with::<T>(metric, 5, 6);
+    let untouched = used_with::<T>(metric, 5, 6);
     let (rows, keys) = fresh::<T>();
     let rows = view(&rows, DIMENSION);
 
@@ -144,7 +145,7 @@ fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
     let rows: Vec<f32> = Clusters::new(DIMENSION, 32).rows(1500, 0);
     let rows = view(&rows, DIMENSION);
     let keys: Vec<Key> = (0..1500).collect();
-    let mut index = Index::builder(Metric::L2).threads(2).empty::<f32>(DIMENSION).unwrap();
+    let mut index = IndexBuilder::new(Metric::L2).threads(2).empty::<f32>(DIMENSION).unwrap();
     let stages = stop_everywhere(
         &mut index,
         |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
@@ -158,7 +159,7 @@ fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
 fn a_build_can_be_stopped_at_any_report() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 33).rows(1500, 0);
     let rows = view(&rows, DIMENSION);
-    let builder = Index::builder(Metric::L2).max_degree(4).build_beam_width(6).threads(2);
+    let builder = IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(6).threads(2);
     let expected = bytes_of(&builder.build(&rows).unwrap());
     let mut stages = BTreeSet::new();
     for stop in 0.. {
@@ -169,7 +170,7 @@ fn a_build_can_be_stopped_at_any_report() {
                 assert!(bytes_of(&index) == expected);
                 break;
             }
-            Err(BuildError::Rows(InsertError::Cancelled(cancelled))) => {
+            Err(BuildError::Vectors(InsertError::Cancelled(cancelled))) => {
                 assert_eq!(Some(cancelled.stage), stopper.stopped);
                 stages.insert(cancelled.stage.to_string());
             }
@@ -209,7 +210,7 @@ impl<T: Element> VectorSource<T> for Broken<'_, T> {
 fn rows_that_cannot_be_read_leave_no_trace() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 34).rows(3000, 1);
     let keys: Vec<Key> = (20_000..23_000).collect();
-    let mut index = used::<u8>(Metric::L2);
+    let index = used::<u8>(Metric::L2);
     let before = bytes_of(&index);
     for bad in [0, 1023, 1024, 2999] {
         let broken = Broken { rows: &rows, bad, panics: false };
@@ -220,21 +221,21 @@ fn rows_that_cannot_be_read_leave_no_trace() {
                 "{error}"
             );
         }
-        assert!(matches!(index.insert_next(&broken), Err(InsertError::Read(_))));
-        let error = Index::builder(Metric::L2).build(&broken).unwrap_err();
-        assert!(matches!(error, BuildError::Rows(InsertError::Read(_))), "{error}");
+        assert!(matches!(index.insert_auto(&broken), Err(InsertError::Read(_))));
+        let error = IndexBuilder::new(Metric::L2).build(&broken).unwrap_err();
+        assert!(matches!(error, BuildError::Vectors(InsertError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");
     }
     // A row that is refused, far behind others that are not.
     let rows: Vec<f32> = Clusters::new(DIMENSION, 34).rows(3000, 1);
     let mut bad = rows.clone();
     bad[2500 * DIMENSION + 1] = f32::NAN;
-    let mut index = used::<f32>(Metric::InnerProduct);
+    let index = used::<f32>(Metric::InnerProduct);
     let before = bytes_of(&index);
     assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(InsertError::Vector(_))));
     assert!(bytes_of(&index) == before);
     index.insert(&view(&rows, DIMENSION), &keys).unwrap();
-    let mut untouched = used::<f32>(Metric::InnerProduct);
+    let untouched = used::<f32>(Metric::InnerProduct);
     untouched.insert(&view(&rows, DIMENSION), &keys).unwrap();
     assert!(bytes_of(&index) == bytes_of(&untouched));
 }
@@ -243,26 +244,24 @@ fn rows_that_cannot_be_read_leave_no_trace() {
 fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 35).rows(3000, 1);
     let keys: Vec<Key> = (20_000..23_000).collect();
-    let mut index = used::<u8>(Metric::L2);
+    let index = used::<u8>(Metric::L2);
     let query = &rows[..DIMENSION];
     let before = everything(&index, query);
-    let shared = jasper::SharedIndex::new(index);
     let broken = Broken { rows: &rows, bad: 2000, panics: true };
     let panicked = |call: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err();
-    assert!(panicked(&|| drop(shared.insert(&broken, &keys))));
+    assert!(panicked(&|| drop(index.insert(&broken, &keys))));
     let never = |_| panic!("a filter that panics");
     let filtered = jasper::SearchParams::new(5).filter(jasper::Filter::Predicate(&never));
-    assert!(panicked(&|| drop(shared.search(query, filtered))));
-    assert!(panicked(&|| drop(shared.search_into(
+    assert!(panicked(&|| drop(index.search(query, filtered))));
+    assert!(panicked(&|| drop(index.search_into(
         view(&rows, DIMENSION),
         filtered,
         &mut [jasper::Hit::NONE; 15_000]
     ))));
-    index = shared.into_index().unwrap();
     assert_eq!(everything(&index, query), before);
-    assert!(index.check().is_sound());
+    assert!(index.check().unwrap().is_sound());
     index.insert(&view(&rows, DIMENSION), &keys).unwrap();
     index.consolidate().unwrap();
-    assert!(index.check().is_sound(), "{:?}", index.check());
+    assert!(index.check().unwrap().is_sound(), "{:?}", index.check().unwrap());
     assert_eq!(everything(&index, query).len(), before.len() + 3000);
 }

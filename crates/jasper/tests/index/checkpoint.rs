@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use jasper::{BuildError, Element, Index, IndexBuilder, Metric, Progress, Stage, synthetic::Clusters};
+use jasper::{BuildError, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters};
 
 use crate::common::{bytes_of, for_each_element, view};
 
@@ -20,7 +20,7 @@ fn rows<T: Element>(seed: u64) -> Vec<T> {
 }
 
 fn builder(metric: Metric) -> IndexBuilder<'static> {
-    Index::builder(metric).max_degree(10).build_beam_width(20).seed(3).threads(2)
+    IndexBuilder::new(metric).max_degree(10).build_beam_width(20).seed(3).threads(2)
 }
 
 /// Stops a build when so many vertices are linked.
@@ -35,7 +35,7 @@ fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
 fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
     let builder = builder.checkpoint(path, every);
     let error = builder.build_with(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
-    assert!(matches!(error, BuildError::Rows(jasper::InsertError::Cancelled(_))), "{error}");
+    assert!(matches!(error, BuildError::Vectors(jasper::InsertError::Cancelled(_))), "{error}");
     assert!(path.exists());
 }
 

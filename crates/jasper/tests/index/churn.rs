@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
+use jasper::bench::recall::{Truth, recall_at};
+use jasper::bench::synthetic::permutation;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
-use jasper::recall::{Truth, recall_at};
-use jasper::synthetic::permutation;
 use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, no_progress};
 
 /// What is done, and how it is measured.
@@ -57,7 +57,7 @@ impl Churn {
                 format!("{} rows are too few to replace {replaced} of {}", rows.len(), self.live).into()
             );
         }
-        let mut index = builder.build(&view(&gather(rows, &inside), rows))?;
+        let index = builder.build(&view(&gather(rows, &inside), rows))?;
         report(self.measure(&index, 0, rows, queries, &inside)?);
         for number in 1..=self.rounds {
             let order = permutation(inside.len(), number as u64);
@@ -90,7 +90,7 @@ impl Churn {
             number,
             recall,
             deleted: index.stats().deleted,
-            unreachable: index.check().unreachable.len(),
+            unreachable: index.check()?.unreachable.len(),
         })
     }
 

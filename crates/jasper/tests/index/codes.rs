@@ -1,8 +1,8 @@
 //! Codes: searches by estimates find what exact ones do, and codes follow every change.
 
 use jasper::{
-    BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
-    Quantization, SearchError, SearchParams, f16, no_progress, synthetic::Clusters,
+    BuildError, Distances, Element, Filter, Graph, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
+    Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16, no_progress,
 };
 
 use crate::common::{bytes_of, view};
@@ -11,7 +11,7 @@ const D: usize = 48;
 const K: usize = 10;
 
 fn index<T: Element>(metric: Metric, rows: &[T]) -> Index<T> {
-    let builder = Index::builder(metric).max_degree(32).build_beam_width(64).threads(2);
+    let builder = IndexBuilder::new(metric).max_degree(32).build_beam_width(64).threads(2);
     builder.build(&view(rows, D)).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn overlap(a: &[Hit], b: &[Hit]) -> f64 {
 fn finds_as_much<T: Element>(metric: Metric) {
     let (rows, queries) = set::<T>(3000);
     let queries = view(&queries, D);
-    let mut index = index(metric, &rows);
+    let index = index(metric, &rows);
     let params = SearchParams::new(K);
     let exact = index.search_batch(queries, params).unwrap();
     let codes = [
@@ -66,7 +66,7 @@ fn searches_by_estimates_find_what_exact_ones_do() {
 fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
     let (rows, queries) = set::<f32>(3000);
     let queries = view(&queries, D);
-    let mut index = index(Metric::L2, &rows);
+    let index = index(Metric::L2, &rows);
     let params = SearchParams::new(K);
     let exact = index.search_batch(queries, params).unwrap();
     let estimated = |rerank| params.distances(Distances::Quantized { rerank });
@@ -98,7 +98,7 @@ fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
 fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
     let (rows, queries) = set::<u8>(2000);
     let queries = view(&queries, D);
-    let mut index = index(Metric::L2, &rows);
+    let index = index(Metric::L2, &rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
     index.delete(&(0..2000).step_by(3).collect::<Vec<_>>()).unwrap();
     let even = |key| key % 2 == 0;
@@ -123,7 +123,7 @@ fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
 /// Twenty rounds of taking a tenth out and putting others in.
 fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
     let (rows, _) = set::<T>(1500);
-    let mut index = index(metric, &rows[..1000 * D]);
+    let index = index(metric, &rows[..1000 * D]);
     index.quantize(code).unwrap();
     for round in 0..20_u64 {
         let gone: Vec<u64> = (0..100).map(|i| i + round * 100).collect();
@@ -132,20 +132,22 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
             index.consolidate().unwrap();
         }
         let first = (round as usize * 100) % 1400;
-        index.insert_next(&view(&rows[first * D..][..100 * D], D)).unwrap();
+        index.insert_auto(&view(&rows[first * D..][..100 * D], D)).unwrap();
         if round % 7 == 6 {
             index.compact().unwrap();
         }
     }
-    let graph = index.graph();
-    let codes = graph.vectors().codes().unwrap();
-    let mut scratch = Default::default();
-    for slot in graph.keys().vertices() {
-        let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
-        let mut fresh = vec![0; codes.quantizer().layout().words()];
-        codes.quantizer().encode(&mut row, &mut scratch, &mut fresh);
-        assert_eq!(codes.table().row(slot.index()), fresh, "{slot}");
-    }
+    let compare = |graph: &Graph<T>| {
+        let codes = graph.vectors().codes().unwrap();
+        let mut scratch = Default::default();
+        for slot in graph.keys().vertices() {
+            let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
+            let mut fresh = vec![0; codes.quantizer().layout().words()];
+            codes.quantizer().encode(&mut row, &mut scratch, &mut fresh);
+            assert_eq!(codes.table().row(slot.index()), fresh, "{slot}");
+        }
+    };
+    index.read_graph(compare).unwrap();
 }
 
 #[test]
@@ -159,8 +161,8 @@ fn codes_after_many_changes_are_those_made_afresh() {
 fn the_same_index_has_the_same_codes_on_any_number_of_threads() {
     let (rows, _) = set::<f32>(2000);
     let bytes = [1, 3].map(|threads| {
-        let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32).threads(threads);
-        let mut index = builder.build(&view(&rows, D)).unwrap();
+        let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32).threads(threads);
+        let index = builder.build(&view(&rows, D)).unwrap();
         index.quantize(Quantization::Mixed { sectors: 2 }).unwrap();
         bytes_of(&index)
     });
@@ -171,19 +173,20 @@ fn the_same_index_has_the_same_codes_on_any_number_of_threads() {
 fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() {
     let set = Clusters::new(128, 9);
     let rows = set.rows::<f32>(4000, 0);
-    let mut index =
-        Index::builder(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
+    let index =
+        IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
-    let trial = index.quantize_by_trial(&mut no_progress).unwrap();
+    let trial = index.auto_quantize_with(&mut no_progress).unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
-    let bytes = |code| trial.tried.iter().find(|tried| tried.code == code).unwrap().reached.unwrap().1;
+    let bytes =
+        |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().reached.unwrap().1;
     let least = trial.tried.iter().filter_map(|tried| tried.reached).map(|(_, bytes)| bytes);
     assert_eq!(bytes(trial.chosen), least.fold(f64::INFINITY, f64::min));
     assert!(bytes(trial.chosen) < trial.exact_bytes_per_query / 2.0);
     let queries = set.rows::<f32>(200, 1);
     let queries = view(&queries, 128);
     let exact = index.search_batch(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
-    let chosen = trial.tried.iter().find(|tried| tried.code == trial.chosen).unwrap();
+    let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
     let (width, _) = chosen.reached.unwrap();
     let found = index.search_batch(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
@@ -209,11 +212,11 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let set = Clusters { clusters: 1, latent: 0, ..Clusters::new(64, 9) };
     let (rows, queries) = (set.rows::<f32>(3000, 0), set.rows::<f32>(200, 1));
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
-    let builder = Index::builder(Metric::L2).max_degree(32).build_beam_width(64);
-    let mut index = builder.build(&rows).unwrap();
-    let trial = index.quantize_by_trial(&mut no_progress).unwrap();
+    let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
+    let index = builder.build(&rows).unwrap();
+    let trial = index.auto_quantize_with(&mut no_progress).unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
-    let chosen = trial.tried.iter().find(|tried| tried.code == trial.chosen).unwrap();
+    let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
     let (width, _) = chosen.reached.unwrap();
     let truth = nearest(rows, queries);
     let recall = |width, distances| {
@@ -232,8 +235,8 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
 fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() {
     let (rows, queries) = set::<f32>(2000);
     let queries = view(&queries, D);
-    let mut index = index(Metric::L2, &rows);
-    assert!(matches!(index.drop_vectors(), Err(SearchError::NoCodes)));
+    let index = index(Metric::L2, &rows);
+    assert!(matches!(index.drop_vectors(), Err(UpdateError::Search(SearchError::NoCodes))));
     index.quantize(Quantization::Rabitq { bits: 6 }).unwrap();
     let estimated = SearchParams::new(K).distances(Distances::Quantized { rerank: 0 });
     let before = index.search_batch(queries, estimated).unwrap();
@@ -244,9 +247,9 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("codes.jasper");
     index.save(&path).unwrap();
-    for mut index in [Index::<f32>::open(&path).unwrap(), Index::map(&path).unwrap()] {
+    for index in [Index::<f32>::open(&path).unwrap(), Index::open_mapped(&path).unwrap()] {
         assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
-        assert!(index.check().is_sound() && index.vector(7).is_none());
+        assert!(index.check().unwrap().is_sound() && index.vector(7).is_none());
         index.delete(&[before[0].key]).unwrap();
         let after = index.search_batch(queries, SearchParams::new(K)).unwrap();
         assert_eq!(after[0], before[1]);
@@ -259,12 +262,12 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         told(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
         told(&index.consolidate().unwrap_err());
         told(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
-        told(&index.quantize_by_trial(&mut no_progress).unwrap_err());
+        told(&index.auto_quantize_with(&mut no_progress).unwrap_err());
         told(&index.clear_codes().unwrap_err());
         told(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
-        let sampled = jasper::tune::Queries::sampled();
-        told(&index.tune(jasper::Device::Cpu, goal, sampled, &mut no_progress).unwrap_err());
+        let sampled = jasper::tune::TuneQueries::sampled();
+        told(&index.tune_with(goal, sampled, &mut no_progress).unwrap_err());
         assert_eq!(index.check_codes().unwrap(), None);
         index.undelete(&[before[0].key]).unwrap();
         assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
@@ -275,7 +278,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
 #[test]
 fn what_is_saved_with_codes_of_any_length_is_opened() {
     let mut rows = Clusters::new(D, 5).rows::<f32>(7000, 0);
-    let mut index = Index::builder(Metric::L2)
+    let index = IndexBuilder::new(Metric::L2)
         .max_degree(4)
         .build_beam_width(8)
         .quantize(Quantization::Rabitq { bits: 4 })
@@ -295,16 +298,16 @@ fn what_is_saved_with_codes_of_any_length_is_opened() {
 #[test]
 fn a_trial_that_cannot_begin_leaves_codes() {
     let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
-    let mut index = index(Metric::L2, &rows);
+    let index = index(Metric::L2, &rows);
     index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
-    assert!(index.quantize_by_trial(&mut no_progress).is_err(), "one row is no sample");
+    assert!(index.auto_quantize_with(&mut no_progress).is_err(), "one row is no sample");
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 4 }));
 }
 
 #[test]
 fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     let rows = Clusters::new(D, 5).rows::<f32>(2000, 0);
-    let mut index = index(Metric::L2, &rows);
+    let index = index(Metric::L2, &rows);
     assert_eq!(index.check_codes().unwrap(), None);
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let fitting = index.check_codes().unwrap().unwrap();
@@ -313,7 +316,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     // Other clusters, elsewhere.
     let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
     index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
-    index.insert_next(&view(&others, D)).unwrap();
+    index.insert_auto(&view(&others, D)).unwrap();
     index.consolidate().unwrap();
     let drifted = index.check_codes().unwrap().unwrap();
     assert!(drifted.error > 1.5 * drifted.error_anew && drifted.has_drifted(), "{drifted:?}");
@@ -325,7 +328,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
 #[test]
 fn a_build_makes_codes_and_plans_for_them() {
     let rows = Clusters::new(D, 5).rows::<f32>(1000, 0);
-    let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
+    let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let with = builder.quantize(Quantization::Rabitq { bits: 4 });
     let index = with.build(&view(&rows, D)).unwrap();
     assert!(builder.quantize(Quantization::Rabitq { bits: 64 }).estimate_memory::<f32>(10, D).is_err());
@@ -344,7 +347,9 @@ fn a_build_makes_codes_and_plans_for_them() {
         let index = with.build(&view(&rows, D)).unwrap();
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
         let bytes = planned(with);
-        let learnt = index.graph().vectors().codes().unwrap().quantizer().to_bytes().len() as u64;
+        let learnt = index
+            .read_graph(|graph| graph.vectors().codes().unwrap().quantizer().to_bytes().len() as u64)
+            .unwrap();
         assert!(
             bytes[0] == 1000 * code.bytes(D) as u64 && bytes[1] + 64 > learnt,
             "{code}: {bytes:?}, {learnt}"
@@ -363,23 +368,23 @@ fn planned(builder: IndexBuilder<'_>) -> Vec<u64> {
 fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let set = Clusters::new(D, 5);
     let rows = set.rows::<f32>(2000, 0);
-    let builder = Index::builder(Metric::L2).max_degree(16).build_beam_width(32);
-    let mut behind = builder.build(&view(&rows, D)).unwrap();
-    let trial = behind.quantize_by_trial(&mut no_progress).unwrap();
-    let index = builder.quantize_by_trial().build(&view(&rows, D)).unwrap();
+    let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
+    let behind = builder.build(&view(&rows, D)).unwrap();
+    let trial = behind.auto_quantize_with(&mut no_progress).unwrap();
+    let index = builder.auto_quantize().build(&view(&rows, D)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();
-    assert_eq!(planned(builder.quantize_by_trial()).first().copied(), largest);
-    let few = builder.quantize_by_trial().build(&view(&rows[..20 * D], D)).unwrap_err();
-    assert!(matches!(few, BuildError::Trial(_)), "{few}");
+    assert_eq!(planned(builder.auto_quantize()).first().copied(), largest);
+    let few = builder.auto_quantize().build(&view(&rows[..20 * D], D)).unwrap_err();
+    assert!(matches!(few, BuildError::AutoQuantize(_)), "{few}");
 }
 
 #[test]
 fn what_nothing_can_be_learnt_from_is_refused() {
-    let mut empty: Index<f32> = Index::builder(Metric::L2).empty(D).unwrap();
+    let empty: Index<f32> = IndexBuilder::new(Metric::L2).empty(D).unwrap();
     let error = empty.quantize(Quantization::Rabitq { bits: 4 }).unwrap_err();
-    assert!(error.to_string().contains("training vectors are too few"), "{error}");
-    let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
+    assert!(error.to_string().contains("training rows are too few"), "{error}");
+    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
     assert!(index.quantize(Quantization::Rabitq { bits: 9 }).is_err());
     assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err(), "components of one row");
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();

@@ -22,7 +22,7 @@ pub fn view<T: Element>(rows: &[T], dimension: usize) -> MatrixView<'_, T> {
 
 /// A builder for small sets: edges and frontiers small enough that graphs of some hundred vertices are not complete.
 pub fn small<'a>(metric: Metric) -> IndexBuilder<'a> {
-    Index::builder(metric).max_degree(8).build_beam_width(16).threads(2)
+    IndexBuilder::new(metric).max_degree(8).build_beam_width(16).threads(2)
 }
 
 /// The index as its file.

@@ -1,6 +1,8 @@
 //! Filters: only what matches, all of it where little does, and no change where everything does.
 
-use jasper::{Filter, Hit, Index, Key, KeyFilter, Metric, SearchParams, synthetic::Clusters};
+use jasper::{
+    Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams, bench::synthetic::Clusters,
+};
 
 use crate::common::{assert_exact, everything, exact, keys, view};
 
@@ -14,8 +16,11 @@ fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
     for copy in 0..300 {
         rows.copy_within(copy * DIMENSION..(copy + 1) * DIMENSION, (ROWS - 1 - copy) * DIMENSION);
     }
-    let index =
-        Index::builder(metric).max_degree(24).build_beam_width(48).threads(2).build(&view(&rows, DIMENSION));
+    let index = IndexBuilder::new(metric)
+        .max_degree(24)
+        .build_beam_width(48)
+        .threads(2)
+        .build(&view(&rows, DIMENSION));
     (index.unwrap(), rows, set.rows(100, 1))
 }
 
@@ -29,7 +34,7 @@ fn answers(index: &Index<i8>, queries: &[i8], params: SearchParams<'_>) -> (Vec<
 #[test]
 fn a_filter_that_all_pass_is_no_filter() {
     for metric in Metric::ALL {
-        let (mut index, _, queries) = set(metric);
+        let (index, _, queries) = set(metric);
         let everybody: KeyFilter = (0..ROWS as Key).collect();
         for round in 0..3 {
             let plain = SearchParams::new(10).beam_width(20);
@@ -51,7 +56,7 @@ fn a_filter_that_all_pass_is_no_filter() {
 #[test]
 fn a_filter_that_few_pass_is_answered_exactly() {
     for metric in Metric::ALL {
-        let (mut index, rows, queries) = set(metric);
+        let (index, rows, queries) = set(metric);
         for _ in 0..2 {
             for modulus in [100, 250, 1000, 4000] {
                 let matches = |key: Key| key % modulus == 3;
@@ -104,7 +109,7 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
 
 #[test]
 fn a_filter_chooses_among_the_keys_of_one_vertex() {
-    let (mut index, rows, _) = set(Metric::L2);
+    let (index, rows, _) = set(Metric::L2);
     // Key 7 and key 4992 have the same row.
     let query = &rows[7 * DIMENSION..8 * DIMENSION];
     assert_eq!(query, &rows[4992 * DIMENSION..4993 * DIMENSION]);

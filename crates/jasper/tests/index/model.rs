@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper::{DeleteError, Element, Index, InsertError, Key, KeyError, Metric};
+use jasper::{Element, Graph, Index, IndexBuilder, InsertError, Key, Metric, UpdateError, error::KeyError};
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, view};
@@ -79,7 +79,7 @@ struct Subject<T: Element> {
 
 impl<T: Element> Subject<T> {
     fn new(metric: Metric, max_degree: usize, first: &[(Key, Row)]) -> Self {
-        let builder = Index::builder(metric).max_degree(max_degree).build_beam_width(8).threads(1);
+        let builder = IndexBuilder::new(metric).max_degree(max_degree).build_beam_width(8).threads(1);
         let mut model = Model::default();
         first.iter().for_each(|&(key, row)| model.hold(key, row));
         model.replaced.clear();
@@ -95,7 +95,7 @@ impl<T: Element> Subject<T> {
             Step::Upsert(pairs) => self.put(&pairs, true),
             Step::InsertNext(rows) => {
                 let next = self.model.next;
-                assert_eq!(self.index.insert_next(&view(&stored::<T>(&rows), DIMENSION)).unwrap(), next);
+                assert_eq!(self.index.insert_auto(&view(&stored::<T>(&rows), DIMENSION)).unwrap(), next);
                 (next..).zip(rows).for_each(|(key, row)| self.model.hold(key, row));
             }
             Step::Delete(keys) => self.delete(keys),
@@ -110,7 +110,8 @@ impl<T: Element> Subject<T> {
                 let path = self.folder.path().join("model.jasper");
                 self.index.save(&path).unwrap();
                 let mapped = matches!(step, Step::Map);
-                self.index = if mapped { Index::map(&path).unwrap() } else { Index::open(&path).unwrap() };
+                self.index =
+                    if mapped { Index::open_mapped(&path).unwrap() } else { Index::open(&path).unwrap() };
             }
         }
     }
@@ -166,9 +167,9 @@ impl<T: Element> Subject<T> {
         }
         match self.index.delete(&keys) {
             Ok(()) => assert!(keys.is_empty()),
-            Err(DeleteError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
-            Err(DeleteError::Key(KeyError::Deleted(key))) => assert!(self.model.deleted.contains_key(&key)),
-            Err(DeleteError::Key(KeyError::Unknown(key))) => assert!(!self.model.deleted.contains_key(&key)),
+            Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
+            Err(UpdateError::Key(KeyError::Deleted(key))) => assert!(self.model.deleted.contains_key(&key)),
+            Err(UpdateError::Key(KeyError::Unknown(key))) => assert!(!self.model.deleted.contains_key(&key)),
             Err(other) => panic!("{other}"),
         }
     }
@@ -185,9 +186,9 @@ impl<T: Element> Subject<T> {
         }
         match self.index.undelete(&keys) {
             Ok(()) => assert!(keys.is_empty()),
-            Err(DeleteError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
-            Err(DeleteError::Key(KeyError::Live(key))) => assert!(self.model.live.contains_key(&key)),
-            Err(DeleteError::Key(KeyError::Unknown(key))) => assert!(!self.model.live.contains_key(&key)),
+            Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
+            Err(UpdateError::Key(KeyError::Live(key))) => assert!(self.model.live.contains_key(&key)),
+            Err(UpdateError::Key(KeyError::Unknown(key))) => assert!(!self.model.live.contains_key(&key)),
             Err(other) => panic!("{other}"),
         }
     }
@@ -197,7 +198,7 @@ impl<T: Element> Subject<T> {
         assert_eq!(self.index.consolidate().unwrap().freed, hidden);
         assert_eq!(self.index.stats().deleted, 0);
         // What can still be restored is what shares its vertex with a live key.
-        let restorable: BTreeSet<Key> = self.index.graph().keys().deleted().collect();
+        let restorable: BTreeSet<Key> = deleted_keys(&self.index);
         for key in &restorable {
             let row = self.model.deleted.get(key).expect("only deleted keys can be restored");
             let shared = self.model.live.values().any(|other| self.are_same(row, other));
@@ -210,14 +211,11 @@ impl<T: Element> Subject<T> {
     /// Everything that can be asked, against the model.
     fn verify(&self, query: Row) {
         let Self { index, model, .. } = self;
-        let check = index.check();
+        let check = index.check().unwrap();
         assert!(check.is_sound(), "{check:?}");
-        assert_eq!(index.keys().collect::<BTreeSet<_>>(), model.live.keys().copied().collect());
+        assert_eq!(index.keys().into_iter().collect::<BTreeSet<_>>(), model.live.keys().copied().collect());
         assert_eq!(index.len(), model.live.len());
-        assert_eq!(
-            index.graph().keys().deleted().collect::<BTreeSet<_>>(),
-            model.deleted.keys().copied().collect(),
-        );
+        assert_eq!(deleted_keys(index), model.deleted.keys().copied().collect(),);
         let query: Vec<T> = stored([&query]);
         let hits = everything(index, &query);
         assert_eq!(
@@ -229,7 +227,7 @@ impl<T: Element> Subject<T> {
         assert_exact(index.metric(), &query, &hits, rows.iter().map(|(&key, row)| (key, &row[..])));
         for (&key, row) in &rows {
             if T::EXACT || index.metric() != Metric::Cosine {
-                assert_eq!(index.vector(key), Some(&row[..]));
+                assert_eq!(index.vector(key), Some(row.clone()));
             }
         }
     }
@@ -267,4 +265,8 @@ proptest! {
             _ => play::<i8>(metric, max_degree, &first, steps, query),
         }
     }
+}
+
+fn deleted_keys<T: Element>(index: &Index<T>) -> BTreeSet<Key> {
+    index.read_graph(|graph: &Graph<T>| graph.keys().deleted().collect()).unwrap()
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BuildError, Device, Distances, Element, Filter, Hit, Index, IndexStats, KeyFilter, MemorySpace, Metric,
-    Quantization, SearchError, SearchParams, SharedIndex, VectorStorage, synthetic::Clusters,
+    BuildError, Device, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, Metric,
+    Quantization, SearchError, SearchParams, VectorStorage, bench::synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, small, view};
@@ -14,13 +14,13 @@ const DIMENSION: usize = 12;
 
 fn index<T: Element>(metric: Metric) -> Index<T> {
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
-    let mut index = small(metric).build(&view(&rows, DIMENSION)).unwrap();
+    let index = small(metric).build(&view(&rows, DIMENSION)).unwrap();
     index.delete(&[5, 77, 200]).unwrap();
     index
 }
 
 /// The answers on the host and on the device, which are the same to the last bit where nothing rounds.
-fn compare<T: Element>(host: &Index<T>, index: &SharedIndex<T>, queries: &[T], params: SearchParams<'_>) {
+fn compare<T: Element>(host: &Index<T>, index: &Index<T>, queries: &[T], params: SearchParams<'_>) {
     let queries = view(queries, DIMENSION);
     let expected = host.search_batch(queries, params).unwrap();
     let found = index.search_batch(queries, params).unwrap();
@@ -55,7 +55,7 @@ fn answers<T: Element>() {
                 index.search(&queries[1..DIMENSION], SearchParams::new(1)),
                 Err(SearchError::Vector(_))
             ));
-            assert_eq!(index.into_index().unwrap().len(), 897);
+            assert_eq!(index.to_host().unwrap().len(), 897);
         }
     }
 }
@@ -88,11 +88,11 @@ fn threads_share_an_index_on_a_device() {
 fn changes_do_not_depend_on_the_device() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 2);
     let part = |from: usize, to: usize| view(&rows[from * DIMENSION..to * DIMENSION], DIMENSION);
-    let mut host = index::<u8>(Metric::L2);
+    let host = index::<u8>(Metric::L2);
     let device = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
-        assert_eq!(host.insert_next(&part(from, to)).unwrap(), device.insert_next(&part(from, to)).unwrap());
+        assert_eq!(host.insert_auto(&part(from, to)).unwrap(), device.insert_auto(&part(from, to)).unwrap());
         let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
         host.delete(&keys).unwrap();
         device.delete(&keys).unwrap();
@@ -109,11 +109,13 @@ fn changes_do_not_depend_on_the_device() {
         assert_eq!(device.len(), host.len());
         assert!(device.check().unwrap().is_sound());
         let stats = device.stats();
-        assert_eq!(IndexStats { vectors: VectorStorage::Host, ..stats }, host.stats());
-        assert_eq!(stats.vectors == VectorStorage::Device, device.device() != Device::Cpu);
+        assert_eq!(stats.vector_storage == VectorStorage::Device, device.device() != Device::Cpu);
+        let mut of_host = host.stats();
+        of_host.vector_storage = stats.vector_storage;
+        assert_eq!(stats, of_host);
         compare(&host, &device, &rows[..20 * DIMENSION], SearchParams::new(10));
     }
-    assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
+    assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
 }
 
 /// A sorted batch of 16,384, as large as they come, each of whose rows sees all the others.
@@ -126,41 +128,45 @@ fn a_large_batch_does_not_depend_on_the_device() {
     let set = Clusters::new(DIMENSION, 41);
     let built = || {
         let rows: Vec<u8> = set.rows(140_000, 0);
-        Index::builder(Metric::L2).max_degree(16).build_beam_width(24).build(&view(&rows, DIMENSION)).unwrap()
+        IndexBuilder::new(Metric::L2)
+            .max_degree(16)
+            .build_beam_width(24)
+            .build(&view(&rows, DIMENSION))
+            .unwrap()
     };
     let device = built().to_device(Device::Cuda(0)).unwrap();
-    let mut host = built();
+    let host = built();
     let rows: Vec<u8> = set.rows_of(&[3; 17_000], 1);
-    host.insert_next(&view(&rows, DIMENSION)).unwrap();
-    device.insert_next(&view(&rows, DIMENSION)).unwrap();
-    assert!(bytes_of(&device.into_index().unwrap()) == bytes_of(&host));
+    host.insert_auto(&view(&rows, DIMENSION)).unwrap();
+    device.insert_auto(&view(&rows, DIMENSION)).unwrap();
+    assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
 }
 
 /// Vectors on the host give the answers and the changes of vectors on the device, and of the processor.
 fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let coded = || {
-        let mut index = index::<T>(metric);
+        let index = index::<T>(metric);
         index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
         index
     };
-    let mut host = coded();
+    let host = coded();
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
-    let mut apart = coded();
-    apart.keep_vectors(VectorStorage::Host);
+    let apart = coded();
+    apart.set_vector_storage(VectorStorage::Host);
     let mut apart = apart.to_device(Device::Auto).unwrap();
     let there = coded().to_device(Device::Auto).unwrap();
     let is_on_gpu = there.device() != Device::Cpu;
     for round in 0..2 {
-        assert_eq!(apart.stats().vectors, VectorStorage::Host);
+        assert_eq!(apart.stats().vector_storage, VectorStorage::Host);
         assert_eq!(apart.device_bytes() < there.device_bytes(), is_on_gpu);
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 15 }] {
             let params = SearchParams::new(10).distances(distances);
             compare(&host, &apart, &queries, params);
         }
         let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
-        let first = apart.insert_next(&part).unwrap();
-        assert_eq!([host.insert_next(&part), there.insert_next(&part)].map(Result::unwrap), [first; 2]);
+        let first = apart.insert_auto(&part).unwrap();
+        assert_eq!([host.insert_auto(&part), there.insert_auto(&part)].map(Result::unwrap), [first; 2]);
         let gone: Vec<u64> = (first..first + 40).collect();
         host.delete(&gone).unwrap();
         apart.delete(&gone).unwrap();
@@ -171,9 +177,9 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         apart.compact().unwrap();
         there.compact().unwrap();
         // What was said of vectors goes home with the index, and back.
-        apart = apart.into_index().unwrap().to_device(Device::Auto).unwrap();
+        apart = apart.to_host().unwrap().to_device(Device::Auto).unwrap();
     }
-    assert!(bytes_of(&apart.into_index().unwrap()) == bytes_of(&host));
+    assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
 }
 
 #[test]
@@ -188,24 +194,27 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
     let queries: Vec<f32> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let queries = view(&queries, DIMENSION);
     for vectors in [Some(VectorStorage::Device), Some(VectorStorage::Host), None] {
-        let mut index = index::<f32>(Metric::L2);
+        let index = index::<f32>(Metric::L2);
         index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
         match vectors {
-            Some(place) => index.keep_vectors(place),
+            Some(place) => index.set_vector_storage(place),
             None => index.drop_vectors().unwrap(),
         }
         let index = index.to_device(Device::Auto).unwrap();
         for distances in
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {
-            let time = index.resident_time(queries, SearchParams::new(10).distances(distances)).unwrap();
+            let time =
+                jasper::bench::device_time(&index, queries, SearchParams::new(10).distances(distances))
+                    .unwrap();
             assert_eq!(
                 time.is_some_and(|time| !time.is_zero()),
                 index.device() != Device::Cpu,
                 "{vectors:?}"
             );
         }
-        let exact = index.resident_time(queries, SearchParams::new(10).distances(Distances::Exact));
+        let exact =
+            jasper::bench::device_time(&index, queries, SearchParams::new(10).distances(Distances::Exact));
         assert!(exact.is_ok() || vectors.is_none());
     }
 }
@@ -213,21 +222,23 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 #[cfg(feature = "cuda")]
 #[test]
 fn what_a_device_has_to_hold_is_told_beforehand() {
-    let mut index = index::<f32>(Metric::L2);
-    let bytes = |index: &Index<f32>, vectors| index.plan_on_device(vectors).total(MemorySpace::Device);
+    let index = index::<f32>(Metric::L2);
+    let bytes = |index: &Index<f32>, vectors| {
+        index.plan_on_device(vectors).unwrap().total(jasper::MemorySpace::Device)
+    };
     // 12 coordinates are whole pieces of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
     assert_eq!(rows, 900 * 12 * 4);
     let bare = bytes(&index, VectorStorage::Device);
     assert_eq!(bytes(&index, VectorStorage::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = index.plan_on_device(VectorStorage::Device);
+    let plan = index.plan_on_device(VectorStorage::Device).unwrap();
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);
     // The centre, a matrix of 12 columns at least, and what belongs to each dimension.
     assert!((12 * (1 + 12 + 4) * 4..4096).contains(&quantizer), "{quantizer}");
-    assert_eq!(plan.total(MemorySpace::Device), bare + codes + quantizer);
+    assert_eq!(plan.total(jasper::MemorySpace::Device), bare + codes + quantizer);
     index.drop_vectors().unwrap();
     assert_eq!(bytes(&index, VectorStorage::Host), bare - rows + codes + quantizer);
     assert_eq!(bytes(&index, VectorStorage::Device), bytes(&index, VectorStorage::Host));
@@ -249,7 +260,7 @@ fn searches_go_on_while_the_index_changes() {
             });
         }
         for chunk in rows.chunks(300 * DIMENSION) {
-            let first = index.insert_next(&view(chunk, DIMENSION)).unwrap();
+            let first = index.insert_auto(&view(chunk, DIMENSION)).unwrap();
             index.delete(&[first, first + 1]).unwrap();
             index.consolidate().unwrap();
         }
@@ -262,7 +273,11 @@ fn searches_go_on_while_the_index_changes() {
 #[test]
 fn a_device_that_is_not_there_is_named() {
     let error = index::<f32>(Metric::L2).to_device(Device::Cuda(999)).unwrap_err();
-    assert!(error.to_string().starts_with("device cuda:999 cannot be used"), "{error}");
+    assert_eq!(error.to_string(), "the index cannot be moved and stays on cpu");
+    let cause = error.reason().to_string();
+    assert!(cause.starts_with("device cuda:999 cannot be used"), "{cause}");
+    let index = error.into_index();
+    assert_eq!((index.len(), index.device()), (897, Device::Cpu));
     let rows = [0.5_f32; 4];
     let error = small(Metric::L2).device(Device::Cuda(999)).build(&view(&rows, 2)).unwrap_err();
     assert!(matches!(error, BuildError::Device(_)), "{error}");

@@ -1,6 +1,6 @@
 //! How many of the true neighbours are found: after a build, after changes, in every metric.
 
-use jasper::{Element, Hit, Index, Key, Metric, SearchParams, f16, synthetic::Clusters};
+use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
 
 use crate::common::view;
 
@@ -19,8 +19,8 @@ fn numbers<T>(rows: &[T]) -> Vec<Key> {
     (0..(rows.len() / DIMENSION) as Key).collect()
 }
 
-fn builder<'a>(metric: Metric) -> jasper::IndexBuilder<'a> {
-    Index::builder(metric).max_degree(32).build_beam_width(64).threads(2)
+fn builder<'a>(metric: Metric) -> IndexBuilder<'a> {
+    IndexBuilder::new(metric).max_degree(32).build_beam_width(64).threads(2)
 }
 
 /// A stream of the clusters `labels`, into an empty index, by and by and at once.
@@ -29,11 +29,11 @@ fn a_stream_is_as_good_as_a_build(what: &str, labels: &[usize]) {
     let rows: Vec<f32> = set.rows_of(labels, 0);
     let queries: Vec<f32> = set.rows(300, 1);
     let built = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
-    let mut at_once = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
-    at_once.insert_next(&view(&rows, DIMENSION)).unwrap();
-    let mut by_and_by = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
+    let at_once = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
+    at_once.insert_auto(&view(&rows, DIMENSION)).unwrap();
+    let by_and_by = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
     for rows in rows.chunks(100 * DIMENSION) {
-        by_and_by.insert_next(&view(rows, DIMENSION)).unwrap();
+        by_and_by.insert_auto(&view(rows, DIMENSION)).unwrap();
     }
     for beam_width in [12, 24, 48] {
         let [built, at_once, by_and_by] = [&built, &at_once, &by_and_by]
@@ -43,7 +43,7 @@ fn a_stream_is_as_good_as_a_build(what: &str, labels: &[usize]) {
         );
         assert!(at_once >= built - 0.01 && by_and_by >= built - 0.01, "{what}, beam {beam_width}");
     }
-    assert!(at_once.check().is_sound() && by_and_by.check().is_sound());
+    assert!(at_once.check().unwrap().is_sound() && by_and_by.check().unwrap().is_sound());
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn sorted_streams_in_turn_are_as_good_as_a_build() {
 #[test]
 fn few_rows_apart_are_found() {
     let set = Clusters::new(DIMENSION, 58);
-    let mut index = builder(Metric::L2).build(&view(&set.rows::<f32>(9000, 0), DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(&view(&set.rows::<f32>(9000, 0), DIMENSION)).unwrap();
     let mut rows: Vec<f32> = set.rows(1000, 2);
     for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
         let first = 100 + 200 * number;
@@ -71,8 +71,8 @@ fn few_rows_apart_are_found() {
             row[i] += 1.0;
         }
     }
-    index.insert_next(&view(&rows, DIMENSION)).unwrap();
-    assert!(index.check().is_sound());
+    index.insert_auto(&view(&rows, DIMENSION)).unwrap();
+    assert!(index.check().unwrap().is_sound());
     for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
         let first = 100 + 200 * number;
         for row in first..first + burst {
@@ -91,7 +91,7 @@ fn a_consolidated_index_has_lost_nothing() {
     let set = Clusters::new(DIMENSION, 52);
     let rows: Vec<u8> = set.rows(12_000, 0);
     let queries: Vec<u8> = set.rows(300, 1);
-    let mut index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
     let all = numbers(&rows);
     let widths = [12, 24, 48];
     let before = widths.map(|width| recall(&index, &rows, &all, &queries, width));
@@ -105,7 +105,7 @@ fn a_consolidated_index_has_lost_nothing() {
     for ((before, marked), after) in before.into_iter().zip(marked).zip(after) {
         assert!(marked >= before - 0.005 && after >= before - 0.005);
     }
-    assert!(index.check().is_sound());
+    assert!(index.check().unwrap().is_sound());
 }
 
 /// The example `churn` of `benches` does the same with a hundred rounds over a file.
@@ -142,17 +142,17 @@ fn inner_products_of_uneven_rows_are_found() {
     let queries: Vec<f32> = set.rows(300, 1);
     let rows = uneven(&set.rows::<f32>(8000, 0), |row| ((row * 7919 % 1000) as f32 / 250.0 - 2.0).exp());
     // The longest rows are near everything: they need all the edges that they get by default.
-    let builder = Index::builder(Metric::InnerProduct).threads(2);
-    let mut index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let builder = IndexBuilder::new(Metric::InnerProduct).threads(2);
+    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
     let built = recall(&index, &rows, &numbers(&rows), &queries, 64);
     // Three times as long as any before: every edge was chosen for another largest length.
     let long = uneven(&set.rows::<f32>(400, 2), |row| 20.0 + row as f32 / 100.0);
-    index.insert_next(&view(&long, DIMENSION)).unwrap();
+    index.insert_auto(&view(&long, DIMENSION)).unwrap();
     let all = [rows, long].concat();
     let grown = recall(&index, &all, &numbers(&all), &queries, 64);
     println!("inner product of uneven rows: {built:.4}, with longer ones {grown:.4}");
     assert!(built >= 0.97 && grown >= 0.97);
-    assert!(index.check().is_sound());
+    assert!(index.check().unwrap().is_sound());
 }
 
 fn quantised<T: Element>(metric: Metric, floor: f64) {
@@ -184,7 +184,7 @@ fn answers_do_not_depend_on_how_many_are_asked() {
     let set = Clusters::new(DIMENSION, 56);
     let rows: Vec<f32> = set.rows(3000, 0);
     let queries: Vec<f32> = set.rows(257, 1);
-    let mut index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
     for deleted in [0, 300] {
         index.delete(&(0..deleted).collect::<Vec<_>>()).unwrap();
         let params = SearchParams::new(7).beam_width(20);
@@ -211,14 +211,14 @@ fn links_by_bytes_find_as_much() {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
         let exact = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
-        let quantized_linking = builder(metric).quantized_linking().build(&view(&rows, DIMENSION)).unwrap();
+        let by_bytes = builder(metric).quantized_linking().build(&view(&rows, DIMENSION)).unwrap();
         for beam_width in [12, 24, 48] {
-            let [exact, quantized_linking] = [&exact, &quantized_linking]
-                .map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
-            println!("{metric}, beam {beam_width}: by rows {exact:.4}, by bytes {quantized_linking:.4}");
-            assert!(quantized_linking >= exact - 0.01, "{metric}, beam {beam_width}");
+            let [exact, by_bytes] =
+                [&exact, &by_bytes].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
+            println!("{metric}, beam {beam_width}: by rows {exact:.4}, by bytes {by_bytes:.4}");
+            assert!(by_bytes >= exact - 0.01, "{metric}, beam {beam_width}");
         }
-        assert!(quantized_linking.check().is_sound());
+        assert!(by_bytes.check().unwrap().is_sound());
     }
 }
 
@@ -233,8 +233,8 @@ fn inner_products_of_uneven_lengths_are_found() {
     let set = Clusters::new(DIMENSION, 56);
     let rows = uneven(&set.rows::<f32>(9000, 0), length);
     let queries: Vec<f32> = set.rows(300, 1);
-    let quantized_linking = builder(Metric::InnerProduct).quantized_linking();
-    for builder in [builder(Metric::InnerProduct), quantized_linking] {
+    let by_bytes = builder(Metric::InnerProduct).quantized_linking();
+    for builder in [builder(Metric::InnerProduct), by_bytes] {
         let index = builder.build(&view(&rows, DIMENSION)).unwrap();
         let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
         println!("uneven lengths: {found:.4}");
@@ -242,7 +242,7 @@ fn inner_products_of_uneven_lengths_are_found() {
     }
     let mut long = rows;
     long[..DIMENSION].iter_mut().for_each(|x| *x *= 1e5);
-    let mut index = builder(Metric::InnerProduct).build(&view(&long, DIMENSION)).unwrap();
+    let index = builder(Metric::InnerProduct).build(&view(&long, DIMENSION)).unwrap();
     index.delete(&[0]).unwrap();
     index.consolidate().unwrap();
     let found = recall(&index, &long, &numbers(&long)[1..], &queries, 48);
@@ -254,14 +254,14 @@ fn inner_products_of_uneven_lengths_are_found() {
 #[test]
 fn short_rows_are_reached_when_they_come() {
     let set = Clusters::new(DIMENSION, 57);
-    let mut index = builder(Metric::InnerProduct)
+    let index = builder(Metric::InnerProduct)
         .build(&view(&uneven(&set.rows::<f32>(9000, 0), length), DIMENSION))
         .unwrap();
     let mut most = 0;
     let mut insert = |rows: &[f32], first: Key| {
         let keys: Vec<Key> = (first..).take(rows.len() / DIMENSION).collect();
         index.insert(&view(rows, DIMENSION), &keys).unwrap();
-        let lost = index.check().unreachable;
+        let lost = index.check().unwrap().unreachable;
         assert!(!lost.iter().any(|key| keys.contains(key)), "{lost:?} cannot be found");
         most = most.max(lost.len());
     };

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use jasper::bench::runbook::{Event, Moment, PlayError, Player};
+use jasper::bench::synthetic::Clusters;
 use jasper::data::{GroundTruth, Operation, Runbook};
-use jasper::runbook::{Event, Moment, PlayError, Player};
-use jasper::synthetic::Clusters;
-use jasper::{Element, Key, Metric, SharedIndex, no_progress};
+use jasper::{Element, Index, Key, Metric, no_progress};
 
 use crate::common::{assert_exact, for_each_element, small, view};
 
@@ -46,11 +46,11 @@ fn live_at_searches() -> BTreeMap<usize, BTreeMap<Key, usize>> {
     BTreeMap::from([(2, first), (4, deleted), (8, replaced), (11, last)])
 }
 
-fn empty<T: Element>(metric: Metric) -> SharedIndex<T> {
-    SharedIndex::new(small(metric).empty(DIMENSION).unwrap())
+fn empty<T: Element>(metric: Metric) -> Index<T> {
+    small(metric).empty(DIMENSION).unwrap()
 }
 
-fn played<T: Element>(player: &Player<'_, T>, index: &SharedIndex<T>) -> Vec<Moment> {
+fn played<T: Element>(player: &Player<'_, T>, index: &Index<T>) -> Vec<Moment> {
     let mut moments = Vec::new();
     player.play(index, &mut no_progress, &mut |moment| moments.push(moment)).unwrap();
     moments
@@ -127,7 +127,7 @@ fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
             assert_eq!(recall, 1.0, "step {}", moment.step);
         }
     }
-    assert!(index.check().unwrap().is_sound(), "{:?}", index.check());
+    assert!(index.check().unwrap().is_sound(), "{:?}", index.check().unwrap());
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn what_does_not_fit_is_refused() {
     let rows: Vec<f32> = Clusters::new(DIMENSION, 5).rows(ROWS, 0);
     let (base, queries) = (view(&rows, DIMENSION), view(&rows[..5 * DIMENSION], DIMENSION));
     let runbook = mixed();
-    let empty = |dimension| SharedIndex::new(small(Metric::L2).empty::<f32>(dimension).unwrap());
-    let refused = |player: Player<'_, f32>, index: SharedIndex<f32>, wanted: &str| {
+    let empty = |dimension| small(Metric::L2).empty::<f32>(dimension).unwrap();
+    let refused = |player: Player<'_, f32>, index: Index<f32>, wanted: &str| {
         let error: PlayError = player.play(&index, &mut no_progress, &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with(wanted), "{error}");
     };
@@ -162,7 +162,7 @@ fn what_does_not_fit_is_refused() {
     let dimensions = "base, queries and index have dimensions 12, 12 and 11";
     refused(Player::new(&runbook, base, queries), empty(11), dimensions);
     refused(Player::new(&runbook, base, base.slice(0..0)), empty(12), "there are no queries");
-    let used = SharedIndex::new(small(Metric::L2).build(&base.slice(0..3)).unwrap());
+    let used = small(Metric::L2).build(&base.slice(0..3)).unwrap();
     refused(Player::new(&runbook, base, queries), used, "the index holds 3 keys");
     let narrow = Player::new(&runbook, base, queries).search(10, 5);
     refused(narrow, empty(12), "step 2: beam_width (5) must be at least k (10)");

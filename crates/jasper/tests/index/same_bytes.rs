@@ -1,6 +1,8 @@
 //! The same calls give the same file: on any number of threads, and however the index came to where it is.
 
-use jasper::{Element, Index, Key, Metric, VectorSource, no_progress, synthetic::Clusters};
+use jasper::{
+    Element, Index, IndexBuilder, Key, Metric, VectorSource, bench::synthetic::Clusters, no_progress,
+};
 
 use crate::common::{bytes_of, for_each_element, view};
 
@@ -8,7 +10,7 @@ const DIMENSION: usize = 9;
 const BUILT: usize = 1200;
 
 fn build<T: Element>(metric: Metric, threads: usize, rows: &dyn VectorSource<T>) -> Index<T> {
-    let builder = Index::builder(metric).max_degree(12).build_beam_width(24).seed(5).threads(threads);
+    let builder = IndexBuilder::new(metric).max_degree(12).build_beam_width(24).seed(5).threads(threads);
     builder.build(rows).expect("sound rows")
 }
 
@@ -32,7 +34,7 @@ fn life<T: Element>(
     index.consolidate().unwrap();
     states.push(bytes_of(&index));
     index = pause(index);
-    index.insert_next(&view(&more, DIMENSION)).unwrap();
+    index.insert_auto(&view(&more, DIMENSION)).unwrap();
     states.push(bytes_of(&index));
     index.delete(&(BUILT as Key..BUILT as Key + 700).filter(|key| key % 2 == 0).collect::<Vec<_>>()).unwrap();
     index = pause(index);
@@ -73,7 +75,7 @@ fn reopened<T: Element>() {
         };
         let map = |index: Index<T>| {
             index.save(&path).unwrap();
-            Index::map(&path).unwrap()
+            Index::open_mapped(&path).unwrap()
         };
         assert!(through == life(metric, 2, open), "{} {metric}: opened", T::KIND);
         assert!(through == life(metric, 2, map), "{} {metric}: mapped", T::KIND);
@@ -121,6 +123,6 @@ fn from_any_source_of_the_same_rows() {
     assert!(expected == bytes_of(&build(Metric::L2, 2, &Slow(&rows))));
     assert!(expected == bytes_of(&build(Metric::L2, 2, &strided)));
     assert!(expected == bytes_of(&build::<u8>(Metric::L2, 2, &file)));
-    let other = Index::builder(Metric::L2).max_degree(12).build_beam_width(24).seed(6);
+    let other = IndexBuilder::new(Metric::L2).max_degree(12).build_beam_width(24).seed(6);
     assert!(expected != bytes_of(&other.build(&view(&rows, DIMENSION)).unwrap()), "the seed counts");
 }

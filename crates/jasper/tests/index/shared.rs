@@ -7,7 +7,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use jasper::{Hit, Index, Key, Metric, SearchParams, SharedIndex, VectorSource, synthetic::Clusters};
+use jasper::{Hit, Index, Key, Metric, SearchParams, VectorSource, bench::synthetic::Clusters};
 
 use crate::common::{keys, small, view};
 
@@ -65,7 +65,7 @@ fn in_time<R: Send>(what: &str, work: impl FnOnce() -> R + Send) -> R {
 fn searches_go_on_while_an_insert_reads_its_rows() {
     let rows = base(4500);
     let (first, more) = rows.split_at(1500 * DIMENSION);
-    let index = SharedIndex::new(small(Metric::L2).build(&view(first, DIMENSION)).unwrap());
+    let index = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
     let queries = view(&first[..40 * DIMENSION], DIMENSION);
     // So wide that the answer is exact: new rows that are not linked yet make searches wider, and narrow ones better.
     let params = SearchParams::new(5).beam_width(1500);
@@ -112,14 +112,14 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
 fn an_insert_that_fails_midway_was_never_there() {
     let rows = base(4000);
     let (first, more) = rows.split_at(1000 * DIMENSION);
-    let index = SharedIndex::new(small(Metric::L2).build(&view(first, DIMENSION)).unwrap());
+    let index = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
     let params = SearchParams::new(3);
     let before = index.search(&first[..DIMENSION], params).unwrap();
     let (reached_sender, reached) = mpsc::channel();
     let (open, open_receiver) = mpsc::channel();
     let gate = Gate { rows: more, reached: reached_sender, open: Mutex::new(open_receiver) };
     thread::scope(|scope| {
-        let insert = scope.spawn(|| index.insert_next(&gate));
+        let insert = scope.spawn(|| index.insert_auto(&gate));
         reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
         assert_eq!(in_time("a search", || index.search(&first[..DIMENSION], params).unwrap()), before);
         drop(open);
@@ -127,7 +127,7 @@ fn an_insert_that_fails_midway_was_never_there() {
     });
     assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
     let whole = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
-    assert!(crate::common::bytes_of(&index.into_index().unwrap()) == crate::common::bytes_of(&whole));
+    assert!(crate::common::bytes_of(&index.to_host().unwrap()) == crate::common::bytes_of(&whole));
 }
 
 /// How far a group of keys has come.
@@ -144,7 +144,7 @@ const GROUP: usize = 12;
 #[test]
 fn a_call_is_seen_whole_or_not_at_all() {
     let rows = base(1200);
-    let index = SharedIndex::new(small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap());
+    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
     let place = |group: usize| [group as u8 * 6, 255, 0, 255, 0, 255, 0, 255];
     let members =
         |group: usize| (group * GROUP..(group + 1) * GROUP).map(|i| 50_000 + i as Key).collect::<Vec<_>>();
@@ -213,7 +213,7 @@ fn a_call_is_seen_whole_or_not_at_all() {
 #[test]
 fn an_upsert_moves_a_key_in_one_step() {
     let rows = base(800);
-    let index = SharedIndex::new(small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap());
+    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
     let places = [[255, 0, 255, 0, 255, 0, 255, 0], [0, 255, 255, 0, 0, 255, 255, 0]];
     let mover: Key = 70_000;
     index.insert(&view(&places[0], DIMENSION), &[mover]).unwrap();
@@ -251,5 +251,5 @@ fn an_upsert_moves_a_key_in_one_step() {
 fn an_index_may_be_sent_and_shared() {
     fn is_sent_and_shared<T: Send + Sync>() {}
     is_sent_and_shared::<Index<f32>>();
-    is_sent_and_shared::<SharedIndex<u8>>();
+    is_sent_and_shared::<Index<u8>>();
 }

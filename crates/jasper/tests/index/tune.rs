@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use jasper::tune::{BATCHES, Goal, Queries, TuneError};
+use jasper::tune::{BATCHES, Goal, TuneError, TuneQueries};
 use jasper::{
-    Device, Element, ExactError, Index, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
-    no_progress, synthetic::Clusters,
+    Element, Graph, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
+    bench::synthetic::Clusters, error::ExactError, no_progress,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
@@ -14,16 +14,16 @@ const DIMENSION: usize = 24;
 fn index<T: Element>(rows: usize, metric: Metric) -> Index<T> {
     let rows: Vec<T> = Clusters::new(DIMENSION, 5).rows(rows, 0);
     // Few edges, so that recall takes a beam.
-    let builder = Index::builder(metric).max_degree(8).build_beam_width(16);
+    let builder = IndexBuilder::new(metric).max_degree(8).build_beam_width(16);
     builder.build(&MatrixView::new(&rows, DIMENSION).unwrap()).unwrap()
 }
 
-fn sampled<T>(count: usize) -> Queries<'static, T> {
-    Queries::Sampled { count, seed: 1 }
+fn sampled<T>(count: usize) -> TuneQueries<'static, T> {
+    TuneQueries::Sampled { count, seed: 1 }
 }
 
-fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: Queries<'_, T>) -> TunedSearch {
-    let found = index.tune(Device::Cpu, goal, queries, &mut no_progress).unwrap().searches;
+fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: TuneQueries<'_, T>) -> TunedSearch {
+    let found = index.tune_with(goal, queries, &mut no_progress).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
     assert!(found.iter().all(|search| search.beam_width == found[0].beam_width));
@@ -32,12 +32,14 @@ fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: Queries<'_, T>) 
 
 /// The edges of every vertex.
 fn edges<T: Element>(index: &Index<T>) -> Vec<Vec<u32>> {
-    let graph = index.graph();
-    graph
-        .keys()
-        .vertices()
-        .map(|slot| graph.adjacency().neighbors(slot).iter().map(|id| id.get()).collect())
-        .collect()
+    let edges = |graph: &Graph<T>| {
+        graph
+            .keys()
+            .vertices()
+            .map(|slot| graph.adjacency().neighbors(slot).iter().map(|id| id.get()).collect())
+            .collect()
+    };
+    index.read_graph(edges).unwrap()
 }
 
 /// Queries that are no rows of the index, and their true neighbours.
@@ -54,7 +56,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let mut index = index::<T>(4000, metric);
     let (rows, truth) = asked::<T>(metric, 4000, 20);
     let queries = MatrixView::new(&rows, DIMENSION).unwrap();
-    let given = Queries::Given { queries, truth: &truth };
+    let given = TuneQueries::Given { queries, truth: &truth };
     let before = edges(&index);
     let goal = |recall| Goal { k: 10, recall };
     let widths = [0.5, 0.9, 0.99].map(|recall| {
@@ -69,7 +71,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let hits = index.search_batch(queries, index.tuned(goal(0.9), queries.len()).unwrap()).unwrap();
     let recall = hits.chunks_exact(10).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
-        jasper::recall::recall_at(10, &keys, truth.truth(query))
+        jasper::bench::recall::recall_at(10, &keys, truth.truth(query))
     });
     let recall = recall.sum::<f64>() / queries.len() as f64;
     assert!((0.85..0.99).contains(&recall), "{} {metric}: {recall}", T::KIND);
@@ -78,11 +80,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let near = widths[1] / 2..3 * widths[1];
     assert!(near.contains(&sampled), "{} {metric}: {sampled}, {widths:?}", T::KIND);
     assert_eq!(edges(&index), before, "what was held out is back");
-    assert_eq!(
-        TunedSearch::stored(index.graph()).unwrap().len(),
-        9,
-        "three goals of three batches, each once"
-    );
+    assert_eq!(index.tuned_searches().len(), 9, "three goals of three batches, each once");
 }
 
 #[test]
@@ -96,16 +94,16 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     let mut index = index::<f32>(1500, Metric::L2);
     let goal = Goal { k: 5, recall: 0.9 };
     let search = tuned(&mut index, goal, sampled(100));
-    assert_eq!(search.state, index.graph().state());
+    assert_eq!(search.state, index.read_graph(Graph::state).unwrap());
     index.delete(&[3]).unwrap();
     index.consolidate().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     index.save(&path).unwrap();
     let again = Index::<f32>::open(&path).unwrap();
-    assert_eq!(again.graph().tuned_section(), index.graph().tuned_section());
+    assert_eq!(again.tuned_searches(), index.tuned_searches());
     assert_eq!(again.tuned(goal, 1).unwrap().beam_width, search.beam_width);
-    assert_ne!(search.state, again.graph().state(), "tuned before the index changed");
+    assert_ne!(search.state, again.read_graph(Graph::state).unwrap(), "tuned before the index changed");
     assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
 }
 
@@ -115,25 +113,23 @@ fn rows_that_are_many_times_there_are_answers_many_times() {
     // Half of them are there three times each.
     let half = &rows[..2000 * DIMENSION];
     let many: Vec<f32> = [&rows[..], half, half].concat();
-    let mut index = Index::builder(Metric::L2).build(&MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
-    let report =
-        index.tune(Device::Cpu, Goal { k: 10, recall: 0.999 }, sampled(10_000), &mut no_progress).unwrap();
+    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
+    let report = index.tune_with(Goal { k: 10, recall: 0.999 }, sampled(10_000), &mut no_progress).unwrap();
     assert_eq!(report.queries, 4000 / 32);
     assert!(report.searches[0].recall >= 0.999);
 }
 
 #[test]
 fn what_cannot_be_tuned_is_told() {
-    let mut index = index::<f32>(2000, Metric::L2);
+    let index = index::<f32>(2000, Metric::L2);
     let (rows, truth) = asked::<f32>(Metric::L2, 2000, 10);
-    let given = |count: usize, truth| Queries::Given {
+    let given = |count: usize, truth| TuneQueries::Given {
         queries: MatrixView::new(&rows[..count * DIMENSION], DIMENSION).unwrap(),
         truth,
     };
     let before = edges(&index);
-    let mut refused = |k, recall, queries| {
-        index.tune(Device::Cpu, Goal { k, recall }, queries, &mut no_progress).unwrap_err()
-    };
+    let refused =
+        |k, recall, queries| index.tune_with(Goal { k, recall }, queries, &mut no_progress).unwrap_err();
     let short = refused(10, 0.9, given(299, &truth));
     assert!(matches!(short, TuneError::Truths { queries: 299, truths: 300 }), "{short}");
     let alone = GroundTruth::new(1, vec![0], None).unwrap();
@@ -152,28 +148,25 @@ fn what_cannot_be_tuned_is_told() {
     let wrong = GroundTruth::new(1, (0..300).map(|query| 1_000_000 + query).collect(), None).unwrap();
     let error = refused(1, 0.9, given(300, &wrong)).to_string();
     assert!(error.starts_with("recall@1 is 0.0000 at beam_width 2000, the widest tried"), "{error}");
-    let far = index.tune(Device::Cuda(999), Goal { k: 1, recall: 0.9 }, sampled(100), &mut no_progress);
-    assert!(matches!(far, Err(TuneError::Device(_))));
 
     for stage in [Stage::Scanning, Stage::Tuning] {
         let mut stop = |news: Progress| match news.stage == stage {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        let stopped = index.tune(Device::Cpu, Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
+        let stopped = index.tune_with(Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
         let expected = match stopped {
             Err(TuneError::Exact(ExactError::Cancelled(at)) | TuneError::Cancelled(at)) => at.stage,
             other => panic!("{other:?}"),
         };
         assert_eq!(expected, stage);
     }
-    assert!(index.graph().tuned_section().is_empty(), "nothing is kept of what failed");
+    assert!(index.tuned_searches().is_empty(), "nothing is kept of what failed");
     assert_eq!(edges(&index), before, "what was held out is back");
 
-    let mut few = Index::builder(Metric::L2)
+    let few = IndexBuilder::new(Metric::L2)
         .build(&MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
         .unwrap();
-    let error =
-        few.tune(Device::Cpu, Goal { k: 1, recall: 0.9 }, sampled(100), &mut no_progress).unwrap_err();
+    let error = few.tune_with(Goal { k: 1, recall: 0.9 }, sampled(100), &mut no_progress).unwrap_err();
     assert!(matches!(error, TuneError::Queries(1)), "{error}");
 }

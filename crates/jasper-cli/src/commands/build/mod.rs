@@ -38,7 +38,7 @@ pub struct Args {
     max_batch_share: f32,
     /// Link by rows rounded to bytes, where vectors are floats: for fast builds, above all of long rows on a cuda device
     #[arg(long)]
-    quantized_linking: bool,
+    link_quantized: bool,
     /// Threads; 0 means one for each processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -125,7 +125,7 @@ impl Args {
         );
         let mut builder = self.graph.builder().threads(self.threads).device(self.device);
         builder = builder.max_batch_share(self.max_batch_share);
-        if self.quantized_linking {
+        if self.link_quantized {
             builder = builder.quantized_linking();
         }
         if let Some(keys) = keys {
@@ -133,7 +133,7 @@ impl Args {
         }
         let planned = match self.quantize {
             Choice::Fixed(code) => builder.quantize(code),
-            Choice::Auto => builder.quantize_by_trial(),
+            Choice::Auto => builder.auto_quantize(),
             Choice::None => builder,
         };
         let estimate = planned.check_memory::<T>(rows.len(), rows.dimension())?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use jasper::{Index, MatrixView, Metric, SearchParams};
+use jasper::{Index, IndexBuilder, MatrixView, Metric, SearchParams};
 
 use crate::curve;
 use crate::human;
@@ -86,7 +86,7 @@ impl Args {
                 human::count(moment.index.len()),
                 moment.index.dimension()
             ),
-            subtitle: curve::conditions(queries.len(), &on_threads(self.threads, &jasper::processor())),
+            subtitle: curve::conditions(queries.len(), &on_threads(self.threads, &jasper::cpu_name())),
             chart: recall_chart(&points, Some(queries_per_second)),
         };
         let path = self.draw(&plot)?;
@@ -114,7 +114,7 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 
 fn build(entries: &Entries, threads: usize, screen: Screen) -> Result<Moment> {
     let begun = Instant::now();
-    let builder = Index::builder(Metric::Cosine).threads(threads);
+    let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
     let (index, _) = builder.build_with(&entries.view(), &mut screen.progress())?;
     let seconds = begun.elapsed().as_secs_f64();
     let stats = index.stats();

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::recall::mean_recall;
-use jasper::synthetic::permutation;
+use jasper::bench::recall::mean_recall;
+use jasper::bench::synthetic::permutation;
 use jasper::{Hit, Index, Key, MatrixView, Metric, SearchParams, no_progress};
 use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
 
@@ -69,7 +69,7 @@ impl Moment {
 
     /// Inserts entries under the keys that follow.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let first = self.index.insert_next(&entries.view())?;
+        let first = self.index.insert_auto(&entries.view())?;
         self.vectors.extend_from_slice(&entries.vectors);
         self.keys.extend((first..).take(entries.texts.len()));
         Ok(())

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use jasper::runbook::{Event, Moment, Player};
+use jasper::bench::runbook::{Event, Moment, Player};
 use jasper::{Element, SearchError};
 use jasper_data::{Runbook, VectorFile};
 

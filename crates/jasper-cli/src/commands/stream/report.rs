@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jasper::runbook::{Event, Fresh, Moment};
+use jasper::bench::runbook::{Event, Fresh, Moment};
 use serde::Serialize;
 
 use crate::{human, machine};

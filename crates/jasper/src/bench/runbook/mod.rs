@@ -2,15 +2,16 @@
 //!
 //! ```
 //! use jasper::data::Runbook;
-//! use jasper::runbook::{Event, Player};
-//! use jasper::{Index, MatrixView, Metric, SharedIndex, no_progress, synthetic::Clusters};
+//! use jasper::bench::runbook::{Event, Player};
+//! use jasper::bench::synthetic::Clusters;
+//! use jasper::{IndexBuilder, MatrixView, Metric, no_progress};
 //!
 //! let set = Clusters::new(16, 7);
 //! let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(20, 1));
 //! let (base, queries) = (MatrixView::new(&rows, 16)?, MatrixView::new(&queries, 16)?);
 //!
 //! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
-//! let index = SharedIndex::new(Index::builder(Metric::L2).empty::<f32>(16)?);
+//! let index = IndexBuilder::new(Metric::L2).empty::<f32>(16)?;
 //! let player = Player::new(&runbook, base, queries);
 //! player.play(&index, &mut no_progress, &mut |moment| {
 //!     if let Event::Search { recall, .. } = moment.event {
@@ -19,7 +20,7 @@
 //!     }
 //! })?;
 //! assert_eq!(index.len(), 500);
-//! let fresh = player.fresh(Index::builder(Metric::L2), &mut no_progress)?;
+//! let fresh = player.fresh(IndexBuilder::new(Metric::L2), &mut no_progress)?;
 //! assert_eq!(fresh.search.stats.keys, 500);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -36,8 +37,8 @@ use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
 use jasper_vamana::{ConsolidateError, SearchCost, SearchParams};
 
-use crate::recall::mean_recall;
-use crate::{IndexBuilder, IndexStats, SharedIndex};
+use crate::bench::recall::mean_recall;
+use crate::{Index, IndexBuilder, IndexStats};
 pub use error::{PlayError, StepCause};
 use tags::TagRows;
 pub use truth::TruthFileError;
@@ -150,7 +151,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// [`PlayError`].
     pub fn play(
         &self,
-        index: &SharedIndex<T>,
+        index: &Index<T>,
         progress: &mut ProgressFn<'_>,
         report: &mut dyn FnMut(Moment),
     ) -> Result<(), PlayError> {
@@ -201,7 +202,6 @@ impl<'a, T: Element> Player<'a, T> {
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
-        let index = SharedIndex::new(index);
         let asked = self.ask(&index, step, &truths, &live, progress);
         let (event, count, time) = asked.map_err(|cause| PlayError::Step { step, cause })?;
         Ok(Fresh { build_time, search: Moment { step, event, count, time, stats: index.stats() } })
@@ -229,7 +229,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Does one step; gives what it was, of how many, and how long it took. `live` is what is live behind it.
     fn step(
         &self,
-        index: &SharedIndex<T>,
+        index: &Index<T>,
         step: &Step,
         truths: &Truths<'_, T>,
         live: &TagRows,
@@ -259,7 +259,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Asks all queries, and compares with what is true.
     fn ask(
         &self,
-        index: &SharedIndex<T>,
+        index: &Index<T>,
         step: usize,
         truths: &Truths<'_, T>,
         live: &TagRows,
@@ -279,7 +279,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Consolidates where tombstones are many.
     fn consolidate(
         &self,
-        index: &SharedIndex<T>,
+        index: &Index<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Option<(Event, usize, Duration)>, ConsolidateError> {
         let IndexStats { vertices, deleted, .. } = index.stats();

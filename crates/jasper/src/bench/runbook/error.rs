@@ -4,7 +4,7 @@ use jasper_data::RunbookError;
 use jasper_vamana::{ConsolidateError, InsertError, SearchError};
 
 use super::TruthFileError;
-use crate::{BuildError, DeleteError};
+use crate::{BuildError, UpdateError};
 
 /// A runbook could not be played to its end. The steps before the error are done, that of the error is not.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,7 @@ pub enum StepCause {
     Insert(#[from] InsertError),
     /// A delete.
     #[error(transparent)]
-    Delete(#[from] DeleteError),
+    Delete(#[from] UpdateError),
     /// A search.
     #[error(transparent)]
     Search(#[from] SearchError),

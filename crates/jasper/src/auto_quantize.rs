@@ -1,0 +1,216 @@
+//! The quantization that suits an index, found by trying some.
+//!
+//! Sampled vectors are held out, as [`crate::tune`] does, and searched for with each quantization in turn, at the narrowest
+//! beam that reaches the recall of the default exact search. The one that reads the fewest bytes per query is kept: edges of
+//! expanded vertices, codes of visited ones, vectors of reranked ones, in whole sectors of memory. Bytes are what searches
+//! wait for on a GPU, and on a CPU where vectors are long. Nothing is timed, so the same index gets the same quantization
+//! whatever else the machine does.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use jasper_core::{Element, Progress, ProgressFn, Stage, no_progress, padded_len};
+use jasper_graph::Graph;
+use jasper_quant::{Quantization, SECTOR_BYTES};
+use jasper_vamana::{Distances, SearchReport};
+
+use crate::tune::{HeldOut, TuneError, least_width};
+use crate::{DeviceError, Index, UpdateError};
+
+/// What [`Index::auto_quantize`] found.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QuantizeReport {
+    /// The quantization that is kept.
+    pub chosen: Quantization,
+    /// Recall@10 that each had to reach.
+    pub recall: f64,
+    /// Bytes that an exact search reads per query.
+    pub exact_bytes_per_query: f64,
+    /// The result of each.
+    pub tried: Vec<QuantizeTrial>,
+}
+
+/// The result of one quantization that was tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QuantizeTrial {
+    /// Which one.
+    pub quantization: Quantization,
+    /// Bytes per code.
+    pub bytes: usize,
+    /// The narrowest beam that reached the recall, and the bytes it reads per query; `None` if the widest did not.
+    pub reached: Option<(usize, f64)>,
+}
+
+/// No quantization was found. The index is as it was, but without codes if some were tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AutoQuantizeError {
+    /// No vectors could be sampled, or a search failed.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// The vectors could not be quantized.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// None reaches the recall.
+    #[error(
+        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or \
+         keep exact distances"
+    )]
+    Unreached {
+        /// Recall to reach.
+        recall: f64,
+    },
+}
+
+/// What is tried, the smallest of each kind first.
+pub(crate) const CANDIDATES: [Quantization; 6] = [
+    Quantization::Mixed { sectors: 1 },
+    Quantization::Mixed { sectors: 2 },
+    Quantization::Mixed { sectors: 4 },
+    Quantization::Rabitq { bits: 1 },
+    Quantization::Rabitq { bits: 2 },
+    Quantization::Rabitq { bits: 4 },
+];
+/// Hits per query.
+const K: usize = 10;
+/// Sampled queries.
+const QUERIES: usize = 400;
+const SEED: u64 = 2;
+/// The beam of exact searches whose recall is to be reached, and the widest that a quantized search may need for it.
+const BEAM_WIDTH: usize = 64;
+const WIDEST: usize = 512;
+/// Recall of a few hundred queries is no more precise than this.
+const SLACK: f64 = 0.001;
+
+impl<T: Element> Index<T> {
+    /// Quantizes all vectors with the quantization that lets searches read the fewest bytes, found by trying some. Existing
+    /// codes are replaced.
+    ///
+    /// ```
+    /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+    ///
+    /// let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 64)?)?;
+    /// let report = index.auto_quantize()?;
+    /// assert_eq!(index.stats().quantization, Some(report.chosen));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Half a thousand sampled vectors are searched for with each quantization, at the narrowest beam that reaches the recall of
+    /// the default exact search. Bytes are counted, not time: the same index gets the same quantization on any machine.
+    ///
+    /// Cost: seven times [`Self::quantize`], some tens of searches of 400 queries with each, and the distance from each of
+    /// those to every vector. Changes wait meanwhile; searches go on, with the codes being tried.
+    ///
+    /// # Errors
+    /// [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
+    pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
+        self.auto_quantize_with(&mut no_progress)
+    }
+
+    /// [`Self::auto_quantize`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`AutoQuantizeError`].
+    pub fn auto_quantize_with(
+        &self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<QuantizeReport, AutoQuantizeError> {
+        let _writer = self.lock_writer();
+        self.backend.read(Graph::require_vectors).map_err(UpdateError::from)?;
+        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
+        let before = self.backend.read(quantizer);
+        let tried = self.try_candidates(progress);
+        if !before.zip(self.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now)) {
+            self.change_host(Graph::clear_codes)?;
+        }
+        let (recall, exact_bytes_per_query, tried) = tried?;
+        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
+        let (chosen, _) =
+            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(AutoQuantizeError::Unreached { recall })?;
+        self.quantize_locked(chosen)?;
+        Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
+    }
+
+    /// The recall to reach, the bytes of exact searches, and the result of each candidate.
+    fn try_candidates(
+        &self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
+        step(0, progress)?;
+        let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
+        self.without_edges(&vertices, || {
+            let (recall, exact) = self.recall(&held_out, BEAM_WIDTH, Distances::Exact)?;
+            let row = sectors(padded_len::<T>(self.dimension()) * size_of::<T>());
+            let exact_bytes = self.bytes(&exact, row, row) / held_out.len() as f64;
+            let mut tried = Vec::new();
+            for (i, quantization) in CANDIDATES.into_iter().enumerate() {
+                step(1 + i, progress)?;
+                // The codes of one candidate at a time.
+                self.change_host(Graph::clear_codes)?;
+                self.quantize_locked(quantization)?;
+                let bytes = self.backend.read(|graph| {
+                    graph.vectors().codes().map_or(0, |codes| codes.quantizer().layout().bytes())
+                });
+                let estimated = Distances::Quantized { rerank: usize::MAX };
+                let last = Cell::new(SearchReport::default());
+                let width = least_width(K, WIDEST, |width| {
+                    let (found, report) = self.recall(&held_out, width, estimated)?;
+                    let reaches = found + SLACK >= recall;
+                    if reaches {
+                        last.set(report);
+                    }
+                    Ok::<_, TuneError>(reaches)
+                })?;
+                let per_query = self.bytes(&last.get(), sectors(bytes), row) / held_out.len() as f64;
+                tried.push(QuantizeTrial {
+                    quantization,
+                    bytes,
+                    reached: width.map(|width| (width, per_query)),
+                });
+            }
+            step(1 + CANDIDATES.len(), progress)?;
+            Ok((recall, exact_bytes, tried))
+        })
+    }
+
+    /// Mean recall of all held out, and what their searches took.
+    fn recall(
+        &self,
+        held_out: &HeldOut<T>,
+        width: usize,
+        distances: Distances,
+    ) -> Result<(f64, SearchReport), TuneError> {
+        let mut sum = SearchReport::default();
+        let mut recall = 0.0;
+        for half in held_out.halves() {
+            recall += half.recall(K, width, |queries, params, hits| {
+                let report = self.search_into(queries, params.distances(distances), hits)?;
+                sum += report;
+                Ok(report)
+            })? / 2.0;
+        }
+        Ok((recall, sum))
+    }
+
+    /// Bytes that searches asked for, where what is met takes `met` and what is reranked `reranked`.
+    fn bytes(&self, report: &SearchReport, met: usize, reranked: usize) -> f64 {
+        let links = self.params().max_degree() * size_of::<u32>();
+        let met = (report.cost.distances - report.reranked) * met as u64;
+        (report.cost.hops * links as u64 + met + report.reranked * reranked as u64) as f64
+    }
+}
+
+fn step(done: usize, progress: &mut ProgressFn<'_>) -> Result<(), TuneError> {
+    Ok(Progress { stage: Stage::Tuning, done, total: CANDIDATES.len() + 1 }.report(progress)?)
+}
+
+/// Bytes of the sectors that so many bytes lie in.
+fn sectors(bytes: usize) -> usize {
+    bytes.next_multiple_of(SECTOR_BYTES)
+}

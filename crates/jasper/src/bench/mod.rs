@@ -1,0 +1,8 @@
+//! For benchmarks: synthetic sets, recall, profiles, and runbooks of changes.
+
+mod profile;
+pub mod recall;
+pub mod runbook;
+
+pub use jasper_core::synthetic;
+pub use profile::{DevicePeaks, Profile, device_peaks, device_time, profile};

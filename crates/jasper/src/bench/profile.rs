@@ -1,0 +1,121 @@
+//! Searches measured: the cost of each query, the time of a batch, and the peaks of a device.
+
+use std::time::{Duration, Instant};
+
+use jasper_core::{Element, MatrixView, Metric, padded_len};
+use jasper_vamana::{Distances, SearchCost, SearchError, SearchParams};
+
+use crate::backend::Backend;
+use crate::{DeviceError, Index};
+
+/// What a batch of searches cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Time of the batch: on a CUDA device, that of the launch alone, without transfers.
+    pub time: Duration,
+    /// Hops and distances of each query.
+    pub costs: Vec<SearchCost>,
+    /// Bytes read per distance: a vector with its padding.
+    pub vector_bytes: u64,
+    /// Bytes read per hop: the edges of a vertex at full degree.
+    pub links_bytes: u64,
+    /// Floating-point operations per distance: difference, product and sum per coordinate, or the last two.
+    pub operations: u64,
+}
+
+/// The peak throughput of a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DevicePeaks {
+    /// Bytes per second of a copy within device memory, reads and writes counted.
+    pub bytes_per_second: f64,
+    /// f32 operations per second, by clock and lanes.
+    pub operations_per_second: f64,
+}
+
+impl Profile {
+    /// Bytes that a query read, from memory or caches.
+    pub fn bytes(&self, cost: SearchCost) -> u64 {
+        cost.distances * self.vector_bytes + cost.hops * self.links_bytes
+    }
+
+    /// Bytes that all queries read, per second.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.costs.iter().map(|&cost| self.bytes(cost)).sum::<u64>() as f64 / self.time.as_secs_f64()
+    }
+
+    /// Floating-point operations of all distances, per second.
+    pub fn operations_per_second(&self) -> f64 {
+        let distances: u64 = self.costs.iter().map(|cost| cost.distances).sum();
+        (distances * self.operations) as f64 / self.time.as_secs_f64()
+    }
+}
+
+/// Profiles a batch of searches with exact distances: the cost of each query, and the time of all. On a CPU, sketches
+/// rule most vectors out, and fewer bytes are read than are counted.
+///
+/// # Errors
+/// [`SearchError`].
+pub fn profile<T: Element>(
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<Profile, SearchError> {
+    let (time, costs) = measure(index, queries, params.distances(Distances::Exact))?;
+    let (dimension, metric) = (index.dimension(), index.metric());
+    // Cosine distances of floats are squared L2 distances of unit vectors.
+    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
+    Ok(Profile {
+        time,
+        costs,
+        vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
+        links_bytes: (index.params().max_degree() * size_of::<u32>()) as u64,
+        operations: dimension as u64 * if is_difference { 3 } else { 2 },
+    })
+}
+
+fn measure<T: Element>(
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<(Duration, Vec<SearchCost>), SearchError> {
+    if let Backend::Cuda(cuda) = &index.backend {
+        return cuda.profile(index.executor.pool(), queries, params);
+    }
+    let mut hits = params.places(queries.len())?;
+    index.search_into(queries, params, &mut hits)?;
+    let begun = Instant::now();
+    index.search_into(queries, params, &mut hits)?;
+    let time = begun.elapsed();
+    // A query costs the same alone as in a batch.
+    let costs = (0..queries.len())
+        .zip(hits.chunks_exact_mut(params.k))
+        .map(|(query, hits)| Ok(index.search_into(queries.slice(query..query + 1), params, hits)?.cost));
+    Ok((time, costs.collect::<Result<_, SearchError>>()?))
+}
+
+/// The time that a GPU takes to search for queries in its memory, without transfers: the median of several launches. `None`
+/// on the CPU.
+///
+/// # Errors
+/// [`SearchError`].
+pub fn device_time<T: Element>(
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<Option<Duration>, SearchError> {
+    match &index.backend {
+        Backend::Cpu(_) => Ok(None),
+        Backend::Cuda(cuda) => Ok(Some(cuda.profile(index.executor.pool(), queries, params)?.0)),
+    }
+}
+
+/// Measures the peaks of the GPU that an index is on. `None` on the CPU, whose caches make a copy say little.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn device_peaks<T: Element>(index: &Index<T>) -> Result<Option<DevicePeaks>, DeviceError> {
+    match &index.backend {
+        Backend::Cpu(_) => Ok(None),
+        Backend::Cuda(cuda) => cuda.peaks().map(Some),
+    }
+}

@@ -1,0 +1,280 @@
+//! The index.
+
+mod quantize;
+mod search;
+mod update;
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, no_progress};
+use jasper_graph::{FileError, FileFault, Graph, SaveStats};
+use jasper_vamana::{CpuExecutor, MemoryPlan, PoolError, TunedSearch, VectorStorage};
+
+use crate::backend::{Backend, CudaBackend, plan_graph};
+use crate::{CheckReport, Device, DeviceError, IndexStats, MoveError};
+
+/// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA device](Self::to_device).
+///
+/// Every method takes `&self` and may be called from any thread. Searches run at the same time as each other and as
+/// changes; changes wait for one another. An insert or delete is visible to every search that starts after the call
+/// returned, and to none before. A call that fails or is cancelled leaves the index as it was.
+///
+/// See the [crate page](crate) for an example.
+#[derive(Debug)]
+pub struct Index<T: Element> {
+    pub(crate) backend: Backend<T>,
+    pub(crate) executor: Arc<CpuExecutor>,
+    /// Held by whoever changes the graph, from the first look to the last write.
+    writer: Mutex<()>,
+    /// Where vectors are to be stored on a CUDA device; decided by what fits if `None`.
+    storage: Mutex<Option<VectorStorage>>,
+}
+
+impl<T: Element> Index<T> {
+    /// Reads an index file into memory and verifies its checksums.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        Self::open_with(path, 0, &mut no_progress)
+    }
+
+    /// [`Self::open`] with `threads` threads for the index (0: one per CPU) and a progress callback.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        threads: usize,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        Self::from_file(path, Graph::open(path, progress)?, threads)
+    }
+
+    /// Maps an index file into memory: returns at once, and pages are read when searches touch them.
+    ///
+    /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open_mapped(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        Self::from_file(path, Graph::map(path)?, 0)
+    }
+
+    fn from_file(path: &Path, graph: Graph<T>, threads: usize) -> Result<Self, FileError> {
+        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
+        let index = Self::from_graph(graph, threads);
+        index.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))
+    }
+
+    /// An index over a graph, for example one that [`crate::interop`] read, with `threads` threads (0: one per CPU).
+    ///
+    /// # Errors
+    /// [`PoolError`]: the threads cannot be started.
+    pub fn from_graph(graph: Graph<T>, threads: usize) -> Result<Self, PoolError> {
+        Ok(Self::new(graph, Arc::new(CpuExecutor::new(threads)?)))
+    }
+
+    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
+        Self { backend: Backend::cpu(graph), executor, writer: Mutex::default(), storage: Mutex::default() }
+    }
+
+    /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete.
+    ///
+    /// Changes wait meanwhile; searches do not.
+    ///
+    /// # Errors
+    /// [`FileError`]; the old file is as it was.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
+        self.save_with(path, &mut no_progress)
+    }
+
+    /// [`Self::save`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn save_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, FileError> {
+        let path = path.as_ref();
+        let _writer = self.lock_writer();
+        let read = self.backend.read_edges(&self.executor);
+        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
+        self.backend.read(|graph| graph.save(path, progress))
+    }
+
+    /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, and the CPU where there is
+    /// none.
+    ///
+    /// Cost: one copy of the index over the bus. Vectors and keys stay in host memory as well.
+    ///
+    /// # Errors
+    /// [`MoveError`], which [gives the index back](MoveError::into_index), where it was.
+    pub fn to_device(self, device: Device) -> Result<Self, MoveError<T>> {
+        if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
+            return Ok(self);
+        }
+        if let Err(error) = device.find() {
+            return Err(MoveError::new(self, error));
+        }
+        let mut index = self.to_host()?;
+        let storage = index.vector_storage_wanted();
+        let uploaded = index.backend.read(|graph| Backend::upload(graph, &index.executor, device, storage));
+        match uploaded {
+            Err(error) => return Err(MoveError::new(index, error)),
+            Ok(None) => {}
+            Ok(Some(copy)) => {
+                let cuda = CudaBackend::new(index.backend.into_graph(), copy, &index.executor);
+                index.backend = Backend::Cuda(Box::new(cuda));
+            }
+        }
+        Ok(index)
+    }
+
+    /// Moves the index back to host memory; device memory is freed.
+    ///
+    /// Cost: one copy of the edges over the bus.
+    ///
+    /// # Errors
+    /// [`MoveError`], which [gives the index back](MoveError::into_index): the device failed.
+    pub fn to_host(self) -> Result<Self, MoveError<T>> {
+        match self.backend.read_edges(&self.executor) {
+            Err(error) => Err(MoveError::new(self, error)),
+            Ok(()) => Ok(Self { backend: Backend::cpu(self.backend.into_graph()), ..self }),
+        }
+    }
+
+    /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in pinned
+    /// host memory, where kernels read them over the bus. Without this, they go to the device if all of the index fits
+    /// there, else to the host if the index is [quantized](Self::quantize). Not saved.
+    ///
+    /// Host storage is for quantized indexes: searches read over the bus only the vectors that are reranked. Exact searches,
+    /// inserts and consolidation read all their vectors so, at a fraction of the speed. An index that is on a device keeps
+    /// its storage until it moves there again.
+    ///
+    /// ```
+    /// use jasper::bench::synthetic::Clusters;
+    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, VectorStorage, Quantization, SearchParams};
+    ///
+    /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
+    /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
+    /// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
+    /// index.set_vector_storage(VectorStorage::Host);
+    /// let index = index.to_device(Device::Auto)?;
+    /// assert_eq!(index.stats().vector_storage, VectorStorage::Host);
+    /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_vector_storage(&self, storage: VectorStorage) {
+        *self.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
+    }
+
+    fn vector_storage_wanted(&self) -> Option<VectorStorage> {
+        *self.storage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the index would take of a CUDA device and of the host, with its vectors stored there; the device need not
+    /// exist. `None` without the feature `cuda`.
+    pub fn plan_on_device(&self, storage: VectorStorage) -> Option<MemoryPlan> {
+        self.backend.read(|graph| plan_graph(graph, storage))
+    }
+
+    /// Verifies every vector, edge and key, and that every vector can be reached.
+    ///
+    /// Cost: one pass over vectors and edges, and one traversal of the graph. Searches go on meanwhile.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: the device failed.
+    pub fn check(&self) -> Result<CheckReport, DeviceError> {
+        self.read_graph(|graph| self.executor.pool().install(|| CheckReport::new(graph)))
+    }
+
+    /// Runs `read` on the graph: vectors, edges, keys. Searches go on meanwhile. On a CUDA device, edges are copied to the
+    /// host first, and changes wait.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: the device failed.
+    pub fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
+        let _writer = (self.device() != Device::Cpu).then(|| self.lock_writer());
+        self.backend.read_edges(&self.executor)?;
+        Ok(self.backend.read(read))
+    }
+
+    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts and sizes. On a CUDA device, the mean degree is that of the last [`Self::save`] or [`Self::check`].
+    pub fn stats(&self) -> IndexStats {
+        let storage = self.backend.vector_storage();
+        self.backend.read(|graph| IndexStats::new(graph, storage))
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.backend.read(|graph| graph.keys().len())
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of coordinates of a vector.
+    pub fn dimension(&self) -> usize {
+        self.backend.read(Graph::dimension)
+    }
+
+    /// The distance between vectors.
+    pub fn metric(&self) -> Metric {
+        self.backend.read(Graph::metric)
+    }
+
+    /// The parameters that the graph was built with.
+    pub fn params(&self) -> BuildParams {
+        self.backend.read(|graph| *graph.params())
+    }
+
+    /// Whether the key is in the index.
+    pub fn contains(&self, key: Key) -> bool {
+        self.backend.read(|graph| graph.keys().slot_of(key).is_some())
+    }
+
+    /// The vector of a key as it is stored: at unit length for cosine distances of floats. `None` if there is no such key,
+    /// or vectors were [dropped](Self::drop_vectors).
+    pub fn vector(&self, key: Key) -> Option<Vec<T>> {
+        self.backend.read(|graph| {
+            let slot = graph.keys().slot_of(key).filter(|_| graph.has_vectors())?;
+            Some(graph.vectors().get(slot).to_vec())
+        })
+    }
+
+    /// All keys, in no particular order.
+    pub fn keys(&self) -> Vec<Key> {
+        self.backend.read(|graph| {
+            let keys = graph.keys();
+            keys.live_slots().flat_map(|slot| keys.keys_of(slot)).collect()
+        })
+    }
+
+    /// Where the index is: [`Device::Cpu`] or [`Device::Cuda`].
+    pub fn device(&self) -> Device {
+        self.backend.device()
+    }
+
+    /// Name of the CPU or GPU that the index is on.
+    pub fn device_name(&self) -> String {
+        self.backend.device_name()
+    }
+
+    /// Bytes of device memory that the index takes; 0 on the CPU.
+    pub fn device_bytes(&self) -> u64 {
+        self.backend.device_bytes()
+    }
+}

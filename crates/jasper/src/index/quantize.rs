@@ -1,0 +1,78 @@
+//! Codes beside the vectors, or in place of them.
+
+use jasper_core::Element;
+use jasper_graph::VectorError;
+use jasper_quant::Quantization;
+use jasper_vamana::{CodeReport, QuantizeError, SearchError, code_report, quantize};
+
+use crate::{Index, UpdateError};
+
+impl<T: Element> Index<T> {
+    /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances, at
+    /// a fraction of the memory traffic, and compute exact ones for what they find; see [`crate::Distances`].
+    ///
+    /// Codes are updated with every change, and saved. The quantizer is trained on the vectors of now: if the data drifts,
+    /// call this again (see [`Self::check_codes`]).
+    ///
+    /// Cost: seconds of training on the CPU, and about one search per vector; [`crate::IndexStats::code_bytes`] of memory, and on a
+    /// CUDA device a copy of them. Searches wait meanwhile.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; the index is as it was, but has no codes if the device had no room for them.
+    pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
+        let _writer = self.lock_writer();
+        Ok(self.quantize_locked(quantization)?)
+    }
+
+    /// [`Self::quantize`] under the writer lock.
+    pub(crate) fn quantize_locked(&self, quantization: Quantization) -> Result<(), UpdateError> {
+        Ok(self.change_host(|graph| quantize(&self.executor, graph, quantization))??)
+    }
+
+    /// Drops the codes; searches are exact again.
+    ///
+    /// # Errors
+    /// [`UpdateError`]: codes are all there is.
+    pub fn clear_codes(&self) -> Result<(), UpdateError> {
+        let _writer = self.lock_writer();
+        self.backend.read(|graph| graph.require_vectors())?;
+        Ok(self.change_host(|graph| graph.clear_codes())?)
+    }
+
+    /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return estimated
+    /// distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
+    ///
+    /// # Errors
+    /// [`SearchError::NoCodes`]; the index is as it was.
+    pub fn drop_vectors(&self) -> Result<(), UpdateError> {
+        let _writer = self.lock_writer();
+        if self.backend.read(|graph| graph.vectors().codes().is_none()) {
+            return Err(SearchError::NoCodes.into());
+        }
+        Ok(self.change_host(|graph| graph.drop_vectors())?)
+    }
+
+    /// The error of the codes on the vectors of now, and that of newly trained ones. `None` if there are no codes or no
+    /// vectors.
+    ///
+    /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
+    ///
+    /// # Errors
+    /// [`UpdateError`]: no quantizer can be trained on the vectors.
+    pub fn check_codes(&self) -> Result<Option<CodeReport>, UpdateError> {
+        let report = self.read_graph(|graph| code_report(&self.executor, graph))?;
+        Ok(report.map_err(QuantizeError::from)?)
+    }
+
+    /// Speeds up exact searches of f32 vectors on the CPU, with the same results: stores each vector a second time at one
+    /// byte per coordinate, by which most vectors are ruled out without being read. Takes a quarter of the vectors' memory.
+    /// Updated with every change, not saved. Does nothing for other elements, or for searches on a CUDA device.
+    ///
+    /// # Errors
+    /// [`UpdateError`]: there is no memory for it.
+    pub fn sketch(&self) -> Result<(), UpdateError> {
+        let _writer = self.lock_writer();
+        let sketched = self.change_host(|graph| graph.vectors_mut().build_sketches(None))?;
+        Ok(sketched.map_err(VectorError::from)?)
+    }
+}

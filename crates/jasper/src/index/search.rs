@@ -1,0 +1,158 @@
+//! Searches.
+
+use jasper_core::{Element, Key, MatrixView, NO_KEY};
+use jasper_graph::KeyError;
+use jasper_vamana::{Hit, MatchesMut, SearchError, SearchParams, SearchReport};
+
+use crate::Index;
+
+impl<T: Element> Index<T> {
+    /// The nearest keys to a vector, nearest first: `k` of them, or as many as there are.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.backend.search(&self.executor, query, params)
+    }
+
+    /// The nearest keys to every vector of `queries`, on all threads: `k` hits per query, nearest first, then
+    /// [`Hit::NONE`] where there are fewer.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search_batch(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let mut hits = params.places(queries.len())?;
+        self.search_into(queries, params, &mut hits)?;
+        Ok(hits)
+    }
+
+    /// [`Self::search_batch`] into `hits`, which has room for `queries.len() x k`.
+    ///
+    /// # Errors
+    /// [`SearchError`]; the contents of `hits` are then unspecified.
+    pub fn search_into(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        let (mut keys, mut distances) = (vec![NO_KEY; hits.len()], vec![f32::INFINITY; hits.len()]);
+        let matches = MatchesMut::new(&mut keys, &mut distances);
+        let report = self.backend.search_batch(&self.executor, queries, params, matches)?;
+        let found = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });
+        hits.iter_mut().zip(found).for_each(|(hit, found)| *hit = found);
+        Ok(report)
+    }
+
+    /// The nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are hits, at
+    /// distance 0.
+    ///
+    /// # Errors
+    /// [`SearchError`]: there is no such key, or the index has no vectors, or as for [`Self::search`].
+    pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        let vector = self.backend.read(|graph| {
+            graph.require_vectors()?;
+            let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
+            Ok::<_, SearchError>(graph.vectors().get(slot).to_vec())
+        })?;
+        // The key is a hit of its own search.
+        let (k, beam_width) = (params.k.saturating_add(1), params.beam_width.saturating_add(1));
+        let one_more = match params.k {
+            0 => params,
+            _ => {
+                SearchParams { k, beam_width: beam_width.min(self.backend.max_beam_width().max(k)), ..params }
+            }
+        };
+        let mut hits = self.search(&vector, one_more)?;
+        hits.retain(|hit| hit.key != key);
+        hits.truncate(params.k);
+        Ok(hits)
+    }
+
+    /// The keys within `radius` of a vector, nearest first: all whose distance, in the metric of the index, is at most
+    /// `radius` and that the beam search finds.
+    ///
+    /// Starts with `params` and doubles `k` and the beam width until the farthest hit is beyond the radius, or every key is a
+    /// hit. Each hit is within the radius; one may be missed, as by any approximate search, and less likely with a wider
+    /// beam. On a CUDA device a beam has at most 1024 entries, and so many keys can be found.
+    ///
+    /// # Errors
+    /// [`SearchError`]; [`SearchError::Widest`] if a CUDA device would have to find more keys than its widest beam holds.
+    pub fn search_within(
+        &self,
+        query: &[T],
+        radius: f32,
+        mut params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        loop {
+            let mut hits = self.search(query, params)?;
+            let within = hits.partition_point(|hit| hit.distance <= radius);
+            if within < hits.len() || hits.len() < params.k {
+                hits.truncate(within);
+                return Ok(hits);
+            }
+            let widest = self.backend.max_beam_width();
+            let wider = |width: usize| width.saturating_mul(2).min(widest).max(width);
+            // At the widest beam, one hit more is asked for and refused.
+            let k = if params.k < widest { wider(params.k) } else { params.k.saturating_add(1) };
+            params = SearchParams { k, beam_width: wider(params.beam_width).max(k), ..params };
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl<T: Element> Index<T> {
+    /// Queues a search of queries that are in device memory, without waiting for it: results are ready in the order of
+    /// `stream`. Changes of the index wait for the search.
+    ///
+    /// ```no_run
+    /// use jasper::bench::synthetic::Clusters;
+    /// use jasper::cuda::prelude::*;
+    /// use jasper::cuda::{Context, DeviceBatch, Stream, hit_from_answer};
+    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
+    ///
+    /// let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// let queries = MatrixView::new(&vectors[..1600], 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
+    /// let index = index.to_device(Device::Cuda(0))?;
+    ///
+    /// let stream = Stream::new(&Context::open(0)?)?;
+    /// let on_device = stream.upload(&index.prepare_queries(queries)?)?;
+    /// let (mut answers, mut work) = (stream.allocate(100 * 10)?, stream.allocate(100 * 2)?);
+    /// let arrays = DeviceBatch { queries: &on_device, answers: &mut answers, work: &mut work };
+    /// index.search_on_device(&stream, SearchParams::new(10), arrays)?;
+    /// assert_eq!(hit_from_answer(stream.download(&answers)?[0]).key, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
+    ///
+    /// # Errors
+    /// [`SearchError`]; [`SearchError::Device`] on the CPU.
+    ///
+    /// # Panics
+    /// If another stream made one of the arrays, or `stream` belongs to another device.
+    pub fn search_on_device(
+        &self,
+        stream: &jasper_cuda::Stream,
+        params: SearchParams<'_>,
+        arrays: jasper_cuda::DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        match &self.backend {
+            crate::backend::Backend::Cpu(_) => Err(crate::DeviceError::OnCpu.into()),
+            crate::backend::Backend::Cuda(cuda) => cuda.launch(self.executor.pool(), stream, params, arrays),
+        }
+    }
+
+    /// Queries as [`Self::search_on_device`] takes them: padded, and at unit length for cosine distances of floats.
+    ///
+    /// # Errors
+    /// [`SearchError::Vector`].
+    pub fn prepare_queries(&self, queries: MatrixView<'_, T>) -> Result<Vec<T>, SearchError> {
+        self.backend.read(|graph| Ok(graph.vectors().prepare_all(queries)?))
+    }
+}

@@ -1,0 +1,187 @@
+//! Changes: inserts, deletes, and what cleans up after them.
+
+use std::collections::HashSet;
+
+use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorSource, no_progress};
+use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
+use jasper_vamana::{
+    CompactReport, ConsolidateError, ConsolidateReport, Existing, GraphLock, InsertError, InsertReport,
+    MutableGraph, consolidate, insert,
+};
+
+use crate::backend::on_backend;
+use crate::{DeviceError, Index, UpdateError};
+
+impl<T: Element> Index<T> {
+    /// Adds vectors, each under the key at the same position.
+    ///
+    /// Identical vectors share a vertex of the graph. Small batches are fine: each vector costs a search, and on a CUDA
+    /// device large batches are faster.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.insert_with(vectors, keys, &mut no_progress)
+    }
+
+    /// [`Self::insert`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_with(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, InsertError> {
+        let _writer = self.lock_writer();
+        self.add(vectors, keys, Existing::Refuse, progress)
+    }
+
+    /// Adds one vector.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, InsertError> {
+        self.insert(&single(vector)?, &[key])
+    }
+
+    /// Adds vectors under new keys, which follow the largest key ever used; returns the first of them.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<Key, InsertError> {
+        self.insert_auto_with(vectors, &mut no_progress)
+    }
+
+    /// [`Self::insert_auto`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn insert_auto_with(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Key, InsertError> {
+        let _writer = self.lock_writer();
+        let first = self.backend.read(|graph| graph.keys().next_key());
+        // The last key there could be is NO_KEY, which is reserved.
+        let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
+        let keys: Vec<Key> = (first..end).collect();
+        self.add(vectors, &keys, Existing::Refuse, progress)?;
+        Ok(first)
+    }
+
+    /// Adds vectors under keys; a key that is in the index gets the new vector in place of its old one.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+        self.upsert_with(vectors, keys, &mut no_progress)
+    }
+
+    /// [`Self::upsert`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`InsertError`].
+    pub fn upsert_with(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, InsertError> {
+        let _writer = self.lock_writer();
+        self.add(vectors, keys, Existing::Replace, progress)
+    }
+
+    fn add(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        existing: Existing,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, InsertError> {
+        self.backend.check_updates()?;
+        on_backend!(self, |executor, graph| insert(executor, &mut graph, vectors, keys, existing, progress))
+    }
+
+    /// Deletes keys: searches no longer return them. Their vectors stay in the graph, and can be restored, until
+    /// [`Self::consolidate`].
+    ///
+    /// # Errors
+    /// [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
+    pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
+        self.change_keys(keys, KeyMap::check_live, KeyMap::delete)
+    }
+
+    /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
+    ///
+    /// # Errors
+    /// [`UpdateError`] if a key cannot be restored; none is restored then.
+    pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
+        self.change_keys(keys, KeyMap::check_restorable, KeyMap::restore)
+    }
+
+    /// Changes all keys, if all of them pass the check.
+    fn change_keys(
+        &self,
+        keys: &[Key],
+        check: impl Fn(&KeyMap, Key) -> Result<(), KeyError>,
+        change: impl Fn(&mut KeyMap, Key) -> Result<(), KeyError>,
+    ) -> Result<(), UpdateError> {
+        let mut seen = HashSet::with_capacity(keys.len());
+        if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
+            return Err(UpdateError::RepeatedKey(key));
+        }
+        let _writer = self.lock_writer();
+        self.backend.read(|graph| keys.iter().try_for_each(|&key| check(graph.keys(), key)))?;
+        Ok(self.change_host(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
+    }
+
+    /// Changes vectors, keys or codes on the host, and on the device what follows from that. The caller holds the writer
+    /// lock.
+    pub(crate) fn change_host<R>(&self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
+        on_backend!(self, |_executor, graph| {
+            let changed = GraphLock::write(&mut graph, |graph| graph.change(change));
+            changed.map_err(|error| DeviceError::failed(self.device(), error))
+        })
+    }
+
+    /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
+    ///
+    /// Worth it when a tenth of the vectors is deleted: searches traverse them until then.
+    ///
+    /// # Errors
+    /// [`ConsolidateError`]: the device failed, or vectors were [dropped](Self::drop_vectors).
+    pub fn consolidate(&self) -> Result<ConsolidateReport, ConsolidateError> {
+        self.consolidate_with(&mut no_progress)
+    }
+
+    /// [`Self::consolidate`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`ConsolidateError`].
+    pub fn consolidate_with(
+        &self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<ConsolidateReport, ConsolidateError> {
+        let _writer = self.lock_writer();
+        self.backend.check_updates()?;
+        on_backend!(self, |executor, graph| consolidate(executor, &mut graph, progress))
+    }
+
+    /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
+    ///
+    /// Searches wait meanwhile. Cost: a copy of what moves; on a CUDA device, memory is kept for later inserts.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    pub fn compact(&self) -> Result<CompactReport, UpdateError> {
+        let _writer = self.lock_writer();
+        self.backend.compact()
+    }
+}
+
+fn single<T: Element>(vector: &[T]) -> Result<MatrixView<'_, T>, InsertError> {
+    MatrixView::new(vector, vector.len()).map_err(|error| VectorError::from(error).into())
+}
