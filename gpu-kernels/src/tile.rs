@@ -123,10 +123,7 @@ where
                 let wanted = query(step + s as u32);
                 for r in 0..ROWS {
                     // Rows may be anything behind their end; zeros of the query do not undo differences.
-                    let unit = self.keep(read[r][s], step + s as u32);
-                    for word in 0..4 {
-                        sums[r] = T::add::<E>(sums[r], wanted[word], unit[word]);
-                    }
+                    sums[r] = add::<E, T>(sums[r], wanted, self.keep(read[r][s], step + s as u32));
                 }
             }
             step += STEPS as u32;
@@ -140,4 +137,13 @@ where
         }
         sums
     }
+}
+
+/// `sum` and what a unit of the query and one of a row add to it.
+#[inline(always)]
+fn add<E: Coordinates, T: Term>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
+    for word in 0..4 {
+        sum = T::add::<E>(sum, query[word], row[word]);
+    }
+    sum
 }
