@@ -4,7 +4,6 @@ use cuda_std::prelude::*;
 
 use super::WARP;
 use crate::DevicePtrMut;
-use crate::collectives::warp_stride;
 
 /// An entry of a list that holds nothing: behind all others.
 pub(super) const NO_ENTRY: u64 = u64::MAX;
@@ -34,8 +33,12 @@ pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 
 /// `list` has room for `len` entries, a multiple of 32.
 #[inline(always)]
 pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
-    // SAFETY: at < len.
-    warp_stride(len, |at| unsafe { global::store(list.at(at as usize), NO_ENTRY) });
+    let mut at = warp::lane_id();
+    while at < len {
+        // SAFETY: at < len.
+        unsafe { global::store(list.at(at as usize), NO_ENTRY) };
+        at += WARP;
+    }
 }
 
 /// Merges `count` waiting entries into the list, and gives its last entry. Whole warp.

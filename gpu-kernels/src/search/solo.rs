@@ -34,7 +34,7 @@ use super::results::{self, SearchCost};
 use super::score::Scorer;
 use super::shared_layout::{Layout, Needs};
 use super::visited::VisitedCache;
-use crate::collectives::compact;
+use crate::collectives::rank_in;
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -109,7 +109,11 @@ impl CandidateBuffer {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
         unsafe {
             let is_new = id != NO_ROW && self.visited.insert(id);
-            self.count += compact(self.ids.add(self.count), id, is_new);
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            if is_new {
+                self.ids.add(self.count + rank_in(lanes)).store(id);
+            }
+            self.count += lanes.count_ones();
         }
     }
 

@@ -9,7 +9,7 @@ use super::super::shared_layout::Layout;
 use super::super::visited::VisitedCache;
 use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::DevicePtr;
-use crate::collectives::{compact, warp_stride};
+use crate::collectives::compact;
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
@@ -145,9 +145,11 @@ impl Worker {
                 if link < links.len { global::load_readonly(links.first.at(link as usize)) } else { NO_ROW }
             };
             let mut next = (load(lane), load(lane + WARP));
-            warp_stride(merged, |at| {
+            let mut at = lane;
+            while at < merged {
                 self.visited.insert(self.ids.add(at).load());
-            });
+                at += WARP;
+            }
             warp::sync_warp(warp::FULL_MASK);
 
             let mut gathered = 0;
