@@ -6,7 +6,7 @@ use cuda_std::prelude::*;
 use super::super::buffered_list::BufferedList;
 use super::super::registers::Registers;
 use super::super::score::Exact;
-use super::super::shape::{Shape, shape};
+use super::super::shape::{Shape, shape, shape_of_wide_beams};
 use super::super::shared_layout::Needs;
 use super::super::{SearchArgs, solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
@@ -17,11 +17,11 @@ macro_rules! entries {
             $one:ident $b1:tt, $two:ident $b2:tt, $four:ident $b4:tt, $wide:ident $bw:tt, $team:ident;)*
     ) => {
         $(
-            entry!($one, 32, $b1, solo<Registers<1>>, $element $term $bytes, false);
-            entry!($two, 32, $b2, solo<Registers<2>>, $element $term $bytes, false);
-            entry!($four, 32, $b4, solo<Registers<4>>, $element $term $bytes, false);
-            entry!($wide, 32, $bw, solo<BufferedList>, $element $term $bytes, true);
-            entry!($team, 512, 1, team, $element $term $bytes, true);
+            entry!($one, 32, $b1, solo<Registers<1>>, $element $term $bytes shape, false);
+            entry!($two, 32, $b2, solo<Registers<2>>, $element $term $bytes shape, false);
+            entry!($four, 32, $b4, solo<Registers<4>>, $element $term $bytes shape_of_wide_beams, false);
+            entry!($wide, 32, $bw, solo<BufferedList>, $element $term $bytes shape, true);
+            entry!($team, 512, 1, team, $element $term $bytes shape, true);
         )*
 
         /// The function behind an entry.
@@ -44,7 +44,7 @@ macro_rules! entries {
 macro_rules! entry {
     (
         $name:ident, $threads:tt, $blocks:tt, $who:ident $(<$frontier:ty>)?,
-        $element:ident $term:ident $bytes:literal, $list:literal
+        $element:ident $term:ident $bytes:literal $shape:ident, $list:literal
     ) => {
         /// A search: its name says of what.
         ///
@@ -52,7 +52,7 @@ macro_rules! entry {
         /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: SearchArgs) {
-            const SHAPE: Shape = shape($bytes);
+            const SHAPE: Shape = $shape($bytes);
             type Scorer = Exact<
                 $element,
                 $term,
