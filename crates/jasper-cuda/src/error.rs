@@ -59,7 +59,7 @@ pub enum Error {
         "searches of rows of {row_bytes} bytes take {needed} bytes of shared memory a block, and this device has {most}; \
          use a smaller element, or the cpu"
     )]
-    Rows {
+    RowTooLong {
         /// Bytes of a row, with its padding.
         row_bytes: u32,
         /// Bytes of a block that searches.
@@ -192,7 +192,7 @@ impl Error {
                 | Self::OutOfMemory { .. }
                 | Self::NotPinned { .. }
                 | Self::Plan(_)
-                | Self::Rows { .. }
+                | Self::RowTooLong { .. }
         )
     }
 

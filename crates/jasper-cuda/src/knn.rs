@@ -1,7 +1,7 @@
-//! Exact nearest neighbours of vectors in host memory, however many there are.
+//! Exact nearest neighbors of vectors in host memory, of any number.
 //!
-//! The search itself is [`gpu_kernels::knn`]. Here rows come to it by tiles, checked and padded on the way, while it
-//! works on the tile before; a [`MemoryPlan`] says how large a tile may be.
+//! The kernels are [`gpu_kernels::knn`]. A [`Pipeline`] checks, pads and copies one tile of the base while the device searches
+//! the one before; a [`MemoryPlan`] determines the size of a tile.
 
 use gpu_kernels::Stream as _;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use rayon::prelude::*;
 
 use crate::{Buffer, Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, PlanError, Result, Stream};
 
-/// Exact neighbours could not be found on a device.
+/// An exact search on a device failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnnError {
-    /// What the processor would not take either, or a cancel.
+    /// Invalid input, or the search was cancelled.
     #[error(transparent)]
     Input(#[from] jasper_data::KnnError),
-    /// More neighbours than the kernels keep.
+    /// More neighbors than the kernels support.
     #[error("k ({0}) must be at most {MAX_K} on a CUDA device; lower k, or use the cpu")]
     K(usize),
     /// The device.
@@ -28,21 +28,22 @@ pub enum KnnError {
     Device(#[from] Error),
 }
 
-/// Parts that a base is cut in, at least, if it is large: the first is searched while the others are on their way.
-const PARTS: usize = 8;
-/// Bytes of a part, at least: less keeps no device busy.
-const LEAST_PART: usize = 64 << 20;
-/// Bytes of rows that a thread checks and copies at once.
-const TASK_BYTES: usize = 256 << 10;
+/// Least number of tiles of a large base, so that copies overlap with the search.
+pub(crate) const MIN_TILES: usize = 8;
+/// Least bytes of a tile, if there is more than one: smaller ones do not keep a device busy.
+pub(crate) const MIN_TILE_BYTES: usize = 64 << 20;
+/// Bytes per task of the thread pool.
+pub(crate) const TASK_BYTES: usize = 256 << 10;
 
-/// The `k` nearest rows of `base` to each of `queries`, exactly: the same rows in the same order as
-/// [`jasper_data::exact_knn`] finds, and the same distances.
+/// The exact `k` nearest vectors of `base` for each of `queries`, with the same ids, order and distances as
+/// [`jasper_data::exact_knn`].
 ///
-/// The base may be a mapped file larger than host and device memory: it is read once, front to back, and checked on
-/// `pool`. `progress` is told of base rows between tiles, and can cancel.
+/// The base may be a mapped file larger than host and device memory: it is read once, sequentially, by the threads of
+/// `pool`. `progress` is called between tiles with the number of base vectors searched, and can cancel.
 ///
 /// # Errors
-/// [`KnnError`]: input that [`jasper_data::exact_knn`] refuses, k above [`MAX_K`], queries that do not fit the device.
+/// [`KnnError`]: input that [`jasper_data::exact_knn`] refuses, `k` above [`MAX_K`], queries that do not fit into device
+/// memory, or an error of the device.
 pub fn exact_knn<T: Element>(
     context: &Context,
     base: MatrixView<'_, T>,
@@ -65,7 +66,7 @@ pub fn exact_knn<T: Element>(
     Pipeline::new(context, stride, tile_rows)?.run(
         &stream,
         total,
-        |rows, out| pool.install(|| take_in(base, rows, metric, out)),
+        |rows, out| pool.install(|| check_and_pad(base, rows, metric, out)),
         |rows, tile| {
             let news = Progress { stage: Stage::Scanning, done: rows.start, total };
             news.report(progress).map_err(jasper_data::KnnError::from)?;
@@ -85,7 +86,7 @@ pub fn exact_knn<T: Element>(
         .expect("every query has k neighbours, since k is at most the rows"))
 }
 
-/// Rows of a tile: no more than fit, and no more than lets copies run beside the search.
+/// Rows per tile: as many as fit, limited so that copies overlap with the search.
 fn tile_rows<T: Element>(
     rows: usize,
     queries: usize,
@@ -98,15 +99,15 @@ fn tile_rows<T: Element>(
     let plan = MemoryPlan::new("exact search")
         .part(MemorySpace::Device, "queries", (queries * row_bytes) as u64)
         .part(MemorySpace::Device, "lists", knn::scratch_bytes::<T>(queries, k) as u64)
-        // The best so far, and those of a tile.
+        // Those so far, and those of a tile.
         .part(MemorySpace::Host, "answers", 2 * answers as u64)
-        // Queries and rows come by streams of their own.
+        // Queries and base are copied by two streams.
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
     let row = Bytes { device: 2 * row_bytes as u64, host: 0 };
-    plan.batch("a row", row, free, rows.div_ceil(PARTS).max(LEAST_PART / row_bytes).min(rows))
+    plan.batch("a row", row, free, rows.div_ceil(MIN_TILES).max(MIN_TILE_BYTES / row_bytes).min(rows))
 }
 
-/// Rows in device memory, each padded with zeros.
+/// Copies rows to the device, padded with zeros.
 fn upload<T: Element>(stream: &Stream, rows: MatrixView<'_, T>) -> Result<Buffer<T>> {
     let stride = padded_len::<T>(rows.dimension());
     let mut buffer = stream.allocate(rows.len() * stride)?;
@@ -117,31 +118,31 @@ fn upload<T: Element>(stream: &Stream, rows: MatrixView<'_, T>) -> Result<Buffer
     Ok(buffer)
 }
 
-/// Checks the rows `range` of the base and writes them to `out`, padded; in parallel.
-fn take_in<T: Element>(
+/// Checks the rows `range` of the base and writes them to `out`, padded, in the current rayon pool.
+fn check_and_pad<T: Element>(
     base: MatrixView<'_, T>,
     range: Range<usize>,
     metric: Metric,
     out: &mut [T],
 ) -> Result<(), KnnError> {
     let stride = padded_len::<T>(base.dimension());
-    let rows_a_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
-    let tasks = out.par_chunks_mut(rows_a_task * stride).enumerate();
+    let rows_per_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
+    let tasks = out.par_chunks_mut(rows_per_task * stride).enumerate();
     let taken = tasks.try_for_each(|(task, out)| {
-        let first = range.start + task * rows_a_task;
+        let first = range.start + task * rows_per_task;
         let rows = base.slice(first..first + out.len() / stride);
         check_knn_base(rows, metric, first)?;
         pad(rows, out);
         Ok(())
     });
     taken.or_else(|error| {
-        // Some row is bad; the error is that of the first.
+        // Which task failed first depends on timing: report the first invalid row.
         check_knn_base(base.slice(range.clone()), metric, range.start).and(Err(error))
     })?;
     Ok(())
 }
 
-/// Writes rows to `out`, which has as many of the padded length.
+/// Writes rows to `out`, `[rows][padded dimension]`.
 pub(crate) fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
     let dimension = rows.dimension();
     for (row, out) in rows.rows().zip(out.chunks_exact_mut(padded_len::<T>(dimension))) {
@@ -169,7 +170,8 @@ mod tests {
         let mut values: Vec<f32> = (0..500 * DIMENSION).map(|i| i as f32).collect();
         let take = |values: &[f32], range: Range<usize>| {
             let mut out = vec![0.5; range.len() * DIMENSION];
-            take_in(MatrixView::new(values, DIMENSION).unwrap(), range, Metric::L2, &mut out).map(|()| out)
+            check_and_pad(MatrixView::new(values, DIMENSION).unwrap(), range, Metric::L2, &mut out)
+                .map(|()| out)
         };
         assert!(take(&values, 100..490).unwrap() == values[100 * DIMENSION..490 * DIMENSION]);
         for row in [480, 300, 120] {

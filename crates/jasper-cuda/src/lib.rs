@@ -1,4 +1,4 @@
-//! CUDA devices: memory, streams, and launches whose arguments are checked when compiled.
+//! CUDA devices for Jasper: contexts, streams, memory, typed kernel launches, and graphs in device memory.
 //!
 //! ```
 //! use jasper_cuda::prelude::*;
@@ -13,32 +13,33 @@
 //!
 //! match round_trip() {
 //!     Ok(values) => assert_eq!(values, [1, 2, 3]),
-//!     // The program starts and goes on where there is no CUDA.
+//!     // The driver is loaded at run time: a program starts and runs without it.
 //!     Err(error) => assert!(matches!(error, Error::NoDriver(_) | Error::NoDevice), "{error}"),
 //! }
 //! ```
 //!
-//! The kernels and the sequences of launches that make an operation are those of `gpu_kernels`; this crate is where
-//! they run. It holds no algorithm that the CPU also has.
+//! The kernels, and the sequences of launches that make up an operation, are in `gpu_kernels`; this crate runs them. The
+//! algorithms that the CPU shares are in `jasper_vamana`.
 //!
 //! | item | for |
 //! | --- | --- |
-//! | [`Device`] | what is here, and its limits |
-//! | [`Context`] | a device in use, shared by all threads |
-//! | [`Stream`], [`Buffer`], [`Event`] | ordered work, arrays, marks and times |
-//! | [`Pinned`], [`Pipeline`] | copies at full speed, beside kernels |
-//! | [`Module`] | PTX of one's own |
-//! | [`exact_knn`] | exact neighbours of vectors in host memory |
-//! | [`encode_on_device`] | codes of vectors in host memory |
-//! | [`Searcher`], [`DeviceGraph`] | beam search on a graph in device memory |
-//! | [`MutableDeviceGraph`], [`SearchContexts`] | a graph that is changed there while it is searched |
-//! | [`link_on_device`], [`DeviceLinker`], [`KernelPreload`] | graphs built in device memory |
-//! | [`MemoryPlan`], [`PoolRetention`], [`PeakMemory`] | what a job takes, before it is begun; what stays between its allocations; what it took |
-//! | [`median_time`], [`copy_bandwidth`] | how fast work and memory are |
-//! | [`Error`] | what went wrong, and what to do |
+//! | [`Device`] | the devices of this machine and their limits |
+//! | [`Context`] | the primary context of a device, shared by all threads |
+//! | [`Stream`], [`Event`], [`Buffer`] | streams, events, and arrays in device memory |
+//! | [`Pinned`], [`Pipeline`] | pinned memory, and copies that overlap with kernels |
+//! | [`Module`] | kernels from other PTX |
+//! | [`exact_knn`] | exact nearest neighbors of vectors in host memory |
+//! | [`encode_on_device`] | quantization of vectors in host memory |
+//! | [`DeviceGraph`], [`Searcher`] | an immutable graph in device memory, and its search |
+//! | [`MutableDeviceGraph`], [`SearchContexts`] | a graph that is updated in device memory while it is searched |
+//! | [`link_on_device`], [`DeviceLinker`], [`KernelPreload`] | building graphs in device memory |
+//! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
+//! | [`PoolRetention`] | keeps freed device memory in the pool of the process |
+//! | [`median_time`], [`copy_bandwidth`], [`LaunchProfile`] | measurements |
+//! | [`Error`] | what failed, and what to do about it |
 //!
-//! Underneath is `cust`, for the driver's functions, the primary context and modules. Its streams block one another
-//! and its slices of device memory may outlive it, so those types are ours.
+//! Driver functions, the primary context and modules come from `cust`. Its streams synchronize with the null stream, and its
+//! device memory may outlive the context, so this crate has its own types for both.
 
 mod buffer;
 mod build;
@@ -84,7 +85,7 @@ pub use ptx::Requirement;
 pub use search::{DeviceBatch, GraphView, SearchContexts, Searcher, hit_from_answer};
 pub use stream::Stream;
 
-/// What [`Stream`] and [`Buffer`] can do, which the emulator can too.
+/// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.
 pub mod prelude {
     pub use gpu_kernels::{Buffer as _, Stream as _};
 }

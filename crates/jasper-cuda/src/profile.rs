@@ -1,4 +1,4 @@
-//! A search looked at closely: the time of its launch alone, and what each query took.
+//! Profiling a search: the time of its launches, and the cost of each query.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use jasper_vamana::{SearchCost, SearchError, SearchParams};
 
 use crate::{DeviceBatch, GraphView, PoolRetention, SearchContexts, Stream, median_time};
 
-/// Launches that are timed.
+/// Repetitions of a measurement.
 const TIMES: usize = 9;
 
-/// What the launch of a search took.
+/// Time and cost of a search whose queries and results are in device memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchProfile {
-    /// The median time of the launch, by events.
+    /// The median time of the launches, measured with events.
     pub time: Duration,
-    /// Hops and distances of each query; not those of a rerank.
+    /// Hops and distances of each query, without those of the rerank.
     pub costs: Vec<SearchCost>,
 }
 
 impl<T: Element> SearchContexts<T> {
-    /// Searches for `queries` when they lie in device memory, some times over: what is left of a search when nothing
-    /// crosses the bus. Arguments are those of [`Self::answer`].
+    /// Measures a search for `queries` with queries and results in device memory. Arguments are those of
+    /// [`Self::answer`].
     ///
     /// # Errors
     /// [`SearchError`].
@@ -34,11 +34,11 @@ impl<T: Element> SearchContexts<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<LaunchProfile, SearchError> {
-        // What the device does not take is refused before there is room for its answers.
+        // Refuses invalid parameters before allocating.
         graph.plan(params)?;
         let prepared = graph.host().vectors().prepare_all(queries)?;
-        // Memory for what launches leave to each other is no part of their time.
-        let _kept = PoolRetention::new(self.context())?;
+        // Allocating temporary memory from the driver is not timed.
+        let _retention = PoolRetention::new(self.context())?;
         let stream = Stream::new(self.context())?;
         let count = queries.len();
         let queries = stream.upload(&prepared)?;

@@ -19,7 +19,7 @@ use jasper_vamana::{CpuExecutor, Linker, SearchCost};
 use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part};
 use crate::DeviceGraph;
 use crate::graph::{GraphId, Rows};
-use crate::search::launch::default_launch;
+use crate::search::config::default_launch;
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
 /// their candidates are no more than the sort of the back edges takes in builds of ten million vertices.

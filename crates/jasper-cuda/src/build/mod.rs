@@ -40,7 +40,7 @@ pub use preload::KernelPreload;
 /// and for each checkpoint; in between, little more than counters comes to the host.
 ///
 /// # Errors
-/// [`Error::BuildParam`] and, when it or a row does not fit, [`Error::Plan`] or [`Error::Rows`] with the numbers, before
+/// [`Error::BuildParam`] and, when it or a row does not fit, [`Error::Plan`] or [`Error::RowTooLong`] with the numbers, before
 /// anything is linked; what the device says; a checkpoint that cannot be written or taken up; a cancel. Without
 /// checkpoints the graph is as it was.
 pub fn link_on_device<T: Element>(

@@ -13,7 +13,7 @@ use jasper_vamana::BuildShape;
 
 use crate::Context;
 use crate::graph::form;
-use crate::search::launch::default_launch;
+use crate::search::config::default_launch;
 
 /// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more for
 /// them, and later ones some milliseconds, while the driver takes them from its cache. Dropped, it waits for the threads.

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::DeviceGraph;
 
 /// Rows that one thread takes over at a time.
-const ROWS_A_TASK: usize = 512;
+const ROWS_PER_TASK: usize = 512;
 
 /// Rows of links, and whose they are.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Notes that a launch reads the graph that nobody waits for: whoever writes it waits first.
-    pub(crate) fn note_unwaited(&self) {
+    pub(crate) fn mark_async_reader(&self) {
         self.read_unwaited.store(true, Relaxed);
     }
 
@@ -194,7 +194,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 let places = &mut places[rows.start * max_degree..rows.end * max_degree];
                 let degrees = &mut degrees[rows];
                 pool.install(|| {
-                    let links = links.par_chunks_exact(stride).with_min_len(ROWS_A_TASK);
+                    let links = links.par_chunks_exact(stride).with_min_len(ROWS_PER_TASK);
                     let rows = links.zip(places.par_chunks_exact_mut(max_degree));
                     rows.zip(degrees).for_each(|((links, places), degree)| {
                         let mut len = 0;

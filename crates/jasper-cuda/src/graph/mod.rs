@@ -302,10 +302,10 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
 ) -> Result<(), S::Error> {
     stream.write_range(buffer, rows.start * width..rows.end * width, width, |piece, out| {
         let first = piece.start / width;
-        let rows_a_task = (TASK / width).max(1);
-        out.par_chunks_mut(rows_a_task * width).enumerate().for_each(|(task, out)| {
+        let rows_per_task = (TASK / width).max(1);
+        out.par_chunks_mut(rows_per_task * width).enumerate().for_each(|(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {
-                fill(VectorId::from_index(first + task * rows_a_task + row), out);
+                fill(VectorId::from_index(first + task * rows_per_task + row), out);
             }
         });
         Ok(())

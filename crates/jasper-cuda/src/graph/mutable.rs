@@ -203,7 +203,7 @@ impl<T: Element> MutableDeviceGraph<T> {
     /// Whether kernels can link vertices into it: asked before a change.
     ///
     /// # Errors
-    /// [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::Rows`](crate::Error::Rows): the beam is wider, or rows
+    /// [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::RowTooLong`](crate::Error::RowTooLong): the beam is wider, or rows
     /// are longer, than kernels are made for.
     pub fn check_updates(&self) -> crate::Result<()> {
         let (params, device) = (self.host.params(), self.stream.context().device());

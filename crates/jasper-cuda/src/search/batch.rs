@@ -1,4 +1,15 @@
-//! A batch of queries through a device: by chunks, some of which are searched while others are prepared or taken in.
+//! Searches a batch of queries in host memory, in chunks that overlap: while the device searches some, the host prepares
+//! the next and takes in the results of others.
+//!
+//! ```text
+//! for each chunk of the queries:
+//!     context = the next of up to MAX_CHUNKS_IN_FLIGHT contexts, in turn
+//!     if a chunk is in flight in the context: wait for its stream, take in its results
+//!     check the queries, write them to the context's pinned memory, quantize them
+//!     launch the search in the context's stream
+//! wait for the chunks in flight, take in their results
+//! queries left with fewer than k results by a filter or tombstones: the same again, with an exact scan
+//! ```
 
 use std::cell::OnceCell;
 
@@ -17,16 +28,16 @@ use super::device_batch::hit_from_answer;
 use super::launch::{Coder, SearchLaunch, SlotArray};
 use crate::DeviceGraph;
 
-/// Queries of a chunk for each multiprocessor, at most: so that two chunks are more than it searches at once, and keep it busy
-/// (measured: docs: experiments, vectors on the host).
+/// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it busy
+/// (measured: docs, experiments, vectors on the host).
 const QUERIES_PER_MULTIPROCESSOR: usize = 24;
-/// Bytes of queries, and of answers, of a chunk, at most.
+/// Most bytes of the queries, and of the results, of a chunk.
 const CHUNK_BYTES: usize = 32 << 20;
-/// Waves in flight: two are searched while a third is reranked, and a fourth is prepared or taken in.
+/// Chunks in flight: two are searched, one is reranked, and the host works on one.
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 4;
-/// Bytes that a thread prepares or takes in at once.
+/// Bytes per task of the thread pool.
 const PART_BYTES: usize = 32 << 10;
-/// Parts that the calling thread has done before others are awake.
+/// Up to so many parts the calling thread is faster than waking up the pool.
 const PARTS_ALONE: usize = 8;
 
 /// A query, and where its results go.
@@ -43,9 +54,10 @@ impl<'a, T: Element> Task<'a, T> {
         Self { row, vector, out, filled: 0 }
     }
 
-    /// Takes the answers in. Where no vertex has several keys, its first is all there is to know.
-    fn take(&mut self, plan: &SearchPlan<'_, T>, first_keys_do: bool, answers: &[Answer]) {
-        if !first_keys_do {
+    /// Writes the results of the device to `out`. The device reports the first key of a vertex: with `shared_keys`, where
+    /// vertices have several, the host looks them up.
+    fn take(&mut self, plan: &SearchPlan<'_, T>, shared_keys: bool, answers: &[Answer]) {
+        if shared_keys {
             let slots = answers.iter().take_while(|answer| answer[3] != u32::MAX);
             let found = slots.map(|&[.., distance, slot]| (VectorId::new(slot), f32::from_bits(distance)));
             self.filled = plan.fill(found, &mut self.out);
@@ -56,19 +68,19 @@ impl<'a, T: Element> Task<'a, T> {
     }
 }
 
-/// Where a plan is executed.
+/// A search plan, and where it is executed.
 pub(crate) struct Batch<'a, 'r, T: Element, C: SearchContext<T>> {
     pub(crate) plan: &'a SearchPlan<'r, T>,
-    /// The device's copy of the plan's graph.
+    /// The device copy of the plan's graph.
     pub(crate) graph: &'a DeviceGraph<T, C::Stream>,
-    /// Host threads, for what is much.
+    /// Threads of the host, for large chunks.
     pub(crate) pool: &'a ThreadPool,
 }
 
 impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
-    /// Answers every task; `contexts` holds one context at least, and `add` makes another.
+    /// Searches for every task. `contexts` holds at least one context; `add` creates another.
     ///
-    /// After an error some contexts may still be at work, and are to be waited for before they are used again.
+    /// After an error some contexts may have chunks in flight: synchronize them before using them again.
     pub(crate) fn answer(
         &self,
         mut tasks: Vec<Task<'_, T>>,
@@ -79,10 +91,10 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         let multiprocessors = contexts[0].stream().multiprocessors();
         let known = OnceCell::new();
         let allowed = || known.get_or_init(|| allowed(plan, self.pool));
-        let launch = SearchLaunch::first(plan, self.graph, allowed, multiprocessors, tasks.len())?;
+        let launch = SearchLaunch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
         self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         if plan.strategy() == Strategy::Scan {
-            // Where there is nothing to find it was a scan of nothing, to look at the queries.
+            // With nothing to find, the scan of no slots only checked the queries.
             report.scanned = if plan.wants_scan(0) { tasks.len() } else { 0 };
             return Ok(report);
         }
@@ -95,7 +107,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         Ok(report)
     }
 
-    /// Takes the tasks through the device by chunks, each in its context.
+    /// Runs one launch per chunk of the tasks, using the contexts in turn.
     fn run(
         &self,
         launch: &SearchLaunch<'_, T, C::Stream>,
@@ -104,33 +116,33 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         add: impl Fn() -> Result<C, SearchError>,
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let together = chunk_len(tasks.len(), launch, contexts[0].stream().multiprocessors());
-        let chunks = tasks.len().div_ceil(together);
+        let chunk_len = chunk_len(tasks.len(), launch, contexts[0].stream().multiprocessors());
+        let chunks = tasks.len().div_ceil(chunk_len);
         while contexts.len() < chunks.min(MAX_CHUNKS_IN_FLIGHT) {
             contexts.push(add()?);
         }
         let contexts = &mut contexts[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
-        let slot_array: Result<Vec<_>, _> =
+        let slot_arrays: Result<Vec<_>, _> =
             contexts.iter().map(|context| launch.upload_slots(context.stream())).collect();
-        let slot_array = slot_array.map_err(SearchError::device)?;
-        let mut flying: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
-        for (turn, chunk) in tasks.chunks_mut(together).enumerate() {
-            let at = turn % contexts.len();
-            if let Some(landed) = flying[at].take() {
-                self.take(launch, &mut contexts[at], landed, report)?;
+        let slot_arrays = slot_arrays.map_err(SearchError::device)?;
+        let mut in_flight: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
+        for (number, chunk) in tasks.chunks_mut(chunk_len).enumerate() {
+            let at = number % contexts.len();
+            if let Some(complete) = in_flight[at].take() {
+                self.take(launch, &mut contexts[at], complete, report)?;
             }
-            self.send(launch, &mut contexts[at], &slot_array[at], chunk)?;
-            flying[at] = Some(chunk);
+            self.send(launch, &mut contexts[at], &slot_arrays[at], chunk)?;
+            in_flight[at] = Some(chunk);
         }
-        for (context, landed) in contexts.iter_mut().zip(flying) {
-            if let Some(landed) = landed {
-                self.take(launch, context, landed, report)?;
+        for (context, complete) in contexts.iter_mut().zip(in_flight) {
+            if let Some(complete) = complete {
+                self.take(launch, context, complete, report)?;
             }
         }
         Ok(())
     }
 
-    /// Prepares a chunk and launches its search.
+    /// Prepares the queries of a chunk and launches its search.
     fn send(
         &self,
         launch: &SearchLaunch<'_, T, C::Stream>,
@@ -139,26 +151,26 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         chunk: &[Task<'_, T>],
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
-        let prepared = context.query_buffers(&sizes).map_err(SearchError::device)?;
-        prepare(self.plan.graph(), chunk, prepared.queries, row_len, self.pool)?;
+        let buffers = context.query_buffers(&sizes).map_err(SearchError::device)?;
+        prepare(self.plan.graph(), chunk, buffers.queries, row_len, self.pool)?;
         let coder = launch.coder(chunk.len());
         if let Some(Coder::Host(quantizer)) = coder {
-            code(quantizer, prepared, row_len);
+            quantize(quantizer, buffers, row_len);
         }
         let mut pointers = context.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(Coder::Device(quantizer)) = coder {
-            let coded = context.code(quantizer, chunk.len()).map_err(SearchError::device)?;
-            (pointers.levels, pointers.terms) = coded;
+            let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
+            (pointers.levels, pointers.terms) = codes;
         }
         let (stream, rerank_stream) =
             context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
-        // SAFETY: the context's pointers have the sizes that it was asked for, live with it, and are left alone until the
-        // launch has run; the graph is borrowed, and whoever drops it waits for the device.
+        // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not used
+        // until the launch is complete. The graph is borrowed, and dropping it synchronizes the device.
         unsafe { launch.enqueue(stream, rerank_stream, slot_array, chunk.len(), pointers) }
             .map_err(SearchError::device)
     }
 
-    /// Waits for a chunk and takes its answers in.
+    /// Waits for the search of a chunk and takes in its results.
     fn take(
         &self,
         launch: &SearchLaunch<'_, T, C::Stream>,
@@ -173,10 +185,10 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(work[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
-        let first_keys_do = plan.graph().keys().shared() == 0;
+        let shared_keys = plan.graph().keys().shared() > 0;
         let take = |(chunk, answers): (&mut [Task<'_, T>], &[Answer])| {
             for (task, answers) in chunk.iter_mut().zip(answers.chunks_exact(k)) {
-                task.take(plan, first_keys_do, answers);
+                task.take(plan, shared_keys, answers);
             }
         };
         let together = (PART_BYTES / (k * size_of::<Answer>())).max(1);
@@ -190,7 +202,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     }
 }
 
-/// Queries of a chunk: no more than memory is for, and of all chunks about the same.
+/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks.
 fn chunk_len<T: Element>(
     queries: usize,
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
@@ -201,7 +213,10 @@ fn chunk_len<T: Element>(
     queries.div_ceil(queries.div_ceil(most).max(1)).max(1)
 }
 
-/// Writes the queries of a chunk to `out`, row after row. The first that cannot be searched for is told.
+/// Checks and normalizes the queries of a chunk and writes them to `out`, `[queries][row_len]`.
+///
+/// # Errors
+/// [`VectorError`] for the first invalid query.
 fn prepare<T: Element>(
     graph: &Graph<T>,
     chunk: &[Task<'_, T>],
@@ -226,9 +241,9 @@ fn prepare<T: Element>(
     results.into_iter().collect()
 }
 
-/// Codes the queries of a chunk.
-fn code<T: Element>(quantizer: &dyn Quantizer, prepared: QueryBuffers<'_, T>, row_len: usize) {
-    let QueryBuffers { queries, levels, terms } = prepared;
+/// Quantizes the queries of a chunk on the host.
+fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>, row_len: usize) {
+    let QueryBuffers { queries, levels, terms } = buffers;
     let words = levels.len() / terms.len().max(1);
     let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
     let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();
@@ -239,7 +254,7 @@ fn code<T: Element>(quantizer: &dyn Quantizer, prepared: QueryBuffers<'_, T>, ro
     }
 }
 
-/// The slots that may be answers. Cost: the filter is asked of every live key.
+/// The slots that may be results. Cost: one evaluation of the filter per live key.
 pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -> BitSet {
     let slots = plan.graph().slots();
     let word = |word: usize| {

@@ -1,4 +1,4 @@
-//! Where a chunk of queries goes to the device and its answers come back.
+//! Search contexts: the streams and buffers that one chunk of a batch uses at a time.
 
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
@@ -10,38 +10,37 @@ use jasper_core::{Element, padded_len};
 use super::launch::{BufferSizes, LaunchPointers};
 use crate::{Buffer, Context, Pinned, Result, Stream};
 
-/// Host memory for a chunk, the way from there to the device and back, and a queue for its launch.
+/// The streams and buffers of a chunk in flight. A trait, so that the tests run the same code in the emulator.
 pub(crate) trait SearchContext<T> {
-    /// The queue.
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
 
-    /// The queue and, if one is wanted `rerank_stream`, another whose blocks go before those of others.
-    #[expect(clippy::type_complexity, reason = "two queues")]
+    /// The stream of the search and, if `rerank_stream`, another of high priority.
+    #[expect(clippy::type_complexity, reason = "two streams")]
     fn streams(
         &mut self,
         rerank_stream: bool,
     ) -> Result<(&Self::Stream, Option<&Self::Stream>), ErrorOf<T, Self>>;
 
-    /// Memory for queries, and for the codes of those that the host codes.
+    /// Host memory to write the queries to, and their codes if the host quantizes them.
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, ErrorOf<T, Self>>;
 
-    /// Where launches find them, and room for what they are answered.
+    /// Pointers to the queries written before, and to buffers for the results.
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
 
-    /// Codes the first so many of the queries that were prepared, on the device; gives their levels and terms.
-    fn code(
+    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to their levels and terms.
+    fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
     ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), ErrorOf<T, Self>>;
 
-    /// Answers and work of what was launched last, when it has run.
+    /// Synchronizes the stream and returns the results of the last launch.
     fn wait_results(&mut self) -> Result<Results<'_>, ErrorOf<T, Self>>;
 }
 
-/// Where queries are written.
+/// Host memory for the queries of a chunk.
 pub(crate) struct QueryBuffers<'a, T> {
     /// `[queries][padded dimension]`
     pub(crate) queries: &'a mut [T],
@@ -51,26 +50,25 @@ pub(crate) struct QueryBuffers<'a, T> {
     pub(crate) terms: &'a mut [QueryTerms],
 }
 
-/// What launches have written.
+/// The results of a launch.
 pub(crate) struct Results<'a> {
     /// `[queries][k]`
     pub(crate) answers: &'a [Answer],
-    /// `[queries][2]`, and the same again of a rerank.
+    /// `[queries][2]`: hops and distances; then the same for the rerank, if there is one.
     pub(crate) work: &'a [u32],
 }
 
-/// What can go wrong on the device of a context.
+/// The error of a context's stream.
 pub(crate) type ErrorOf<T, C> = <<C as SearchContext<T>>::Stream as gpu_kernels::Stream>::Error;
 
-/// Pinned memory that kernels read and write by themselves: no copy, no call but the launch and the wait. A query is
-/// read once and an answer written once, so that nothing crosses the bus that a copy would not carry. The wait spins,
-/// which wakes up soonest: contexts are opened with the driver's own choice, and that is to spin while a process has
-/// fewer contexts than the machine has processors.
+/// A search context over pinned memory that kernels access directly: a chunk takes no copies, only a launch and a
+/// synchronization. A kernel reads each query once and writes each result once, so that PCIe carries no more than copies
+/// would. The synchronization spins, the driver's default while a process has fewer contexts than the machine has CPUs.
 ///
-/// What one launch leaves to the next stays in device memory.
+/// Intermediate results between launches stay in device memory.
 pub(crate) struct PinnedSearchContext<T: Pod> {
     stream: Stream,
-    /// Made when the first chunk wants it: that takes vectors on the host.
+    /// Created by the first chunk that uses it, which takes vectors on the host.
     rerank_stream: Option<Stream>,
     queries: Pinned<T>,
     levels: Pinned<u32>,
@@ -80,7 +78,7 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     candidates: Buffer<u32>,
     rest: Buffer<Answer>,
     codes: Option<QueryCodes<Stream>>,
-    /// Answers and numbers of work of the last launch.
+    /// Lengths of the answers and of the work counters of the last launch.
     written: (usize, usize),
 }
 
@@ -103,16 +101,24 @@ impl<T: Pod> PinnedSearchContext<T> {
     }
 }
 
-/// BufferSizes for `len` elements: what there is, or new memory if that is too small.
-fn grow<'a, T: Pod>(context: &Context, pinned: &'a mut Pinned<T>, len: usize) -> Result<&'a mut Pinned<T>> {
+/// Pinned memory for `len` elements: the current allocation, or a new one if that is too small.
+fn grow_pinned<'a, T: Pod>(
+    context: &Context,
+    pinned: &'a mut Pinned<T>,
+    len: usize,
+) -> Result<&'a mut Pinned<T>> {
     if pinned.len() < len {
         *pinned = Pinned::zeroed(context, len.next_power_of_two())?;
     }
     Ok(pinned)
 }
 
-/// The same in device memory.
-fn room<'a, T: Pod>(stream: &Stream, buffer: &'a mut Buffer<T>, len: usize) -> Result<&'a mut Buffer<T>> {
+/// The same for device memory.
+fn grow_buffer<'a, T: Pod>(
+    stream: &Stream,
+    buffer: &'a mut Buffer<T>,
+    len: usize,
+) -> Result<&'a mut Buffer<T>> {
     if buffer.len() < len {
         *buffer = stream.allocate(len.next_power_of_two())?;
     }
@@ -136,40 +142,41 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>> {
         let context = self.stream.context();
         Ok(QueryBuffers {
-            queries: &mut grow(context, &mut self.queries, sizes.queries)?[..sizes.queries],
-            levels: &mut grow(context, &mut self.levels, sizes.levels)?[..sizes.levels],
-            terms: &mut grow(context, &mut self.terms, sizes.terms)?[..sizes.terms],
+            queries: &mut grow_pinned(context, &mut self.queries, sizes.queries)?[..sizes.queries],
+            levels: &mut grow_pinned(context, &mut self.levels, sizes.levels)?[..sizes.levels],
+            terms: &mut grow_pinned(context, &mut self.terms, sizes.terms)?[..sizes.terms],
         })
     }
 
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>> {
         self.written = (sizes.answers, sizes.work + sizes.reranked);
         let context = self.stream.context();
-        let work = grow(context, &mut self.work, self.written.1)?.output();
+        let work = grow_pinned(context, &mut self.work, self.written.1)?.output();
         Ok(LaunchPointers {
             queries: self.queries.input(),
-            answers: grow(context, &mut self.answers, sizes.answers)?.output(),
+            answers: grow_pinned(context, &mut self.answers, sizes.answers)?.output(),
             work,
             reranked: work.add(sizes.work),
             levels: self.levels.input(),
             terms: self.terms.input(),
-            candidates: room(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
-            rest: room(&self.stream, &mut self.rest, sizes.rest)?.output(),
+            candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
+            rest: grow_buffer(&self.stream, &mut self.rest, sizes.rest)?.output(),
         })
     }
 
-    fn code(
+    fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<Stream>,
         queries: usize,
     ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>)> {
+        // The codes of an earlier chunk are reused if they have room.
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
             None => quantizer.query_codes(&self.stream, queries.next_power_of_two())?,
         };
         let codes = self.codes.insert(codes);
         assert!(queries * padded_len::<T>(quantizer.dimension()) <= self.queries.len());
-        // SAFETY: there are as many queries, as was just checked, in memory that goes when this stream is done.
+        // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream.
         unsafe { quantizer.code_queries(&self.stream, self.queries.input(), queries, codes)? };
         Ok((codes.levels.input(), codes.terms.input()))
     }
@@ -182,7 +189,7 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
 
 impl<T: Pod> Drop for PinnedSearchContext<T> {
     fn drop(&mut self) {
-        // Pinned memory must not go while the device uses it; a failure means that it no longer does.
+        // The device may still use the pinned memory. After a failure it no longer does.
         let _ = self.stream.synchronize();
     }
 }

@@ -1,4 +1,8 @@
-//! Searches for queries that lie on the device, by launches that nobody waits for.
+//! Searches for queries in device memory, launched without synchronizing.
+//!
+//! Order of the launches: all are queued in the caller's stream. With codes, each part of the batch takes the launches that
+//! quantize its queries, the search, and the rerank of the candidates by exact distances; the next part reuses the
+//! temporary memory, which the stream frees after the last.
 
 use std::cell::OnceCell;
 
@@ -16,29 +20,33 @@ use super::batch::allowed;
 use super::launch::{LaunchPointers, SearchLaunch};
 use crate::DeviceGraph;
 
-/// Bytes of queries on their way to codes, of their codes, and of what a walk leaves to its rerank, at most: for as many
-/// queries as fill a device some times over. More of them are searched for one part behind the other, in the same memory.
+/// Most bytes of temporary memory: for the quantization of queries, their codes, and the candidates between search and
+/// rerank. Enough for several times the queries that fill a device; larger batches are searched in parts.
 pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 
-/// Queries and the room for their answers, in device memory.
+/// Queries in device memory, and buffers for their results. All are allocated by the stream of the search.
 #[derive(Debug)]
 pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
-    /// `[queries][padded dimension]`: as [`Graph::prepare`](jasper_graph::Graph::prepare) makes them, which nobody checks.
-    /// NaN finds nothing of use.
+    /// `[queries][padded dimension]`: rows padded with zeros to a multiple of 16 bytes, of unit length where the metric is
+    /// cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
     pub queries: &'a S::Buffer<T>,
-    /// `[queries][k]`: nearest first, each by the first key of its vertex, then [`gpu_kernels::search::NO_ANSWER`].
+    /// `[queries][k]`: nearest first, then [`NO_ANSWER`](gpu_kernels::search::NO_ANSWER) where a query has fewer results.
+    /// A vertex with several keys is one result, with its first key. See [`hit_from_answer`].
     pub answers: &'a mut S::Buffer<Answer>,
-    /// `[queries][2]`: vertices expanded, and distances worked out; not those of a rerank.
+    /// `[queries][2]`: the number of vertices expanded and of distances computed, without those of the rerank.
     pub work: &'a mut S::Buffer<u32>,
 }
 
-/// An answer as users have it; [`Hit::NONE`] for [`gpu_kernels::search::NO_ANSWER`].
+/// Converts a result of a [`DeviceBatch`]; [`Hit::NONE`] for [`NO_ANSWER`](gpu_kernels::search::NO_ANSWER).
 pub fn hit_from_answer([low, high, distance, _]: Answer) -> Hit {
     Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
 }
 
 impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
-    /// Queries there are, each with room for `k` answers.
+    /// The number of queries.
+    ///
+    /// # Errors
+    /// The arrays do not have the documented shapes.
     fn count(&self, row_len: usize, k: usize) -> Result<usize, SearchError> {
         let len = self.queries.len();
         if !len.is_multiple_of(row_len) {
@@ -54,12 +62,13 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
     }
 }
 
-/// Queues the search. It takes about `scratch_bytes` of memory from `stream`, if it goes by codes, and gives them back
-/// behind its launches.
+/// Queues the search. With codes it allocates about `scratch_bytes` bytes from `stream`, which frees them after the
+/// launches.
 ///
 /// # Safety
-/// - `stream` made the arrays.
-/// - `graph` is the plan's, whole on the device of `stream`; who changes or drops it waits for the launches.
+/// - `stream` allocated the arrays.
+/// - `graph` is the complete copy of the plan's graph on the device of `stream`, and is not changed or dropped before the
+///   launches are complete.
 pub(super) unsafe fn launch<T: Element, S: Stream>(
     plan: &SearchPlan<'_, T>,
     graph: &DeviceGraph<T, S>,
@@ -72,14 +81,14 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
     let allowed = || known.get_or_init(|| allowed(plan, pool));
-    let launch = SearchLaunch::first(plan, graph, allowed, stream.multiprocessors(), count)?;
+    let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
     let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
     let DeviceBatch { queries, answers, work } = arrays;
-    let together = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    graph.note_unwaited();
-    for first in (0..count).step_by(together.max(1)) {
-        let len = together.min(count - first);
+    let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
+    graph.mark_async_reader();
+    for first in (0..count).step_by(part_len.max(1)) {
+        let len = part_len.min(count - first);
         let mut pointers = LaunchPointers {
             queries: queries.input().add(first * row_len),
             answers: answers.output().add(first * k),
@@ -90,22 +99,23 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             candidates: DevicePtrMut::null(),
             rest: DevicePtrMut::null(),
         };
-        // SAFETY: sizes are checked, and the scratch is for so many queries; the arrays, the scratch and what is beside the
-        // graph are of this stream, which gives memory back behind what was queued before; of the graph the caller says it.
+        // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream allocated the
+        // arrays, the scratch and the slot array, and frees them in its order. The graph is the caller's promise.
         let launched = unsafe {
-            let coded = scratch.as_mut().map_or(Ok(()), |scratch| scratch.code(stream, len, &mut pointers));
-            coded.and_then(|()| launch.enqueue(stream, None, &slot_array, len, pointers))
+            let quantized =
+                scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
+            quantized.and_then(|()| launch.enqueue(stream, None, &slot_array, len, pointers))
         };
         launched.map_err(SearchError::device)?;
     }
     Ok(())
 }
 
-/// What the launches of a search by codes leave to each other: nobody else's, so that searches in other streams run at the
-/// same time.
+/// Temporary memory between the launches of a quantized search. Each call has its own, so that searches in different
+/// streams run concurrently.
 struct Scratch<'a, S: Stream> {
     quantizer: &'a DeviceQuantizer<S>,
-    /// Queries that it is for.
+    /// Queries per part.
     queries: usize,
     codes: QueryCodes<S>,
     reranked: S::Buffer<u32>,
@@ -114,8 +124,8 @@ struct Scratch<'a, S: Stream> {
 }
 
 impl<'a, S: Stream> Scratch<'a, S> {
-    /// For all of `count` queries or, where that would be more than `bytes`, for parts of about the same length; none for a
-    /// search by exact distances.
+    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for parts of about equal length.
+    /// `None` for a search with exact distances.
     fn new<T: Element>(
         launch: &SearchLaunch<'a, T, S>,
         stream: &S,
@@ -140,17 +150,17 @@ impl<'a, S: Stream> Scratch<'a, S> {
         }))
     }
 
-    /// Codes the first `len` queries of `pointers`, and puts itself there.
+    /// Queues the quantization of the first `len` queries of `pointers`, and sets the pointers to this memory.
     ///
     /// # Safety
-    /// There are as many, until the launches have run; what these leave is not used before.
-    unsafe fn code<T: Element>(
+    /// The queries are valid until the launches are complete, and this memory is not used before.
+    unsafe fn quantize<T: Element>(
         &mut self,
         stream: &S,
         len: usize,
         pointers: &mut LaunchPointers<T>,
     ) -> Result<(), S::Error> {
-        // SAFETY: the caller's promise, and rows are as long as the graph's.
+        // SAFETY: the caller's promise; rows have the length of the graph's.
         unsafe { self.quantizer.code_queries(stream, pointers.queries, len, &mut self.codes)? };
         pointers.levels = self.codes.levels.input();
         pointers.terms = self.codes.terms.input();

@@ -2,12 +2,14 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `batch` | a batch by chunks: prepared, searched, taken in |
-//! | `launch` | the launch of a chunk: by the graph, or a scan |
-//! | `context` | a chunk's way to the device and back |
-//! | `on_device` | queries that lie there: launches that nobody waits for |
+//! | `batch` | queries in host memory, searched in overlapping chunks |
+//! | `context` | the streams and buffers of a chunk in flight |
+//! | `device_batch` | queries in device memory, launched without synchronizing |
+//! | `launch` | the launches of a search: beam search, rerank, or exact scan |
+//! | `config` | launch configurations |
 
 mod batch;
+pub(crate) mod config;
 mod context;
 mod device_batch;
 pub(crate) mod launch;
@@ -30,26 +32,25 @@ use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_answer};
 use launch::{MAX_FRONTIER, check_shared_memory, default_kernel};
 
-/// Searches graphs on a device: the answers of the CPU executor, from copies of graphs in device memory.
+/// Searches graphs in device memory, with the results of the CPU executor.
 ///
-/// All methods take `&self`, and any number of threads may call them: each call has streams and pinned memory to itself,
-/// which are kept for later calls. Once there were as many and as large calls before, a call takes no more of either, nor
-/// device memory, but for a filter.
+/// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
+/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a filter.
 ///
-/// A frontier has at most [`gpu_kernels::search::MAX_BEAM_WIDTH`] entries, so that no larger `beam_width` is taken. Where
-/// tombstones or a filter make the processor's frontier wider than that, this one stays at the bound: answers are then
-/// those of the processor for a smaller `beam_width`. A filter is asked of every live key in every call.
+/// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is refused.
+/// Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the results are those
+/// of the CPU for a smaller `beam_width`. Each call evaluates a filter for every live key.
 ///
-/// In all other cases the answers are the same, id for id where sums are exact. Floats are added up in another order than
-/// on the processor: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices
-/// that are no farther apart than that may change order.
+/// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU: a
+/// sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances differ
+/// by less may change order.
 pub struct SearchContexts<T: Element> {
     context: Context,
-    /// The contexts of calls that are over.
+    /// The contexts of finished calls.
     idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
 }
 
-/// A graph on the host, and a copy that is whole in device memory: what a search reads.
+/// What a search reads: a graph on the host, and its complete copy in device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a, T: Element> {
     host: &'a Graph<T>,
@@ -57,12 +58,12 @@ pub struct GraphView<'a, T: Element> {
 }
 
 impl<'a, T: Element> GraphView<'a, T> {
-    /// All work on the copy is done.
+    /// All work on the copy must be complete.
     ///
     /// # Panics
-    /// If the host's graph has other slots than the copy.
+    /// If the graph and its copy have different numbers of slots.
     pub(crate) fn new(host: &'a Graph<T>, copy: &'a DeviceGraph<T>) -> Self {
-        assert_eq!(host.slots(), copy.slots(), "a searcher is asked with the graph that it copied");
+        assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
         Self { host, copy }
     }
 
@@ -76,12 +77,12 @@ impl<'a, T: Element> GraphView<'a, T> {
 }
 
 impl<T: Element> SearchContexts<T> {
-    /// Lanes to a device; they are made when calls need them.
+    /// Contexts for searches on the device of `context`; created as calls need them.
     pub fn new(context: &Context) -> Self {
         Self { context: context.clone(), idle: Mutex::default() }
     }
 
-    /// The device.
+    /// The CUDA context.
     pub fn context(&self) -> &Context {
         &self.context
     }
@@ -89,7 +90,7 @@ impl<T: Element> SearchContexts<T> {
     /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches are
     /// prepared on `pool`.
     ///
-    /// The answers to a query do not depend on how many are asked.
+    /// The results of a query do not depend on the other queries of the batch.
     ///
     /// # Errors
     /// [`SearchError`]; the contents of `matches` are then unspecified.
@@ -108,7 +109,7 @@ impl<T: Element> SearchContexts<T> {
         self.run(&plan, graph.copy, pool, tasks)
     }
 
-    /// The answers to one query: `k`, or as many as there are.
+    /// Searches for one query. Returns `k` hits, or fewer if there are fewer.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -125,22 +126,23 @@ impl<T: Element> SearchContexts<T> {
         Ok(matches.hits(0).collect())
     }
 
-    /// Queues a search of queries that are on the device, and does not wait: answers are there in the order of `stream`,
-    /// which made the arrays. Whoever changes the graph waits for it first.
+    /// Queues a search for queries in device memory and returns without synchronizing. The results are available in the order
+    /// of `stream`, which allocated the arrays. Changing the graph waits for the search.
     ///
-    /// Distances are those of [`Self::answer`]: where the index has codes the device codes the queries, and gives exact
-    /// distances to what was found behind that. The memory for it, some 256 MB at most beside a filter, is the call's own, so that
-    /// launches of several streams run at the same time. It comes from the device's pool and goes back behind the search:
-    /// who launches often holds [`PoolRetention`](crate::PoolRetention), so that the pool keeps it.
+    /// Distances are those of [`Self::answer`]: with codes, the device quantizes the queries, traverses the graph by estimated
+    /// distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter, is allocated per
+    /// call from the device's memory pool and freed in stream order, so that searches in different streams run concurrently.
+    /// For repeated launches, hold a [`PoolRetention`](crate::PoolRetention): the pool then keeps the memory.
     ///
-    /// What a filter or tombstones leave short is not completed by a scan: that would take a look at the answers. A vertex
-    /// with several keys is one answer, by its first key, even where a filter lets only another of them through.
+    /// Unlike [`Self::answer`], results that a filter or tombstones leave short are not completed by a scan, because that
+    /// depends on the results. A vertex with several keys is one result, with its first key, even if a filter only admits
+    /// another of them.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// [`SearchError`]: invalid parameters, arrays that do not have the shapes of [`DeviceBatch`], or an error of the device.
     ///
     /// # Panics
-    /// If another stream made one of the arrays, or `stream` is of another device.
+    /// If another stream allocated one of the arrays, or `stream` is on another device.
     pub fn launch(
         &self,
         graph: GraphView<'_, T>,
@@ -150,13 +152,13 @@ impl<T: Element> SearchContexts<T> {
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
         let here = self.context.device().ordinal;
-        assert_eq!(stream.context().device().ordinal, here, "a graph is searched where it is");
+        assert_eq!(stream.context().device().ordinal, here, "the stream is on the device of the graph");
         stream.check_owner(arrays.queries);
         stream.check_owner(arrays.answers);
         stream.check_owner(arrays.work);
         let plan = graph.plan(params)?;
-        // SAFETY: the stream made the arrays, as was just checked; the copy is the host's, whole on the device, and who changes
-        // or drops it waits for the device.
+        // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it synchronizes
+        // the device.
         unsafe { device_batch::launch(&plan, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
     }
 
@@ -174,7 +176,7 @@ impl<T: Element> SearchContexts<T> {
             contexts.push(add()?);
         }
         let report = Batch { plan, graph, pool }.answer(tasks, &mut contexts, add);
-        // An error leaves chunks in flight, whose contexts are of use again when those have landed.
+        // After an error chunks may be in flight: their contexts can be reused once these are complete.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
             idle().push(contexts);
         }
@@ -183,18 +185,18 @@ impl<T: Element> SearchContexts<T> {
 }
 
 impl<T: Element> DeviceGraph<T> {
-    /// Whether the device searches it, and a start on that: the kernel of usual searches is loaded.
+    /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
     ///
     /// # Errors
-    /// [`Error::Rows`](crate::Error::Rows) when a row does not fit into a block, with numbers;
-    /// [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
+    /// [`Error::RowTooLong`](crate::Error::RowTooLong): a search needs more shared memory than a block has.
+    /// [`Error::Ptx`](crate::Error::Ptx): the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
         check_shared_memory(self, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
         context.warm_up(&default_kernel(self))
     }
 }
 
-/// A graph that does not change, on a device to be searched there: its copy, and contexts.
+/// Searches an immutable graph on a device: the copy of the graph, and search contexts.
 pub struct Searcher<T: Element> {
     contexts: SearchContexts<T>,
     graph: DeviceGraph<T>,
@@ -202,15 +204,15 @@ pub struct Searcher<T: Element> {
 }
 
 impl<T: Element> Searcher<T> {
-    /// Copies `graph` to a device, and its vectors to the place that is wanted; where none is, as
-    /// [`DeviceGraph::plan_within`] says. The host's part runs on the threads of the pool that this is called in.
+    /// Copies `graph` to a device. `vectors` says where its vectors are stored; [`DeviceGraph::plan_within`] decides if it is
+    /// `None`. The host's part runs in the current rayon pool.
     ///
-    /// Cost: one launch over the graph; some tenths of a second more where the device was not in use, or the driver
-    /// compiles the kernel of usual searches for the first time.
+    /// Cost: one pass over the graph; some tenths of a second more if the device was not in use, or if the driver compiles
+    /// the kernel of default searches.
     ///
     /// # Errors
-    /// [`Error::Plan`](crate::Error::Plan) when it does not fit, and [`Error::Rows`](crate::Error::Rows) when a row does
-    /// not, with numbers; [`Error::Ptx`](crate::Error::Ptx) when the device is too old for the kernels.
+    /// [`Error::Plan`](crate::Error::Plan): the graph does not fit into free memory. Otherwise those of
+    /// [`DeviceGraph::check_search`] and of the device.
     pub fn new(context: &Context, graph: &Graph<T>, vectors: Option<VectorStorage>) -> Result<Self> {
         let (vectors, plan) = DeviceGraph::<T>::plan_within(graph, vectors, context.free_memory()?)?;
         let stream = Stream::new(context)?;
@@ -220,7 +222,7 @@ impl<T: Element> Searcher<T> {
         Ok(Self { contexts: SearchContexts::new(context), graph: copy, plan })
     }
 
-    /// The device.
+    /// The CUDA context.
     pub fn context(&self) -> &Context {
         self.contexts.context()
     }
@@ -230,7 +232,7 @@ impl<T: Element> Searcher<T> {
         &self.graph
     }
 
-    /// What the graph takes, by part.
+    /// The memory that the graph takes, by part.
     pub fn memory(&self) -> &MemoryPlan {
         &self.plan
     }
@@ -241,7 +243,7 @@ impl<T: Element> Searcher<T> {
     /// As there.
     ///
     /// # Panics
-    /// If `graph` has other slots than the copy.
+    /// If `graph` and the copy have different numbers of slots.
     pub fn answer(
         &self,
         graph: &Graph<T>,
@@ -320,7 +322,7 @@ impl<T: Element> fmt::Debug for SearchContexts<T> {
 
 impl<T: Element> Drop for Searcher<T> {
     fn drop(&mut self) {
-        // Launches in streams of others may still read the graph.
+        // Launches in other streams may still read the graph.
         let _ = self.context().synchronize();
     }
 }

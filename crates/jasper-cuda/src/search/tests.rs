@@ -23,7 +23,7 @@ use super::device_batch::{self, SCRATCH_BYTES, hit_from_answer};
 use super::launch::{BufferSizes, LaunchPointers, MAX_FRONTIER, check_shared_memory};
 use crate::{DeviceBatch, DeviceGraph, VectorStorage};
 
-/// A context to an emulated device.
+/// A search context on an emulated device.
 struct EmulatedContext<'a, T> {
     stream: &'a EmulatedStream,
     host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
@@ -31,7 +31,7 @@ struct EmulatedContext<'a, T> {
     answered: (Vec<Answer>, Vec<u32>),
 }
 
-/// What a chunk has on the device.
+/// The buffers of a chunk on the device.
 struct DeviceChunk<T> {
     queries: Buffer<T>,
     levels: Buffer<u32>,
@@ -55,7 +55,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
     }
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, Fault> {
-        assert!(self.device.is_none(), "a context is asked for memory when its chunk has landed");
+        assert!(self.device.is_none(), "a context has one chunk in flight at most");
         let (queries, levels, terms) = &mut self.host;
         queries.resize(sizes.queries, T::default());
         levels.resize(sizes.levels, 0);
@@ -88,7 +88,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         })
     }
 
-    fn code(
+    fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
