@@ -7,14 +7,12 @@
 //! | [`site`] | the book and the reference, as one folder of pages |
 //! | [`ptx`] | the kernels' PTX: built, held against its sources, measured |
 //! | [`bundle`] | what a machine with a GPU and no Rust needs, in one folder |
-//! | [`figures`] | the book's plots and tables, from measurements |
 //!
 //! [`workspace`] reads the repository for all of them, [`process`] starts the other programs.
 
 #![forbid(unsafe_code)]
 
 mod bundle;
-mod figures;
 mod process;
 mod ptx;
 mod site;
@@ -41,8 +39,7 @@ usage: cargo xtask CHORE
             print the committed PTX of one kernel
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
-  bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust
-  figures   draw the measurements of docs/measurements, and put them into the pages of the book";
+  bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -67,7 +64,6 @@ fn run(words: &[&str]) -> Result<()> {
         ["ptx", "show", entry] => ptx::show(&workspace, entry),
         ["ptx", "report"] => ptx::report::run(&workspace),
         ["bundle"] => bundle::run(&workspace),
-        ["figures"] => figures::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -51,7 +51,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("jasper-cuda-builder", &[]),
-    ("xtask", &["jasper-plot", "jasper-ptx", "jasper-cuda-builder"]),
+    ("xtask", &["jasper-ptx", "jasper-cuda-builder"]),
 ];
 
 /// Packages from outside that stand for a duty, with the packages whose code may use them.

@@ -4,8 +4,8 @@ use anyhow::Result;
 use jasper_plot::{Axis, Chart, Series, svg};
 use serde_json::Value;
 
-use super::Plot;
-use super::lines::{Lines, Subject, distinct, number, subjects};
+use crate::Plot;
+use crate::lines::{Lines, Subject, distinct, number};
 
 /// The widest recall axis begins here: below, nobody searches.
 const LEAST_RECALL: f64 = 0.8;
@@ -46,30 +46,6 @@ pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
     });
     let title = "Beam width and queries a second";
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
-}
-
-/// One table of variants: queries a second by beam width.
-///
-/// # Errors
-/// As above.
-pub fn variants(lines: &Lines, table: &str) -> Result<Option<Plot>> {
-    let of_table: Vec<&Value> =
-        lines.of("variant").into_iter().filter(|line| line["table"] == table).collect();
-    let charts = subjects(&of_table).into_iter().map(|subject| chart_of_variants(&of_table, subject));
-    let mut title = table.to_owned();
-    title[..1].make_ascii_uppercase();
-    let shown = format!("queries per second by beam width: {table}");
-    sheet(&title, &conditions(lines), charts.collect(), &shown)
-}
-
-fn chart_of_variants(lines: &[&Value], subject: Subject<'_>) -> Chart {
-    let of_subject: Vec<&Value> = lines.iter().copied().filter(|line| subject.is_of(line)).collect();
-    let series = distinct(&of_subject, "row").into_iter().map(|row| {
-        let of_row = of_subject.iter().filter(|line| line["row"] == *row);
-        let point = |line: &&Value| (number(&line["beam_width"]), number(&line["queries_per_second"]));
-        Series::line(row.as_str().unwrap_or_default(), of_row.map(point).collect())
-    });
-    chart(&subject.to_string(), "beam width", Axis::of_doublings, series.collect())
 }
 
 /// The curves of a set, one for each element that its rows were held in.
@@ -118,7 +94,7 @@ fn sheet(title: &str, subtitle: &str, charts: Vec<Chart>, shown: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::lines::sample;
+    use crate::lines::sample;
     use serde_json::json;
 
     fn says(plot: &Plot, what: &str) -> bool {
@@ -133,15 +109,6 @@ mod tests {
             assert!(says(&plot, text), "{text}");
         }
         assert!(!says(&plot, "0.5"), "too little recall is not shown");
-    }
-
-    #[test]
-    fn variants_share_a_chart() {
-        let plot = variants(&sample(), "filter of seen ids").unwrap().unwrap();
-        for text in ["Filter of seen ids", "visited mark alone", "1024 slots", "sift-1m, u8", "16"] {
-            assert!(says(&plot, text), "{text}");
-        }
-        assert_eq!(variants(&sample(), "loads").unwrap(), None);
     }
 
     #[test]

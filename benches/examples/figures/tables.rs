@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::lines::{Lines, Subject, distinct, number, subjects, text};
+use crate::lines::{Lines, Subject, distinct, number, subjects, text};
 
 /// Beam widths whose work is told.
 const WIDTHS: [u64; 6] = [10, 16, 32, 64, 128, 256];
@@ -114,40 +114,6 @@ pub fn graphs(lines: &Lines) -> String {
     table.markdown()
 }
 
-/// One table of variants: million queries a second by beam width, in brackets the recall@10.
-pub fn variants(lines: &Lines, name: &str) -> String {
-    let of_table: Vec<&Value> =
-        lines.of("variant").into_iter().filter(|line| line["table"] == name).collect();
-    let widths = distinct(&of_table, "beam_width");
-    let mut table = Table::new(
-        ["set, rows".into(), name.into()].into_iter().chain(widths.iter().map(|width| width.to_string())),
-    );
-    for subject in subjects(&of_table) {
-        let mut name = subject.to_string();
-        for row in distinct(&of_table, "row") {
-            let of_row = |line: &&&Value| subject.is_of(line) && line["row"] == *row;
-            let cell = |width: &&Value| {
-                let line = of_table.iter().filter(of_row).find(|line| line["beam_width"] == **width);
-                line.map_or("-".into(), |line| {
-                    format!(
-                        "{} ({:.3})",
-                        millions(number(&line["queries_per_second"])),
-                        number(&line["recall"])
-                    )
-                })
-            };
-            let cells: Vec<String> = widths.iter().map(cell).collect();
-            table.push(
-                [std::mem::take(&mut name), row.as_str().unwrap_or_default().into()]
-                    .into_iter()
-                    .chain(cells)
-                    .collect(),
-            );
-        }
-    }
-    table.markdown()
-}
-
 /// `18.4 M (5.4)`: queries a second and the ratio to the best peer; `>` where the fastest setting has more recall.
 fn speed(line: &Value) -> String {
     let mark = if line["at_least"] == true { ">" } else { "" };
@@ -209,7 +175,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::lines::sample;
+    use crate::lines::sample;
 
     #[test]
     fn recall_is_beside_the_best_peer() {
@@ -231,19 +197,6 @@ mod tests {
         let table = latency(&sample());
         assert!(table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"), "{table}");
         assert_eq!(table.lines().count(), 3, "{table}");
-    }
-
-    #[test]
-    fn variants_are_rows() {
-        let table = variants(&sample(), "filter of seen ids");
-        let rows: Vec<&str> = table.lines().skip(2).collect();
-        assert_eq!(
-            rows,
-            [
-                "| sift-1m, u8 | visited mark alone | 9.00 (0.930) | 7.00 (0.960) |",
-                "|  | 1024 slots | 12.0 (0.930) | - |"
-            ]
-        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What was measured: one line of JSON each, in files that keep only such lines.
+//! Measurements: one JSON object per line.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub struct Lines(Vec<Value>);
 
-/// A set held in some element, and the codes that it was searched by: what most figures are about.
+/// A data set in some element type, and the codes it was searched with: the row of most tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'a> {
     /// `sift-1m`
@@ -22,8 +22,8 @@ pub struct Subject<'a> {
 }
 
 impl Lines {
-    /// Reads every `.jsonl` file of a folder that may not exist. Lines that are no JSON objects are left out: what
-    /// programs say besides.
+    /// Reads every `.jsonl` file of a folder that may not exist. Other lines, such as progress messages, are
+    /// skipped.
     ///
     /// # Errors
     /// When a file cannot be read, or a line that begins as JSON is none.
@@ -51,18 +51,18 @@ impl Lines {
         Ok(())
     }
 
-    /// Those of one kind.
+    /// The lines of one kind.
     pub fn of<'a>(&'a self, what: &str) -> Vec<&'a Value> {
         self.0.iter().filter(|line| line["what"] == what).collect()
     }
 
-    /// Those of exact distances, and those of searches by codes.
-    pub fn parted(self) -> [Self; 2] {
+    /// Splits into lines of exact searches and of quantized searches.
+    pub fn split_by_codes(self) -> [Self; 2] {
         let (coded, exact) = self.0.into_iter().partition(|line| line["codes"].is_string());
         [Self(exact), Self(coded)]
     }
 
-    /// What the figures are of, and how the device was called.
+    /// The name of the GPU that was measured.
     pub fn device(&self) -> String {
         let device = self.of("device").first().and_then(|line| line["name"].as_str());
         device.unwrap_or("a GPU").to_owned()
@@ -103,17 +103,17 @@ pub fn distinct<'a>(lines: &[&'a Value], field: &str) -> Vec<&'a Value> {
 }
 
 impl<'a> Subject<'a> {
-    /// What a line is about.
+    /// The subject of a line.
     pub fn of(line: &'a Value) -> Self {
         Self { set: text(line, "set"), element: text(line, "element"), codes: text(line, "codes") }
     }
 
-    /// Whether a line is about it.
+    /// Whether a line has this subject.
     pub fn is_of(self, line: &Value) -> bool {
         Subject::of(line) == self
     }
 
-    /// How the rows were read: `f16`, or `f16 by mixed:1`.
+    /// How vectors were read: `f16`, or `f16 by mixed:1`.
     pub fn rows(self) -> String {
         let Self { element, codes, .. } = self;
         if codes.is_empty() { element.to_owned() } else { format!("{element} by {codes}") }
@@ -126,7 +126,7 @@ impl std::fmt::Display for Subject<'_> {
     }
 }
 
-/// Two sets as the program tells of them.
+/// Measurements of two data sets.
 #[cfg(test)]
 pub fn sample() -> Lines {
     let mut lines = Lines::default();
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_all_files_are_read_and_talk_is_not() {
+    fn lines_of_all_files_are_read_and_messages_are_not() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("b.jsonl"), "{\"what\": \"device\", \"name\": \"second\"}\n").unwrap();
         fs::write(

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::Figure;
+use crate::Figure;
 
 const OPEN: &str = "<!-- figure: ";
 const CLOSE: &str = " -->";
@@ -47,7 +47,7 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Plot;
+    use crate::Plot;
 
     fn figures() -> Vec<(String, Figure)> {
         let plot = Plot { text: "speed".into(), svg: String::new() };
