@@ -4,16 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, ProgressFn, Stage, VectorId, no_progress};
+use jasper_core::{BuildParams, Element, Key, MatrixView, Metric, Stage, no_progress};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, Error, MutableDeviceGraph, PoolRetention, Stream, VectorStorage,
     link_on_device,
 };
 use jasper_data::VectorFile;
-use jasper_graph::Graph;
-use jasper_vamana::{
-    CpuExecutor, Exclusive, Executor, Existing, InsertReport, SearchCost, bulk_build_by, insert,
-};
+use jasper_vamana::{CpuExecutor, Exclusive, Executor, Existing, InsertReport, SearchCost, ingest, insert};
 use serde_json::{Value, json};
 
 use crate::stages::Stages;
@@ -36,10 +33,8 @@ pub fn measure<T: Element>(
     let all = all.view();
     let inserted = (all.len() as f64 * share) as usize / CALLS;
     let built = all.len() - CALLS * inserted;
-    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        link_on_device(context, cpu.pool(), graph, order, None, progress)
-    };
-    let (graph, _) = bulk_build_by(&cpu, link, &all.slice(0..built), None, metric, params, &mut no_progress)?;
+    let ingested = ingest(&*cpu, &all.slice(0..built), None, metric, params, &mut no_progress)?;
+    let graph = link_on_device(context, cpu.pool(), ingested, None, &mut no_progress)?.graph;
 
     let stream = Stream::new(context)?;
     let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(Arc::clone(&cpu));

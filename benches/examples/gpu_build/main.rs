@@ -22,16 +22,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, f16, no_progress};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, f16, no_progress};
 use jasper_cuda::{
     Context, DeviceGraph, DeviceLinker, MemorySpace, PeakMemory, PoolRetention, Stream, VectorStorage,
     link_on_device, plan_build,
 };
 use jasper_data::{OpenOptions, VectorFile};
-use jasper_graph::Graph;
+use jasper_vamana::pipeline::{LinkMode, link_batch};
 use jasper_vamana::{
-    BuildReport, BuildShape, CpuExecutor, Exclusive, InsertError, LinkProgress, LinkReport, Linker,
-    SearchCost, WriteFn, bulk_build_by, link_growing, link_quantized,
+    BuildShape, CpuExecutor, Exclusive, Ingested, InsertError, LinkProgress, Linked, Linker, SearchCost,
+    ingest,
 };
 use serde_json::{Value, json};
 
@@ -98,31 +98,25 @@ fn measure<T: Element>(
         return inserting::measure::<T>(context, set, rows, metric, params, share);
     }
     let cpu = CpuExecutor::new(0)?;
-    let on_device =
-        |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match quantized_linking {
-            true => link_quantized(&cpu, graph, |bytes| {
-                link_on_device(context, cpu.pool(), bytes, order, None, progress)
-            }),
-            false => link_on_device(context, cpu.pool(), graph, order, None, progress),
-        };
+    let read = |rows: &VectorFile, progress: &mut ProgressFn<'_>| {
+        ingest::<T>(&cpu, rows, None, metric, params, progress)
+    };
     let begun = Instant::now();
     if !once {
         let first = OpenOptions::new().max_rows(FIRST_ROWS.min(rows.len())).open(rows.path())?;
-        build::<T>(&cpu, &first, metric, params, on_device, &mut no_progress)?;
+        link(context, &cpu, read(&first, &mut no_progress)?, quantized_linking, &mut no_progress)?;
     }
     let first_seconds = begun.elapsed().as_secs_f64();
 
     let (mut stages, mut linking) = (Stages::new(), (0.0, 0.0));
     let peak = PeakMemory::new(context)?;
     let begun = Instant::now();
-    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        let before = begun.elapsed().as_secs_f64();
-        let report = on_device(graph, order, progress)?;
-        linking = (before, begun.elapsed().as_secs_f64());
-        Ok(report)
-    };
-    let (graph, report) =
-        build::<T>(&cpu, rows, metric, params, link, &mut |progress| stages.note(progress))?;
+    let mut note = |progress| stages.note(progress);
+    let ingested = read(rows, &mut note)?;
+    linking.0 = begun.elapsed().as_secs_f64();
+    let linked = link(context, &cpu, ingested, quantized_linking, &mut note)?;
+    linking.1 = begun.elapsed().as_secs_f64();
+    let (graph, report) = linked.finish();
     let all = begun.elapsed().as_secs_f64();
     let peak = peak.bytes()?;
     let shape = BuildShape::of(&graph);
@@ -132,15 +126,12 @@ fn measure<T: Element>(
     drop(graph);
 
     let mut steps = Value::Null;
-    let timed =
-        |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match quantized_linking {
-            true => link_quantized(&cpu, graph, |bytes| {
-                link_timed(context, &cpu, bytes, order, progress, &mut steps)
-            }),
-            false => link_timed(context, &cpu, graph, order, progress, &mut steps),
-        };
     if !once {
-        build::<T>(&cpu, rows, metric, params, timed, &mut no_progress)?;
+        let ingested = read(rows, &mut no_progress)?;
+        steps = match quantized_linking {
+            true => link_timed(context, &cpu, ingested.quantize_vectors(&cpu)?.0)?,
+            false => link_timed(context, &cpu, ingested)?,
+        };
     }
     let (vertices, SearchCost { hops, distances, prune_distances }) = (rows.len() as f64, report.cost);
     Ok(json!({
@@ -156,47 +147,48 @@ fn measure<T: Element>(
     }))
 }
 
-/// A build that `link` links.
-fn build<T: Element>(
-    cpu: &CpuExecutor,
-    rows: &VectorFile,
-    metric: Metric,
-    params: BuildParams,
-    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<LinkReport, InsertError>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, BuildReport), InsertError> {
-    bulk_build_by(cpu, link, rows, None, metric, params, progress)
-}
-
-/// What [`link_on_device`] does up to the repair, and the seconds of each step.
-fn link_timed<T: Element>(
+/// Links on the device, by vectors of bytes if asked for.
+fn link<T: Element>(
     context: &Context,
     cpu: &CpuExecutor,
-    graph: &mut Graph<T>,
-    order: &[VectorId],
+    ingested: Ingested<T>,
+    quantized_linking: bool,
     progress: &mut ProgressFn<'_>,
-    steps: &mut Value,
-) -> Result<LinkReport, InsertError> {
-    let stream = Stream::new(context).map_err(InsertError::device)?;
-    let _kept = PoolRetention::new(context).map_err(InsertError::device)?;
-    let linker = Timed::new(DeviceLinker::new(stream.clone(), graph));
+) -> Result<Linked<T>, InsertError> {
+    if !quantized_linking {
+        return link_on_device(context, cpu.pool(), ingested, None, progress);
+    }
+    let (ingested, saved) = ingested.quantize_vectors(cpu)?;
+    Ok(link_on_device(context, cpu.pool(), ingested, None, progress)?.restore_vectors(saved))
+}
+
+/// What [`link_on_device`] does up to the last step; returns the seconds of each step.
+fn link_timed<T: Element>(context: &Context, cpu: &CpuExecutor, ingested: Ingested<T>) -> Result<Value> {
+    let Ingested { mut graph, order } = ingested;
+    let stream = Stream::new(context)?;
+    let _retention = PoolRetention::new(context)?;
+    let linker = Timed::new(DeviceLinker::new(stream.clone(), &graph));
     let begun = Instant::now();
-    let mut copy = cpu
-        .pool()
-        .install(|| DeviceGraph::upload(&stream, graph, VectorStorage::Device))
-        .map_err(InsertError::device)?;
-    stream.synchronize().map_err(InsertError::device)?;
+    let upload = || DeviceGraph::upload(&stream, &graph, VectorStorage::Device);
+    let mut copy = cpu.pool().install(upload)?;
+    stream.synchronize()?;
     let uploading = begun.elapsed().as_secs_f64();
-    let growth = LinkProgress::new(order);
-    let keep = |_: &GraphOf<T>, _: &mut WriteFn<'_, T>| Ok(());
-    let cost = link_growing(&linker, &mut Exclusive(&mut copy), growth, graph.params(), keep, progress)?;
+    let mut linked = LinkProgress::new(&order);
+    loop {
+        let batch = linked.next_batch(graph.params());
+        if batch.is_empty() {
+            break;
+        }
+        let (_, cost) = link_batch(&linker, &mut Exclusive(&mut copy), batch, LinkMode::Bulk)?;
+        linked.advance(batch.len(), cost);
+    }
     let begun = Instant::now();
-    copy.read_links(&stream, cpu.pool(), graph).map_err(InsertError::device)?;
+    copy.read_links(&stream, cpu.pool(), &mut graph)?;
     let reading = begun.elapsed().as_secs_f64();
-    *steps = linker.spent();
+    let mut steps = linker.spent();
     steps["upload"] = uploading.into();
     steps["read_links"] = reading.into();
-    Ok(LinkReport { cost, reconnected: 0 })
+    Ok(steps)
 }
 
 /// The graph that a linker works on.

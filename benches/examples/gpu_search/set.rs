@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use jasper_core::recall::recall_at;
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, no_progress};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, no_progress};
 use jasper_cuda::{Context, link_on_device};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, InsertError, LinkReport, bulk_build_by, link_on_host, link_quantized};
+use jasper_vamana::{CpuExecutor, Ingested, InsertError, Linked, ingest, link_on_host};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -101,15 +101,14 @@ impl Set {
         let (base, metric) = (&self.base, self.metric());
         let mut progress =
             |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-            if quantized_linking && !T::EXACT {
-                return link_quantized(&executor, graph, |bytes| {
-                    link(device, &executor, bytes, order, progress)
-                });
-            }
-            link(device, &executor, graph, order, progress)
+        let ingested = ingest(&executor, base, None, metric, params, &mut progress)?;
+        let linked = if quantized_linking && !T::EXACT {
+            let (ingested, saved) = ingested.quantize_vectors(&executor)?;
+            link(device, &executor, ingested, &mut progress)?.restore_vectors(saved)
+        } else {
+            link(device, &executor, ingested, &mut progress)?
         };
-        let (graph, report) = bulk_build_by(&executor, link, base, None, metric, params, &mut progress)?;
+        let (graph, report) = linked.finish();
         let seconds = begun.elapsed().as_secs_f64();
         let line = json!({
             "what": "build", "set": self.name, "device": if device.is_some() { "cuda" } else { "cpu" },
@@ -140,13 +139,12 @@ impl Set {
 fn link<T: Element>(
     device: Option<&Context>,
     executor: &CpuExecutor,
-    graph: &mut Graph<T>,
-    order: &[VectorId],
+    ingested: Ingested<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<LinkReport, InsertError> {
+) -> Result<Linked<T>, InsertError> {
     match device {
-        None => link_on_host(executor, graph, order, None, progress),
-        Some(device) => link_on_device(device, executor.pool(), graph, order, None, progress),
+        None => link_on_host(executor, ingested, None, progress),
+        Some(device) => link_on_device(device, executor.pool(), ingested, None, progress),
     }
 }
 

@@ -48,7 +48,7 @@ pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
     Section, SectionReport, check_file,
 };
-pub use graph::{Changes, Graph, TakenRows, VectorBlock};
+pub use graph::{Changes, Graph, SavedVectors, VectorBlock};
 pub use keys::{KeyError, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use structure::{StructureFault, StructureReport};

@@ -1,110 +1,178 @@
-//! A graph from rows, all at once.
+//! Bulk build: a graph from a set of vectors, in three steps.
+//!
+//! ```text
+//! ingest   vectors -> Ingested    store the vectors, merge identical ones, choose the medoid and the order of linking
+//! link     Ingested -> Linked     link batch after batch, on the CPU or on a device; reconnect what is unreachable
+//! finish   Linked -> Graph        and a report
+//! ```
+//!
+//! The vertices are linked in a seeded random order, because a graph grown in the order of sorted data loses recall
+//! (docs: experiments). The graph depends on vectors, parameters and seed alone, not on the number of threads.
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
-use jasper_graph::{Graph, VectorError};
+use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, VectorId, VectorSource};
+use jasper_graph::{Graph, SavedVectors, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
-use crate::pipeline::{Exclusive, GraphLock, LinkError, link_all};
+use crate::pipeline::{Exclusive, GraphLock, LinkError, LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    BuildShape, CheckpointError, Checkpoints, CpuExecutor, Executor, Existing, InsertError, LinkProgress,
-    Linker, MemoryPlan, MutableGraph, SearchCost, free_host_memory, start,
+    BuildShape, Checkpoints, CpuExecutor, Executor, Existing, InsertError, LinkProgress, MemoryPlan,
+    MutableGraph, SearchCost, free_host_memory, start,
 };
 
-/// What a bulk build was.
+/// Statistics of a bulk build.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct BuildReport {
     /// Keys in the graph.
     pub keys: usize,
-    /// Rows that were identical to an earlier one, and share its vertex.
+    /// Vectors identical to an earlier one, whose vertex they share.
     pub identical: usize,
-    /// Vertices that no path led to, and that were given an edge.
+    /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
-    /// What it cost.
+    /// Operations performed.
     pub cost: SearchCost,
 }
 
-/// What linking the vertices of a bulk build was.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LinkReport {
-    /// Vertices that no path led to, and that were given an edge.
+/// A graph whose vertices have no edges yet, and the order to link them in. Made by [`ingest`].
+#[derive(Debug)]
+pub struct Ingested<T: 'static> {
+    /// The vectors under their keys. The only start point is the medoid; none if there are no vectors.
+    pub graph: Graph<T>,
+    /// All vertices but the medoid, shuffled.
+    pub order: Vec<VectorId>,
+}
+
+/// A graph whose vertices are linked.
+#[derive(Debug)]
+pub struct Linked<T: 'static> {
+    /// The graph.
+    pub graph: Graph<T>,
+    /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
-    /// What it cost.
+    /// Operations performed.
     pub cost: SearchCost,
 }
 
-/// Batches up to this size may be as large as all that is linked before them: while a graph is small, its vertices
-/// meet most of each other whatever the batch.
-const FREE_BATCH: usize = 256;
+impl<T: Element> Linked<T> {
+    /// Restores the vectors that [`Ingested::quantize_vectors`] replaced.
+    pub fn restore_vectors<U: Element>(self, saved: SavedVectors<U>) -> Linked<U> {
+        let Self { graph, reconnected, cost } = self;
+        Linked { graph: graph.restore_vectors(saved), reconnected, cost }
+    }
 
-/// The largest batch of a build of `rows` vertices.
-pub fn largest_batch(rows: usize, params: &BuildParams) -> usize {
-    batch_after(rows, params).min(rows)
+    /// The finished graph, with a report.
+    pub fn finish(self) -> (Graph<T>, BuildReport) {
+        let Self { graph, reconnected, cost } = self;
+        let (keys, identical) = (graph.keys().len(), graph.keys().shared());
+        (graph, BuildReport { keys, identical, reconnected, cost })
+    }
 }
 
-/// The size of the batch that follows `linked` vertices.
-fn batch_after(linked: usize, params: &BuildParams) -> usize {
-    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(FREE_BATCH))
-}
-
-/// Builds a graph over `rows`, with the given keys or the row numbers.
+/// Builds a graph over `vectors` on the CPU, under the given keys or the row numbers.
 ///
-/// Rows keep their order as slots; they are linked in a seeded random order, because a graph grown in the order of
-/// sorted data loses recall (docs: experiments). The result depends on rows, parameters and seed alone.
-///
-/// Memory: [`BuildShape::plan_on_host`]. Of what a quarter of vectors and graph leaves free, rows of f32 get sketches while the
-/// build runs, those linked first before others, because searches meet them more often. The graph is the same without.
+/// Takes the memory of [`BuildShape::plan_on_host`].
 ///
 /// # Errors
-/// [`InsertError`]: rows that cannot be stored, keys that repeat, a source that cannot be read, a cancel.
+/// [`InsertError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
 pub fn bulk_build<T: Element>(
     executor: &CpuExecutor,
-    rows: &dyn VectorSource<T>,
+    vectors: &dyn VectorSource<T>,
     keys: Option<&[Key]>,
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
-    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        link_on_host(executor, graph, order, None, progress)
-    };
-    bulk_build_by(executor, link, rows, keys, metric, params, progress)
+    let ingested = ingest(executor, vectors, keys, metric, params, progress)?;
+    let linked = link_on_host(executor, ingested, None, progress)?;
+    Ok(linked.finish())
 }
 
-/// Links `order` as [`bulk_build`] does, for [`bulk_build_by`]: with checkpoints, from the last one on, and to the end.
+/// Stores `vectors` as vertices without edges, under the given keys or the row numbers. Slots follow the order of the
+/// vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
-/// [`InsertError`]: a checkpoint that cannot be written or taken up, a cancel. The graph is of no use then.
+/// [`InsertError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+pub fn ingest<T: Element>(
+    executor: &CpuExecutor,
+    vectors: &dyn VectorSource<T>,
+    keys: Option<&[Key]>,
+    metric: Metric,
+    params: BuildParams,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Ingested<T>, InsertError> {
+    let mut graph = Graph::new(metric, vectors.dimension(), params).map_err(VectorError::from)?;
+    if let Some(keys) = keys {
+        check_keys(executor, &graph, keys, vectors.len(), Existing::Refuse)?;
+    }
+    let slots = add_rows(executor, vectors, metric, |change| change(&mut graph), progress)?;
+    for (row, &slot) in slots.iter().enumerate() {
+        graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
+    }
+    drop(slots);
+    let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
+    let (medoid, mut order): (_, Vec<VectorId>) = executor.pool().join(|| start::medoid(&graph), shuffled);
+    if let Some(medoid) = medoid {
+        graph.adjacency_mut().set_start_points(vec![medoid]);
+        order.retain(|&slot| slot != medoid);
+    }
+    Ok(Ingested { graph, order })
+}
+
+/// Links the vertices of a bulk build on the CPU. With checkpoints, resumes from the last one and writes new ones.
+///
+/// Where memory is left, f32 vectors are sketched while the build runs, those linked first before others, because searches
+/// meet them more often. Sketches change the speed of a build and never its graph.
+///
+/// # Errors
+/// [`InsertError`]: a checkpoint cannot be read or written, the build is cancelled.
 pub fn link_on_host<T: Element>(
     executor: &CpuExecutor,
-    graph: &mut Graph<T>,
-    order: &[VectorId],
+    ingested: Ingested<T>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<LinkReport, InsertError> {
-    let params = *graph.params();
-    let growth = executor.pool().install(|| LinkProgress::resume(graph, order, checkpoints))?;
-    let shape = BuildShape::of(graph);
-    // Sketches change no link, so that fewer of them do where memory is short: what is free has room for the links too.
-    let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);
-    let (wanted, affordable) = (shape.sketches::<T>().0, shape.sketches_within::<T>(left).0);
-    let sketched = wanted.min(order.len()).min(affordable);
+) -> Result<Linked<T>, InsertError> {
+    let Ingested { mut graph, order } = ingested;
+    if graph.adjacency().start_points().is_empty() {
+        return Ok(Linked { graph, reconnected: 0, cost: SearchCost::default() });
+    }
+    let mut linked = executor.pool().install(|| LinkProgress::resume(&mut graph, &order, checkpoints))?;
+    let sketched = affordable_sketches(&graph).min(order.len());
     graph.vectors_mut().build_sketches(Some(&order[..sketched])).map_err(VectorError::from)?;
-    let keep = |graph: &Graph<T>, write: &mut WriteFn<'_, T>| Ok(write(graph)?);
-    let cell = &mut Exclusive(graph);
-    let cost = link_growing(executor, cell, growth, &params, keep, progress)?;
-    let reconnected = finish(executor, cell, order, progress)?;
+    loop {
+        let reported = linked.report(progress);
+        if linked.checkpoint_is_due(reported.is_err()) {
+            linked.write_checkpoint(&graph)?;
+        }
+        reported?;
+        let batch = linked.next_batch(graph.params());
+        if batch.is_empty() {
+            break;
+        }
+        let cell = &mut Exclusive(&mut graph);
+        let Ok((_, cost)) = link_batch(executor, cell, batch, LinkMode::Bulk);
+        linked.advance(batch.len(), cost);
+    }
+    let cost = linked.cost();
+    let reconnected = connect(executor, &mut Exclusive(&mut graph), &order, progress)?;
     graph.vectors_mut().clear_sketches();
-    Ok(LinkReport { reconnected, cost })
+    Ok(Linked { graph, reconnected, cost })
 }
 
-/// The end of a bulk build, once all of `order` is linked into the graph: it gets its other start points, and what no path
-/// leads to is reconnected. Gives how many vertices that were.
+/// How many vectors a build sketches: as many as are planned for and the free memory still holds beside the links.
+fn affordable_sketches<T: Element>(graph: &Graph<T>) -> usize {
+    let shape = BuildShape::of(graph);
+    let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);
+    shape.sketches::<T>().0.min(shape.sketches_within::<T>(left).0)
+}
+
+/// The last step of linking, when all of `order` has edges: adds start points, and reconnects unreachable vertices. Returns
+/// how many those were.
 ///
 /// # Errors
-/// [`LinkError`]. The graph is of no use then.
-pub fn finish<T: Element, E: Executor<T>>(
+/// [`LinkError`]. The graph is then incomplete.
+pub fn connect<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
     order: &[VectorId],
@@ -112,71 +180,4 @@ pub fn finish<T: Element, E: Executor<T>>(
 ) -> Result<usize, LinkError<E::Error>> {
     cell.write(|graph| graph.change(|host| start::spread(host, order))).map_err(LinkError::Linker)?;
     reconnect(executor, cell, |graph, slot| graph.keys().is_live(slot), progress)
-}
-
-/// [`bulk_build`] where `link` links: it is given the graph, whose first start point is its only linked vertex, and all
-/// others in the order they are linked in, for [`link_on_host`], or [`link_growing`] and [`finish`] on an executor of its
-/// own. The executor given here does the rest.
-///
-/// # Errors
-/// Those of [`bulk_build`], and of `link`.
-pub fn bulk_build_by<T: Element>(
-    executor: &CpuExecutor,
-    link: impl FnOnce(&mut Graph<T>, &[VectorId], &mut ProgressFn<'_>) -> Result<LinkReport, InsertError>,
-    rows: &dyn VectorSource<T>,
-    keys: Option<&[Key]>,
-    metric: Metric,
-    params: BuildParams,
-    progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, BuildReport), InsertError> {
-    let mut graph = Graph::new(metric, rows.dimension(), params).map_err(VectorError::from)?;
-    if let Some(keys) = keys {
-        check_keys(executor, &graph, keys, rows.len(), Existing::Refuse)?;
-    }
-    let slots = add_rows(executor, rows, metric, |change| change(&mut graph), progress)?;
-    for (row, &slot) in slots.iter().enumerate() {
-        graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
-    }
-    drop(slots);
-    let mut report =
-        BuildReport { keys: graph.keys().len(), identical: graph.keys().shared(), ..BuildReport::default() };
-    let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
-    let (medoid, mut order): (_, Vec<VectorId>) = executor.pool().join(|| start::medoid(&graph), shuffled);
-    let Some(medoid) = medoid else { return Ok((graph, report)) };
-    graph.adjacency_mut().set_start_points(vec![medoid]);
-    order.retain(|&slot| slot != medoid);
-    LinkReport { reconnected: report.reconnected, cost: report.cost } = link(&mut graph, &order, progress)?;
-    Ok((graph, report))
-}
-
-/// Writes a checkpoint of the links of a graph on the host.
-pub type WriteFn<'a, T> = dyn FnMut(&Graph<T>) -> Result<(), CheckpointError> + 'a;
-
-/// Links what is left of `growth` into a graph, by the batches of a bulk build: each as large as the parameters allow
-/// after those before it. When a checkpoint is due, `keep` has the links brought to the host, and written.
-///
-/// # Errors
-/// [`InsertError`]: of the linker, of `keep`, a cancel. The graph is of no use then, but for the last checkpoint, which
-/// on a cancel is of all that was linked.
-pub fn link_growing<T: Element, L: Linker<T>, C: GraphLock<L::Graph>>(
-    linker: &L,
-    cell: &mut C,
-    mut growth: LinkProgress<'_>,
-    params: &BuildParams,
-    mut keep: impl FnMut(&L::Graph, &mut WriteFn<'_, T>) -> Result<(), InsertError>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<SearchCost, InsertError> {
-    let (rest, begun) = (growth.rest(), growth.after(0, SearchCost::default()).vertices);
-    let size = |linked| batch_after(1 + begun + linked, params);
-    let between = |cell: &C, done, cost| {
-        let linked = growth.after(done, cost);
-        let told =
-            Progress { stage: Stage::Linking, done: linked.vertices, total: growth.total() }.report(progress);
-        if growth.is_due(linked, told.is_err()) {
-            cell.read(|graph| keep(graph, &mut |host| growth.write(host, linked)))?;
-        }
-        Ok::<(), InsertError>(told?)
-    };
-    let (_, cost) = link_all(linker, cell, rest, |_, found| Ok(found), size, between)?;
-    Ok(growth.after(0, cost).cost)
 }

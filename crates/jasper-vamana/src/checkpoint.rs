@@ -121,109 +121,67 @@ impl<'a> Checkpoints<'a> {
     }
 }
 
-/// The vertices of a bulk build in the order they are linked in, how far that had come when it was taken up, and where
-/// it is written down.
+/// Writes the checkpoints of one build.
 #[derive(Debug)]
-pub struct LinkProgress<'a> {
-    order: &'a [VectorId],
-    resumed: Linked,
-    writer: Option<CheckpointWriter<'a>>,
-}
-
-/// How many vertices are linked, and what that cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Linked {
-    pub(crate) vertices: usize,
-    pub(crate) cost: SearchCost,
-}
-
-/// What writes checkpoints.
-#[derive(Debug)]
-struct CheckpointWriter<'a> {
+pub(crate) struct CheckpointWriter<'a> {
     checkpoints: Checkpoints<'a>,
     rows_checksum: u32,
-    /// Vertices that were linked when the last was written, and when that was.
+    /// Vertices that were linked when the last checkpoint was written or read, and when that was.
     written: (usize, Instant),
 }
 
-impl<'a> LinkProgress<'a> {
-    /// All of `order` is to be linked, and nothing is written down.
-    pub fn new(order: &'a [VectorId]) -> Self {
-        Self { order, resumed: Linked::default(), writer: None }
-    }
-
-    /// All of `order` is to be linked into `graph`; with checkpoints, all behind the last: its links are then those of
-    /// the graph. Runs on the threads of the pool that this is called in.
+impl<'a> CheckpointWriter<'a> {
+    /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns how many vertices of the
+    /// `total` to link they are of, and what linking them cost. Uses the threads of the current pool.
     ///
-    /// Cost: nothing without checkpoints; else a pass over the rows, and over the checkpoint.
+    /// Cost: a pass over the vectors for their checksum, and over the checkpoint.
     ///
     /// # Errors
-    /// [`CheckpointError`]: it is damaged, or of another build. The graph is of no use then.
-    pub fn resume<T: Element>(
+    /// [`CheckpointError`]: the checkpoint is damaged, or of another build.
+    pub(crate) fn resume<T: Element>(
+        checkpoints: Checkpoints<'a>,
         graph: &mut Graph<T>,
-        order: &'a [VectorId],
-        checkpoints: Option<Checkpoints<'a>>,
-    ) -> Result<Self, CheckpointError> {
-        let Some(checkpoints) = checkpoints else { return Ok(Self::new(order)) };
+        total: usize,
+    ) -> Result<(Self, usize, SearchCost), CheckpointError> {
         let rows_checksum = rows_checksum(graph);
-        let resumed = match checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())? {
-            Some(file) => {
-                let Checkpoint { linked, cost, rows_checksum: theirs, .. } = *file.checkpoint();
-                let is_of_these = theirs == rows_checksum
-                    && file.info().slots == graph.slots()
-                    && linked <= order.len() as u64;
-                if !is_of_these {
-                    return Err(CheckpointError::Rows { path: checkpoints.path.to_owned() });
-                }
-                file.restore(graph).map_err(CheckpointError::Open)?;
-                Linked { vertices: linked as usize, cost: cost.into() }
+        let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())?;
+        let (mut linked, mut cost) = (0, SearchCost::default());
+        if let Some(file) = file {
+            let checkpoint = *file.checkpoint();
+            let is_of_these = checkpoint.rows_checksum == rows_checksum
+                && file.info().slots == graph.slots()
+                && checkpoint.linked <= total as u64;
+            if !is_of_these {
+                return Err(CheckpointError::Rows { path: checkpoints.path.to_owned() });
             }
-            None => Linked::default(),
-        };
-        let written = (resumed.vertices, Instant::now());
-        Ok(Self { order, resumed, writer: Some(CheckpointWriter { checkpoints, rows_checksum, written }) })
+            file.restore(graph).map_err(CheckpointError::Open)?;
+            (linked, cost) = (checkpoint.linked as usize, checkpoint.cost.into());
+        }
+        Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
     }
 
-    /// Vertices to link, those included that are.
-    pub(crate) fn total(&self) -> usize {
-        self.order.len()
+    /// Whether to write a checkpoint now that `linked` vertices are linked: there are new edges, and the interval has passed
+    /// or the build `ends` here.
+    pub(crate) fn is_due(&self, linked: usize, ends: bool) -> bool {
+        let (vertices, then) = self.written;
+        linked > vertices && (ends || then.elapsed() >= self.checkpoints.every)
     }
 
-    /// Those that were not linked when the build was taken up.
-    pub(crate) fn rest(&self) -> &'a [VectorId] {
-        &self.order[self.resumed.vertices..]
-    }
-
-    /// What is linked when the first `vertices` of the rest are, at a cost of `work`.
-    pub(crate) fn after(&self, vertices: usize, mut cost: SearchCost) -> Linked {
-        cost += self.resumed.cost;
-        Linked { vertices: self.resumed.vertices + vertices, cost }
-    }
-
-    /// Whether a checkpoint is to be written: there is something new to write, and the last is as long ago as asked for
-    /// or the build ends here.
-    pub(crate) fn is_due(&self, linked: Linked, ends: bool) -> bool {
-        self.writer.as_ref().is_some_and(|writer| {
-            let (vertices, then) = writer.written;
-            linked.vertices > vertices && (ends || then.elapsed() >= writer.checkpoints.every)
-        })
-    }
-
-    /// Writes a checkpoint, if any are asked for. `graph` has the links so far.
+    /// Writes a checkpoint with the edges of `graph`.
     pub(crate) fn write<T: Element>(
         &mut self,
         graph: &Graph<T>,
-        linked: Linked,
+        linked: usize,
+        cost: SearchCost,
     ) -> Result<(), CheckpointError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
         let checkpoint = Checkpoint {
-            rows_checksum: writer.rows_checksum,
+            rows_checksum: self.rows_checksum,
             release: release(),
-            linked: linked.vertices as u64,
-            cost: linked.cost.into(),
+            linked: linked as u64,
+            cost: cost.into(),
         };
-        graph.save_checkpoint(writer.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
-        writer.written = (linked.vertices, Instant::now());
+        graph.save_checkpoint(self.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
+        self.written = (linked, Instant::now());
         Ok(())
     }
 }

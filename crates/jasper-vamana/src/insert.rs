@@ -7,7 +7,7 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_rows, check_keys};
 use crate::mutable::{LinksLock, transaction};
-use crate::pipeline::{GraphLock, link_all};
+use crate::pipeline::{GraphLock, LinkMode, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::{Executor, InsertError, MutableGraph, PeerSampling, SearchCost, start};
 
@@ -122,20 +122,19 @@ fn link_rows<T: Element, E: Executor<T>>(
     };
     let vertices_of = |graph: &E::Live| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = cell.read(vertices_of) - order.len();
-    let widen = |graph: &E::Graph, found| {
-        executor.batch_candidates(graph, executor.find_duplicates(graph, found)?, PEERS)
-    };
-    // All as large as the last: a small one would leave a device idle.
-    let size = |linked: usize| {
-        let (there, left) = (before + linked, order.len() - linked);
-        let most = there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH);
-        left.div_ceil(left.div_ceil(most))
-    };
-    let tell = |_: &LinksLock<'_, _, _>, done, _| -> Result<(), InsertError> {
-        Ok(Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?)
-    };
-    let (identical, cost) = link_all(executor, &mut LinksLock::new(cell), order, widen, size, tell)?;
-    let known: HashMap<VectorId, VectorId> = identical.into_iter().collect();
+    let (mut duplicates, mut cost) = (Vec::new(), SearchCost::default());
+    let mut done = 0;
+    for batch in batches(order, before) {
+        Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+        let mode = LinkMode::Insert { peers: Some(PEERS) };
+        let (same, batch_cost) =
+            link_batch(executor, &mut LinksLock::new(cell), batch, mode).map_err(InsertError::device)?;
+        duplicates.extend(same);
+        cost += batch_cost;
+        done += batch.len();
+    }
+    Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+    let known: HashMap<VectorId, VectorId> = duplicates.into_iter().collect();
     let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
     change(cell, |host| {
         known.keys().for_each(|&slot| host.release(slot));
@@ -157,4 +156,20 @@ fn link_rows<T: Element, E: Executor<T>>(
         change(cell, |host| host.adjacency_mut().set_unchecked(unchecked))?;
     }
     Ok((slots, report))
+}
+
+/// The batches of an insert of `order` into a graph of `before` vertices. They grow with the graph; those left are all of
+/// the same size, because a small last one would leave a device idle.
+fn batches(order: &[VectorId], before: usize) -> impl Iterator<Item = &[VectorId]> {
+    let mut linked = 0;
+    std::iter::from_fn(move || {
+        let (there, left) = (before + linked, order.len() - linked);
+        if left == 0 {
+            return None;
+        }
+        let most = there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH);
+        let len = left.div_ceil(left.div_ceil(most));
+        linked += len;
+        Some(&order[linked - len..linked])
+    })
 }

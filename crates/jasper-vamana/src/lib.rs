@@ -24,7 +24,7 @@
 //! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
 //! | [`pipeline`] | the order of the steps, and of the batches |
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
-//! | [`quantized_linking`](link_quantized) | links worked out on rows rounded to bytes |
+//! | [`quantized_linking`](Ingested::quantize_vectors) | links worked out on rows rounded to bytes |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
 //! | [`ingest`](InsertError), `identical` | rows into slots; identical rows to one vertex |
 //! | [`codes`](quantize()) | codes for the rows of a graph |
@@ -49,6 +49,7 @@ mod filter;
 mod identical;
 mod ingest;
 mod insert;
+mod link_progress;
 mod matches;
 mod memory;
 mod mutable;
@@ -60,11 +61,8 @@ mod reconnect;
 mod start;
 mod tuned;
 
-pub use bulk::{
-    BuildReport, LinkReport, WriteFn, bulk_build, bulk_build_by, finish, largest_batch, link_growing,
-    link_on_host,
-};
-pub use checkpoint::{CheckpointError, Checkpoints, LinkProgress};
+pub use bulk::{BuildReport, Ingested, Linked, bulk_build, connect, ingest, link_on_host};
+pub use checkpoint::{CheckpointError, Checkpoints};
 pub use codes::{CodeReport, QuantizeError, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};
 pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
@@ -74,6 +72,7 @@ pub use executor::{Executor, Linker, Links, PeerSampling};
 pub use filter::{Filter, KeyFilter};
 pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
+pub use link_progress::{LinkProgress, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
     BuildShape, Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, SKETCHES,
@@ -82,6 +81,6 @@ pub use memory::{
 pub use mutable::{MutableGraph, transaction};
 pub use pipeline::{Exclusive, GraphLock, LinkError};
 pub use plan::{SearchPlan, Strategy};
-pub use quantized_linking::{link_quantized, quantized_metric};
+pub use quantized_linking::quantized_metric;
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use tuned::{TunedLaunch, TunedSearch};

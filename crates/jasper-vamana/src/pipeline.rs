@@ -1,10 +1,10 @@
-//! One batch, and many: link, turn around, merge, publish.
+//! Linking a batch of vertices: search, prune, reverse the edges, merge them into their targets.
 
 use std::sync::{PoisonError, RwLock};
 
 use jasper_core::{Cancelled, Element, VectorId};
 
-use crate::{Linker, Links, SearchCost};
+use crate::{Executor, Links, PeerSampling, SearchCost};
 
 /// A graph that is read while a batch is worked out and written while it is published.
 ///
@@ -52,64 +52,67 @@ pub enum LinkError<E> {
     Linker(E),
 }
 
-/// Links one batch of vertices into the graph: those that are not linked, and what it cost. Before the candidates are
-/// pruned, `widen` may add to them.
+/// What is known of the vertices of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum LinkMode {
+    /// Distinct vectors in random order: all of a bulk build.
+    Bulk,
+    /// Vectors in an order of the caller's, which may be in the graph already. Duplicates are not linked, and with `peers`
+    /// the vertices of a batch are candidates of each other.
+    Insert {
+        /// Which vertices of the batch are compared.
+        peers: Option<PeerSampling>,
+    },
+}
+
+/// Vertices that were not linked because their vector is that of another: (the vertex, the other).
+pub type Duplicates = Vec<(VectorId, VectorId)>;
+
+/// Links one batch of vertices into the graph. Returns the duplicates, and the cost.
+///
+/// ```text
+/// for each part of the batch:                       parts bound the memory of candidates
+///     candidates = search(part)                     on the graph as it was before the batch
+///     if mode is Insert: find duplicates; add the nearest peers to the candidates
+///     links += prune(candidates)
+/// publish links                                     no edge leads to the batch yet
+/// back edges = reverse(links), sorted
+/// while targets are left: publish merge(targets)    append to rows with room, prune full ones
+/// ```
+///
+/// DiskANN inserts vertices one by one under locks. Batches instead:
+/// 1. search a frozen graph, so that the result does not depend on threads or their timing;
+/// 2. sort the back edges by (target, distance, source), so that each row is merged once, and in one order;
+/// 3. grow with the graph, so that what a vertex cannot see is a small share of its neighbourhood.
 ///
 /// # Errors
-/// Of the processor; the graph may be changed in part.
-pub fn link_batch<T: Element, L: Linker<T>>(
-    linker: &L,
-    cell: &mut impl GraphLock<L::Graph>,
+/// Of the executor; the graph may then have edges of the batch.
+pub fn link_batch<T: Element, E: Executor<T>>(
+    executor: &E,
+    cell: &mut impl GraphLock<E::Graph>,
     batch: &[VectorId],
-    widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
-) -> Result<(Identical, SearchCost), L::Error> {
+    mode: LinkMode,
+) -> Result<(Duplicates, SearchCost), E::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
     let links = cell.read(|graph| {
-        let parts = batch.chunks(L::SEARCHED_AT_ONCE).map(|part| {
-            let candidates = linker.search(graph, part)?;
-            linker.prune(graph, widen(graph, candidates)?)
+        let parts = batch.chunks(E::SEARCHED_AT_ONCE).map(|part| {
+            let mut candidates = executor.search(graph, part)?;
+            if let LinkMode::Insert { peers } = mode {
+                candidates = executor.find_duplicates(graph, candidates)?;
+                if let Some(peers) = peers {
+                    candidates = executor.batch_candidates(graph, candidates, peers)?;
+                }
+            }
+            executor.prune(graph, candidates)
         });
-        parts.collect::<Result<_, _>>().map(L::Links::join)
+        parts.collect::<Result<_, _>>().map(E::Links::join)
     })?;
-    cell.write(|graph| linker.publish_links(graph, &links))?;
-    let (identical, mut cost) = (links.identical().to_vec(), links.cost());
-    let mut back_edges = linker.reverse_edges(links)?;
-    while let Some(updates) = cell.read(|graph| linker.merge(graph, &mut back_edges))? {
-        cost += cell.write(|graph| linker.publish(graph, updates))?;
+    cell.write(|graph| executor.publish_links(graph, &links))?;
+    let (duplicates, mut cost) = (links.identical().to_vec(), links.cost());
+    let mut back_edges = executor.reverse_edges(links)?;
+    while let Some(updates) = cell.read(|graph| executor.merge(graph, &mut back_edges))? {
+        cost += cell.write(|graph| executor.publish(graph, updates))?;
     }
-    Ok((identical, cost))
-}
-
-/// Vertices that were not linked because their row is that of another: (the vertex, the other).
-pub type Identical = Vec<(VectorId, VectorId)>;
-
-/// Links `order` batch by batch, each as large as `size` says of the number of vertices linked before it. Gives
-/// the vertices that were not linked, and what it cost.
-///
-/// `between` is told before each batch, and behind the last, how many vertices are linked and at what cost; it tells
-/// others, and ends the work by an error.
-///
-/// # Errors
-/// Those of `between`; what was published stays, and the caller rolls it back.
-pub fn link_all<T: Element, L: Linker<T>, C: GraphLock<L::Graph>, E: From<LinkError<L::Error>>>(
-    linker: &L,
-    cell: &mut C,
-    order: &[VectorId],
-    widen: impl Fn(&L::Graph, L::Candidates) -> Result<L::Candidates, L::Error>,
-    size: impl Fn(usize) -> usize,
-    mut between: impl FnMut(&C, usize, SearchCost) -> Result<(), E>,
-) -> Result<(Identical, SearchCost), E> {
-    let (mut identical, mut cost) = (Identical::new(), SearchCost::default());
-    let mut done = 0;
-    while done < order.len() {
-        between(cell, done, cost)?;
-        let batch = &order[done..][..size(done).clamp(1, order.len() - done)];
-        let (same, batch_work) = link_batch(linker, cell, batch, &widen).map_err(LinkError::Linker)?;
-        identical.extend(same);
-        cost += batch_work;
-        done += batch.len();
-    }
-    between(cell, done, cost)?;
-    Ok((identical, cost))
+    Ok((duplicates, cost))
 }

@@ -5,10 +5,10 @@
 //! unless rows lie nearer to each other than a few steps. The vectors themselves stay as they are, and so do searches.
 
 use jasper_core::{Element, Metric, VectorId, padded_len};
-use jasper_graph::{Graph, TakenRows, VectorBlock, VectorError};
+use jasper_graph::{Graph, SavedVectors, VectorBlock};
 use rayon::prelude::*;
 
-use crate::{CpuExecutor, InsertError, LinkReport};
+use crate::{CpuExecutor, Ingested, InsertError};
 
 /// Rows that steps are learnt from, evenly spread: enough for means and for how far coordinates go. For inner products all
 /// rows are looked at: the longest are the answers, and none of them may be cut.
@@ -26,29 +26,28 @@ pub const fn quantized_metric(metric: Metric) -> Metric {
     }
 }
 
-/// Has `link` link the graph by rows of bytes, for [`bulk_build_by`](crate::bulk_build_by). Deterministic, on any number of
-/// threads.
-///
-/// Takes a byte a coordinate beside the graph, and a pass over the rows.
-///
-/// # Errors
-/// [`InsertError`]: of `link`, or there is no memory. The graph is of no use then.
-pub fn link_quantized<T: Element>(
-    executor: &CpuExecutor,
-    graph: &mut Graph<T>,
-    link: impl FnOnce(&mut Graph<i8>) -> Result<LinkReport, InsertError>,
-) -> Result<LinkReport, InsertError> {
-    let (metric, params) = (graph.metric(), *graph.params());
-    let nothing = Graph::new(metric, graph.dimension(), params).map_err(VectorError::from)?;
-    let exact = std::mem::replace(graph, nothing);
-    let steps = executor.pool().install(|| Steps::learn(&exact));
-    let round = |rows: &TakenRows<T>, blocks: Vec<VectorBlock<'_, i8>>| {
-        executor.pool().install(|| blocks.into_par_iter().for_each(|block| steps.round(rows, block)));
-    };
-    let (mut bytes, rows) = exact.over(quantized_metric(metric), round)?;
-    let report = link(&mut bytes);
-    *graph = bytes.restore(rows);
-    report
+impl<T: Element> Ingested<T> {
+    /// Replaces the vectors by vectors of bytes, for linking; [`Linked::restore_vectors`](crate::Linked::restore_vectors)
+    /// restores them. Deterministic for any number of threads.
+    ///
+    /// Takes a byte per coordinate beside the graph, and a pass over the vectors.
+    ///
+    /// # Errors
+    /// [`InsertError`]: there is no memory.
+    pub fn quantize_vectors(
+        self,
+        executor: &CpuExecutor,
+    ) -> Result<(Ingested<i8>, SavedVectors<T>), InsertError> {
+        let Self { graph, order } = self;
+        let steps = executor.pool().install(|| Steps::learn(&graph));
+        let round = |vectors: &SavedVectors<T>, blocks: Vec<VectorBlock<'_, i8>>| {
+            let round = || blocks.into_par_iter().for_each(|block| steps.round(vectors, block));
+            executor.pool().install(round);
+        };
+        let metric = quantized_metric(graph.metric());
+        let (graph, saved) = graph.replace_vectors(metric, round)?;
+        Ok((Ingested { graph, order }, saved))
+    }
 }
 
 /// How coordinates become bytes.
@@ -92,10 +91,10 @@ impl Steps {
         Self { centers, scale: steps_of(reach) }
     }
 
-    fn round<T: Element>(&self, rows: &TakenRows<T>, mut block: VectorBlock<'_, i8>) {
+    fn round<T: Element>(&self, rows: &SavedVectors<T>, mut block: VectorBlock<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         for number in block.numbers() {
-            let row = rows.row(VectorId::from_index(number));
+            let row = rows.padded(VectorId::from_index(number));
             for ((byte, x), center) in bytes.iter_mut().zip(row).zip(&self.centers) {
                 *byte = rounded((x.to_f32() - center) * self.scale);
             }
@@ -119,10 +118,10 @@ fn rounded(x: f32) -> i8 {
 #[cfg(test)]
 mod tests {
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, MatrixView, ProgressFn, no_progress};
+    use jasper_core::{BuildParams, MatrixView, no_progress};
 
     use super::*;
-    use crate::{bulk_build, bulk_build_by, link_on_host};
+    use crate::{bulk_build, ingest, link_on_host};
 
     #[test]
     fn bytes_are_the_nearest() {
@@ -149,13 +148,10 @@ mod tests {
         let params = BuildParams::builder().max_degree(16).build_beam_width(32).build().unwrap();
         for metric in Metric::ALL {
             let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
-            let link = |graph: &mut Graph<f32>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-                link_quantized(&executor, graph, |bytes| {
-                    link_on_host(&executor, bytes, order, None, progress)
-                })
-            };
-            let quantized_linking =
-                bulk_build_by(&executor, link, &view, None, metric, params, &mut no_progress).unwrap().0;
+            let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
+            let (ingested, saved) = ingested.quantize_vectors(&executor).unwrap();
+            let linked = link_on_host(&executor, ingested, None, &mut no_progress).unwrap();
+            let (quantized_linking, _) = linked.restore_vectors(saved).finish();
             assert_eq!(
                 quantized_linking.vectors().get(VectorId::new(7)),
                 exact.vectors().get(VectorId::new(7)),

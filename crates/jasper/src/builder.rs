@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, VectorId,
-    VectorSource, no_progress,
+    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, VectorSource,
+    no_progress,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, InsertError, LinkReport, MemoryPlan, MemorySpace, PlanError,
-    PoolError, QuantizeError, SKETCHES, SearchCost, bulk_build_by, free_host_memory, link_on_host,
-    link_quantized,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, InsertError, Linked, MemoryPlan, MemorySpace,
+    PlanError, PoolError, QuantizeError, SKETCHES, SearchCost, free_host_memory, ingest, link_on_host,
 };
 
 use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
@@ -296,13 +295,14 @@ impl<'a> IndexBuilder<'a> {
             false => cuda.prepare::<T>(&shape),
         });
         let link = Link { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
-        let link_graph =
-            |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| match by_bytes {
-                true => link_quantized(&executor, graph, |bytes| link.run(bytes, order, progress)),
-                false => link.run(graph, order, progress),
-            };
-        let (graph, built) =
-            bulk_build_by(&executor, link_graph, vectors, self.keys, self.metric, params, progress)?;
+        let ingested = ingest(&executor, vectors, self.keys, self.metric, params, progress)?;
+        let linked = if by_bytes {
+            let (ingested, saved) = ingested.quantize_vectors(&executor)?;
+            link.run(ingested, progress)?.restore_vectors(saved)
+        } else {
+            link.run(ingested, progress)?
+        };
+        let (graph, built) = linked.finish();
         let report = BuildReport {
             device: cuda.as_ref().map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
             device_name: cuda.as_ref().map_or_else(cpu_name, CudaBuilder::device_name),
@@ -448,13 +448,12 @@ struct Link<'a> {
 impl Link<'_> {
     fn run<T: Element>(
         self,
-        graph: &mut Graph<T>,
-        order: &[VectorId],
+        ingested: Ingested<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<LinkReport, InsertError> {
+    ) -> Result<Linked<T>, InsertError> {
         match self.cuda {
-            Some(cuda) => cuda.link(self.executor, graph, order, self.checkpoints, progress),
-            None => link_on_host(self.executor, graph, order, self.checkpoints, progress),
+            Some(cuda) => cuda.link(self.executor, ingested, self.checkpoints, progress),
+            None => link_on_host(self.executor, ingested, self.checkpoints, progress),
         }
     }
 }

@@ -16,11 +16,12 @@ mod preload;
 #[cfg(test)]
 mod tests;
 
-use jasper_core::{Element, ProgressFn, VectorId};
+use jasper_core::{Element, ProgressFn};
 use jasper_data::ThreadPool;
-use jasper_graph::{Graph, VectorError};
+use jasper_graph::Graph;
+use jasper_vamana::pipeline::{LinkMode, link_batch};
 use jasper_vamana::{
-    BuildShape, Checkpoints, Exclusive, InsertError, LinkProgress, LinkReport, WriteFn, finish, link_growing,
+    BuildShape, Checkpoints, Exclusive, Ingested, InsertError, LinkProgress, Linked, SearchCost, connect,
 };
 
 use crate::memory_pool::PoolRetention;
@@ -32,67 +33,76 @@ pub(crate) use plan::check_beam;
 pub use plan::plan_build;
 pub use preload::KernelPreload;
 
-/// Links `order` into a graph of which one vertex is linked, on a device, in the batches of a bulk build: for
-/// [`jasper_vamana::bulk_build_by`]. Where sums do not round, as those of bytes never do, the graph is the one that the
-/// CPU executor links, byte for byte.
+/// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. Where distances are
+/// exact integers the graph is the same, byte for byte.
 ///
-/// Vectors are copied to the device once, by the threads of `pool`, and links back once, when every vertex can be reached,
-/// and for each checkpoint; in between, little more than counters comes to the host.
+/// Vectors are copied to the device once, by the threads of `pool`, and edges back once at the end, and for each
+/// checkpoint. In between only counters are copied to the host.
 ///
 /// # Errors
-/// [`Error::BuildParam`] and, when it or a row does not fit, [`Error::Plan`] or [`Error::RowTooLong`] with the numbers, before
-/// anything is linked; what the device says; a checkpoint that cannot be written or taken up; a cancel. Without
-/// checkpoints the graph is as it was.
+/// [`Error::BuildParam`], [`Error::Plan`] or [`Error::RowTooLong`] when a parameter, the graph or a row does not fit the device,
+/// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is cancelled.
 pub fn link_on_device<T: Element>(
     context: &Context,
     pool: &ThreadPool,
-    graph: &mut Graph<T>,
-    order: &[VectorId],
+    ingested: Ingested<T>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<LinkReport, InsertError> {
-    // The host's part of the plan was asked for before the rows were read, which are in memory now.
-    let fits = || {
-        let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-        Ok::<_, Error>(plan_build::<T>(&BuildShape::of(graph))?.check(free)?)
-    };
-    fits().map_err(InsertError::device)?;
-    let growth = pool.install(|| LinkProgress::resume(graph, order, checkpoints))?;
-    let copied = || {
-        let stream = Stream::new(context)?;
-        let copy = DeviceGraph::upload(&stream, graph, VectorStorage::Device)?;
-        check_shared_memory(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
-        Ok::<_, Error>((stream, copy))
-    };
-    let _kept = PoolRetention::new(context).map_err(InsertError::device)?;
-    let (stream, copy) = pool.install(copied).map_err(InsertError::device)?;
-    link(&DeviceLinker::new(stream, graph), copy, pool, graph, order, growth, progress)
+) -> Result<Linked<T>, InsertError> {
+    let Ingested { mut graph, order } = ingested;
+    if graph.adjacency().start_points().is_empty() {
+        return Ok(Linked { graph, reconnected: 0, cost: SearchCost::default() });
+    }
+    check_device_memory(context, &graph)?;
+    let linked = pool.install(|| LinkProgress::resume(&mut graph, &order, checkpoints))?;
+    let _retention = PoolRetention::new(context)?;
+    let (stream, copy) = pool.install(|| upload(context, &graph))?;
+    link(&DeviceLinker::new(stream, &graph), pool, graph, copy, linked, progress)
 }
 
-/// Links into a copy of the graph, in any stream, and copies the links back.
+/// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
+/// read, and they are in memory now.
+fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(), Error> {
+    let free = Bytes { host: u64::MAX, ..context.free_memory()? };
+    Ok(plan_build::<T>(&BuildShape::of(graph))?.check(free)?)
+}
+
+fn upload<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(Stream, DeviceGraph<T>), Error> {
+    let stream = Stream::new(context)?;
+    let copy = DeviceGraph::upload(&stream, graph, VectorStorage::Device)?;
+    check_shared_memory(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
+    Ok((stream, copy))
+}
+
+/// Links into the `copy` of a graph, and copies the edges back.
 fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     linker: &DeviceLinker<T, S>,
-    mut copy: DeviceGraph<T, S>,
     pool: &ThreadPool,
-    graph: &mut Graph<T>,
-    order: &[VectorId],
-    growth: LinkProgress<'_>,
+    mut graph: Graph<T>,
+    mut copy: DeviceGraph<T, S>,
+    mut linked: LinkProgress<'_>,
     progress: &mut ProgressFn<'_>,
-) -> Result<LinkReport, InsertError> {
-    let params = *graph.params();
-    let keep = |copy: &DeviceGraph<T, S>, write: &mut WriteFn<'_, T>| {
-        copy.read_links(linker.stream(), pool, graph).map_err(InsertError::device)?;
-        Ok(write(graph)?)
-    };
-    let cost = link_growing(linker, &mut Exclusive(&mut copy), growth, &params, keep, progress)?;
-    // The end is that of an update: the host has vectors and start points, the device has the links.
+) -> Result<Linked<T>, InsertError> {
+    loop {
+        let reported = linked.report(progress);
+        if linked.checkpoint_is_due(reported.is_err()) {
+            copy.read_links(linker.stream(), pool, &mut graph).map_err(InsertError::device)?;
+            linked.write_checkpoint(&graph)?;
+        }
+        reported?;
+        let batch = linked.next_batch(graph.params());
+        if batch.is_empty() {
+            break;
+        }
+        let cell = &mut Exclusive(&mut copy);
+        let (_, cost) = link_batch(linker, cell, batch, LinkMode::Bulk).map_err(InsertError::device)?;
+        linked.advance(batch.len(), cost);
+    }
+    // From here on the host has vectors and start points and the device has the edges, as in an update.
     linker.stream().synchronize().map_err(InsertError::device)?;
-    let nothing = Graph::new(graph.metric(), graph.dimension(), params).map_err(VectorError::from)?;
-    let host = std::mem::replace(graph, nothing);
-    let mut linked = MutableDeviceGraph::with_links(linker.stream().clone(), host, copy);
-    let finished = finish(linker, &mut Exclusive(&mut linked), order, progress)
-        .map_err(InsertError::from)
-        .and_then(|reconnected| linked.read_links(pool).map(|()| reconnected).map_err(InsertError::device));
-    *graph = linked.take_host();
-    Ok(LinkReport { reconnected: finished?, cost })
+    let mut resident = MutableDeviceGraph::with_links(linker.stream().clone(), graph, copy);
+    let reconnected = connect(linker, &mut Exclusive(&mut resident), linked.order(), progress)?;
+    resident.read_links(pool).map_err(InsertError::device)?;
+    let graph = resident.into_host();
+    Ok(Linked { graph, reconnected, cost: linked.cost() })
 }

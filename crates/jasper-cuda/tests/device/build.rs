@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, ProgressFn, VectorId, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_cuda::{Context, Error, link_on_device};
 use jasper_graph::Graph;
-use jasper_vamana::{BuildReport, CpuExecutor, InsertError, bulk_build, bulk_build_by};
+use jasper_vamana::{BuildReport, CpuExecutor, InsertError, bulk_build, ingest};
 
 fn params() -> BuildParams {
     BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap()
@@ -19,14 +19,13 @@ fn on_device<T: Element>(
     metric: Metric,
     params: BuildParams,
 ) -> Result<(Graph<T>, BuildReport), InsertError> {
-    let link = |graph: &mut Graph<T>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        let begun = Instant::now();
-        let report = link_on_device(context, cpu.pool(), graph, order, None, progress)?;
-        let rate = order.len() as f64 / begun.elapsed().as_secs_f64();
-        println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());
-        Ok(report)
-    };
-    bulk_build_by(cpu, link, rows, None, metric, params, &mut no_progress)
+    let ingested = ingest(cpu, rows, None, metric, params, &mut no_progress)?;
+    let (begun, vertices) = (Instant::now(), ingested.order.len());
+    let linked = link_on_device(context, cpu.pool(), ingested, None, &mut no_progress)?;
+    let rate = vertices as f64 / begun.elapsed().as_secs_f64();
+    let (graph, report) = linked.finish();
+    println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());
+    Ok((graph, report))
 }
 
 /// The graphs of both, of `n` vectors.

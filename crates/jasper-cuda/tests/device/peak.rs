@@ -1,12 +1,9 @@
 //! A build uses no more memory than planned, and frees it.
 
-use std::cell::Cell;
-
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, MatrixView, Metric, ProgressFn, VectorId, no_progress};
+use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
 use jasper_cuda::{MemorySpace, PeakMemory, link_on_device, plan_build};
-use jasper_graph::Graph;
-use jasper_vamana::{BuildShape, CpuExecutor, bulk_build_by};
+use jasper_vamana::{BuildShape, CpuExecutor, ingest};
 
 #[test]
 fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
@@ -14,21 +11,15 @@ fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
     let cpu = CpuExecutor::new(0).unwrap();
     let values: Vec<f32> = Clusters::new(96, 5).rows(60_000, 0);
     let rows = MatrixView::new(&values, 96).unwrap();
-    let peak = Cell::new(0);
-    let link = |graph: &mut Graph<f32>, order: &[VectorId], progress: &mut ProgressFn<'_>| {
-        let meter = PeakMemory::new(&context).unwrap();
-        let report = link_on_device(&context, cpu.pool(), graph, order, None, progress);
-        peak.set(meter.bytes().unwrap());
-        report
-    };
     let free = || context.free_memory().unwrap().device;
     let mut before = 0;
     for share in [0.02, 0.1] {
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
-        let (graph, _) =
-            bulk_build_by(&cpu, link, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
+        let ingested = ingest(&cpu, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
+        let meter = PeakMemory::new(&context).unwrap();
+        let linked = link_on_device(&context, cpu.pool(), ingested, None, &mut no_progress).unwrap();
+        let (peak, graph) = (meter.bytes().unwrap(), linked.graph);
         let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
-        let peak = peak.get();
         println!("batches of up to {share}: {peak} bytes, planned {planned}");
         assert!(peak <= planned && peak >= planned / 2, "{peak} bytes, planned {planned}");
         // The first build has loaded the kernels, which stay.

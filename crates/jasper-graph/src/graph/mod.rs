@@ -5,15 +5,15 @@
 //! | `add` | storing vectors, one or many in parallel |
 //! | `compact` | freeing slots and closing gaps |
 //! | `transaction` | commit and rollback; the log of changes for copies on devices |
-//! | `over` | replacing the vectors for a while |
+//! | `replace_vectors` | replacing the vectors for a while |
 
 mod add;
 mod compact;
-mod over;
+mod replace_vectors;
 mod transaction;
 
 pub use add::VectorBlock;
-pub use over::TakenRows;
+pub use replace_vectors::SavedVectors;
 pub use transaction::Changes;
 
 use std::io;

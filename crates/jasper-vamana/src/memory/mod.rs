@@ -6,9 +6,9 @@ mod plan;
 use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_len};
 use jasper_graph::{Graph, needs_norms};
 
-use crate::bulk::largest_batch;
 use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
 use crate::ingest::ingest_bytes;
+use crate::link_progress::largest_batch;
 use crate::quantized_linking::quantized_metric;
 
 pub use free::free_host_memory;
@@ -78,7 +78,7 @@ impl BuildShape {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
-    /// The shape of the same graph over rows of bytes, by which [`quantized_linking`](crate::link_quantized) links.
+    /// The shape of the same graph over rows of bytes, by which [`quantized_linking`](crate::Ingested::quantize_vectors) links.
     #[must_use]
     pub fn quantized(self) -> Self {
         Self { metric: quantized_metric(self.metric), ..self }

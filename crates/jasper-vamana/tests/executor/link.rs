@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
-use jasper_vamana::pipeline::link_batch;
+use jasper_vamana::pipeline::{LinkMode, link_batch};
 use jasper_vamana::{CpuExecutor, Exclusive, Executor, Linker, Links, PeerSampling};
 use proptest::prelude::*;
 use rand::RngExt;
@@ -37,14 +37,8 @@ fn compare<T: Element>(
     let expected = link(graph, &ids, peers);
     let mut all = rows(graph);
     all.extend(expected.rows);
-    let widen = |graph: &Graph<T>, found| {
-        let found = executor.find_duplicates(graph, found)?;
-        match peers {
-            Some(peers) => executor.batch_candidates(graph, found, peers),
-            None => Ok(found),
-        }
-    };
-    let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, widen);
+    let mode = LinkMode::Insert { peers };
+    let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, mode);
     let identical: BTreeMap<u32, u32> = identical.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
     let found = rows(graph);

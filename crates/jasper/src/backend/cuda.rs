@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn, VectorId};
+use jasper_core::{Element, MatrixView, ProgressFn};
 use jasper_cuda::{
     Context, DeviceBatch, DeviceGraph, DeviceLinker, KernelPreload, MutableDeviceGraph, PoolRetention,
     SearchContexts, Stream,
@@ -11,8 +11,9 @@ use jasper_cuda::{
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, GraphLock, Hit, InsertError, LinkReport,
-    MatchesMut, MemoryPlan, MutableGraph, SearchCost, SearchError, SearchParams, SearchReport, VectorStorage,
+    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, GraphLock, Hit, Ingested, InsertError,
+    Linked, MatchesMut, MemoryPlan, MutableGraph, SearchCost, SearchError, SearchParams, SearchReport,
+    VectorStorage,
 };
 
 use crate::DeviceError;
@@ -234,11 +235,10 @@ impl CudaBuilder {
     pub(crate) fn link<T: Element>(
         &self,
         executor: &CpuExecutor,
-        graph: &mut Graph<T>,
-        order: &[VectorId],
+        ingested: Ingested<T>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<LinkReport, InsertError> {
-        jasper_cuda::link_on_device(&self.0, executor.pool(), graph, order, checkpoints, progress)
+    ) -> Result<Linked<T>, InsertError> {
+        jasper_cuda::link_on_device(&self.0, executor.pool(), ingested, checkpoints, progress)
     }
 }

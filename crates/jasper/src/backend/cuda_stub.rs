@@ -7,12 +7,12 @@ use std::marker::PhantomData;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn, VectorId};
+use jasper_core::{Element, MatrixView, ProgressFn};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, Hit, InsertError, LinkReport, MatchesMut,
-    MemoryPlan, SearchCost, SearchError, SearchParams, SearchReport, VectorStorage,
+    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, Hit, Ingested, InsertError, Linked,
+    MatchesMut, MemoryPlan, SearchCost, SearchError, SearchParams, SearchReport, VectorStorage,
 };
 
 use crate::DeviceError;
@@ -166,11 +166,10 @@ impl CudaBuilder {
     pub(crate) fn link<T: Element>(
         &self,
         _: &CpuExecutor,
-        _: &mut Graph<T>,
-        _: &[VectorId],
+        _: Ingested<T>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
-    ) -> Result<LinkReport, InsertError> {
+    ) -> Result<Linked<T>, InsertError> {
         match self.0 {}
     }
 }

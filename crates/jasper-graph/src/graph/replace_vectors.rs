@@ -1,56 +1,60 @@
-//! The same graph over other rows, for a while.
+//! Replacing the vectors of a graph for a while, and restoring them.
 
 use jasper_core::{Element, Metric, VectorId};
 
 use super::{Graph, VectorBlock};
 use crate::{VectorError, Vectors};
 
-/// The rows of a graph that is over others meanwhile.
+/// The vectors taken out of a graph by [`Graph::replace_vectors`].
 #[derive(Debug)]
-pub struct TakenRows<T: 'static>(Vectors<T>);
+pub struct SavedVectors<T: 'static>(Vectors<T>);
 
-impl<T: Element> TakenRows<T> {
-    /// The row of a slot, padded.
+impl<T: Element> SavedVectors<T> {
+    /// The vector of a slot, padded.
     ///
     /// # Panics
     /// If there is no such slot.
-    pub fn row(&self, slot: VectorId) -> &[T] {
+    pub fn padded(&self, slot: VectorId) -> &[T] {
         self.0.padded(slot)
     }
 }
 
 impl<T: Element> Graph<T> {
-    /// The graph over other rows of the same dimension, one a slot, which `write` is given the old ones to write from: in
-    /// blocks for as many threads, by the numbers of the slots. Keys and start points stay; there are no edges yet.
+    /// Replaces all vectors by others of the same dimension. `write` computes the new vectors from the old ones: it is given
+    /// blocks that may be written by different threads, in which vectors are numbered by slot. Keys and start points stay;
+    /// the edges are cleared.
     ///
     /// # Errors
-    /// What the operating system says when there is no memory; the graph is gone.
+    /// [`VectorError`]: there is no memory. The graph is dropped.
     ///
     /// # Panics
-    /// If changes are remembered since [`Self::begin`], for they are of the old rows.
-    pub fn over<U: Element>(
+    /// If a transaction is open.
+    pub fn replace_vectors<U: Element>(
         self,
         metric: Metric,
-        write: impl FnOnce(&TakenRows<T>, Vec<VectorBlock<'_, U>>),
-    ) -> Result<(Graph<U>, TakenRows<T>), VectorError> {
-        assert!(!self.adjacency.in_transaction() && self.keys.changes.is_none(), "nobody follows the change");
+        write: impl FnOnce(&SavedVectors<T>, Vec<VectorBlock<'_, U>>),
+    ) -> Result<(Graph<U>, SavedVectors<T>), VectorError> {
+        assert!(
+            !self.adjacency.in_transaction() && self.keys.changes.is_none(),
+            "vectors are replaced outside transactions"
+        );
         let (slots, dimension) = (self.slots(), self.dimension());
         let (mut graph, old) = self.with_vectors(Vectors::zeroed(metric, dimension, slots)?);
         graph.adjacency.clear();
-        let taken = TakenRows(old);
+        let saved = SavedVectors(old);
         let slots: Vec<VectorId> = (0..slots).map(VectorId::from_index).collect();
-        write(&taken, graph.vectors.blocks_mut(&slots));
+        write(&saved, graph.vectors.blocks_mut(&slots));
         graph.vectors.note_written(&slots);
-        Ok((graph, taken))
+        Ok((graph, saved))
     }
 
-    /// The graph over the rows that were taken out of it by [`Self::over`], with the edges that it has now.
+    /// Restores the vectors that [`Self::replace_vectors`] took out; edges stay as they are now.
     ///
     /// # Panics
-    /// If they are not as many.
-    pub fn restore<U: Element>(self, rows: TakenRows<U>) -> Graph<U> {
-        assert_eq!(rows.0.table.len(), self.slots(), "rows are given back to the graph they are of");
-        self.with_vectors(rows.0).0
+    /// If there are not as many vectors as slots.
+    pub fn restore_vectors<U: Element>(self, saved: SavedVectors<U>) -> Graph<U> {
+        assert_eq!(saved.0.table.len(), self.slots(), "vectors return to the graph they were taken from");
+        self.with_vectors(saved.0).0
     }
 
     fn with_vectors<U>(self, vectors: Vectors<U>) -> (Graph<U>, Vectors<T>) {
@@ -65,7 +69,7 @@ mod tests {
     use jasper_core::BuildParams;
 
     #[test]
-    fn edges_stay_and_rows_come_back() {
+    fn edges_stay_and_vectors_are_restored() {
         let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, BuildParams::default()).unwrap();
         for key in 0..5_u64 {
             let row = [key as f32 / 2.0, 0.0, 1.0, 0.0];
@@ -74,17 +78,17 @@ mod tests {
         }
         let slots: Vec<_> = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(vec![slots[2]]);
-        let halves = |taken: &TakenRows<f32>, blocks: Vec<VectorBlock<'_, u8>>| {
+        let halves = |taken: &SavedVectors<f32>, blocks: Vec<VectorBlock<'_, u8>>| {
             for mut block in blocks {
                 for number in block.numbers() {
-                    let row = taken.row(VectorId::from_index(number));
+                    let row = taken.padded(VectorId::from_index(number));
                     let mut bytes = [0_u8; 16];
                     bytes[0] = (row[0] * 2.0) as u8;
                     block.set(number, &bytes, number as f32);
                 }
             }
         };
-        let (mut bytes, taken) = graph.over::<u8>(Metric::InnerProduct, halves).unwrap();
+        let (mut bytes, saved) = graph.replace_vectors::<u8>(Metric::InnerProduct, halves).unwrap();
         assert_eq!(
             (bytes.vectors().get(slots[3]), bytes.vectors().largest_squared_norm()),
             (&[3, 0, 0][..], 4.0)
@@ -94,7 +98,7 @@ mod tests {
             (Some(slots[4]), &slots[2..3])
         );
         bytes.adjacency_mut().set_neighbors(slots[0], &slots[1..4]);
-        let graph = bytes.restore(taken);
+        let graph = bytes.restore_vectors(saved);
         assert_eq!(
             (graph.vectors().get(slots[3]), graph.vectors().largest_squared_norm()),
             (&[1.5, 0.0, 1.0][..], 1.0)
