@@ -1,4 +1,4 @@
-//! Why a file could not be read.
+//! Errors of reading files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use jasper_core::{ElementKind, MAX_DIMENSION};
 
 use crate::RunbookError;
 
-/// A file could not be read: which one, and why.
+/// A file could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {cause}", path.display())]
 pub struct ReadError {
@@ -25,183 +25,185 @@ impl ReadError {
         &self.path
     }
 
-    /// What is wrong with it.
+    /// Why.
     pub fn cause(&self) -> &ReadCause {
         &self.cause
     }
 }
 
-/// What is wrong with a file, or with what was asked of it.
+/// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadCause {
-    /// The operating system refused.
+    /// An I/O error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The name says nothing about what the file holds.
+    /// The file name has no known extension.
     #[error("the name does not end in a known format; state one of {known}")]
     UnknownFormat {
-        /// What would be known.
+        /// Known extensions.
         known: &'static str,
     },
     /// The file ends within its header.
-    #[error("a header takes {needed} bytes, the file has {held}; fetch or write it again")]
+    #[error("header takes {needed} bytes, file has {held}; fetch or write it again")]
     ShortHeader {
         /// Bytes of the header.
         needed: u64,
         /// Bytes of the file.
         held: u64,
     },
-    /// The header gives rows no usable dimension.
+    /// The dimension is out of range.
     #[error("dimension ({0}) must be between 1 and {MAX_DIMENSION}; is this the format that was written?")]
     Dimension(i64),
-    /// The header claims another number of rows than the file has bytes for.
+    /// The number of rows in the header does not match the length of the file.
     #[error(
         "header says {claimed} rows, file holds {held} and {rest} bytes; fetch the file again, state its format, or \
          read the first rows only (max_rows)"
     )]
     Rows {
-        /// Rows of the header.
+        /// Rows according to the header.
         claimed: u64,
-        /// Whole rows that lie behind it.
+        /// Whole rows in the file.
         held: u64,
-        /// Bytes behind those.
+        /// Bytes after them.
         rest: u64,
     },
-    /// The last record is cut short.
+    /// The last record is truncated.
     #[error(
         "file holds {held} records of {record} bytes and {rest} bytes of another; fetch it again, or read the first \
          rows only (max_rows)"
     )]
     CutRecord {
-        /// Bytes of a record.
+        /// Bytes per record.
         record: u64,
         /// Whole records.
         held: u64,
-        /// Bytes behind those.
+        /// Bytes after them.
         rest: u64,
     },
-    /// Records differ in length, so none behind the first such one can be trusted.
+    /// Records differ in dimension.
     #[error("record {row} says dimension {found}, the first says {expected}; all must be equal")]
     RecordDimension {
         /// The record.
         row: usize,
-        /// What it says.
+        /// Its dimension.
         found: i32,
-        /// What the first says.
+        /// Dimension of the first record.
         expected: usize,
     },
-    /// There are more rows than this machine can count.
+    /// The number of rows does not fit a usize.
     #[error("{0} rows are more than this machine can address; read the first rows only (max_rows)")]
     TooManyRows(u64),
-    /// Another element was asked for than the file holds.
-    #[error("holds {held} values, asked for {asked}; ask for {held}, or convert while reading")]
+    /// The file holds another element than requested.
+    #[error("holds {held} values, not {asked}; read them as {held}, or convert while reading")]
     Element {
-        /// What the file holds.
+        /// Element of the file.
         held: ElementKind,
-        /// What was asked for.
+        /// Requested element.
         asked: ElementKind,
     },
-    /// Rows were asked for that are not there.
-    #[error("asked for rows {start} to {end}, there are {rows}")]
+    /// A range of rows is out of bounds.
+    #[error("rows {start}..{end} are out of range, the file has {rows}")]
     Range {
-        /// First row asked for.
+        /// Start of the range.
         start: usize,
-        /// The row behind the last asked for.
+        /// End of the range, exclusive.
         end: usize,
-        /// Rows there are.
+        /// Rows of the file.
         rows: usize,
     },
-    /// The buffer to read into has another size than the rows asked for.
-    #[error("{rows} rows of dimension {dimension} do not fit a buffer of {elements} elements exactly")]
+    /// The output buffer has the wrong size.
+    #[error(
+        "{rows} rows of dimension {dimension} need a buffer of exactly rows x dimension elements, not {elements}"
+    )]
     Buffer {
-        /// Rows asked for.
+        /// Rows to read.
         rows: usize,
-        /// Coordinates of a row.
+        /// Coordinates per row.
         dimension: usize,
         /// Elements of the buffer.
         elements: usize,
     },
-    /// There is no memory for the rows.
+    /// There is not enough memory.
     #[error("no memory for {bytes} bytes of rows; map the file, or read a few rows at a time")]
     Memory {
-        /// Bytes asked for.
+        /// Bytes needed.
         bytes: u64,
     },
-    /// The file is no numpy array, or none of a kind that is read here.
+    /// The file is not a supported numpy array.
     #[error(transparent)]
     Npy(#[from] NpyError),
-    /// Ground truth is as long as neither of its two forms.
+    /// The length of a ground-truth file matches neither form.
     #[error(
-        "header says {queries} queries with {k} neighbours each: {bare} bytes with ids only, {full} with distances; \
-         file holds {held}"
+        "header says {queries} queries with {k} neighbors each: {bare} bytes with ids only, {full} with distances; \
+         file holds {held}; fetch it again"
     )]
     TruthLength {
-        /// Queries of the header.
+        /// Queries according to the header.
         queries: u64,
-        /// Neighbours a query, of the header.
+        /// Neighbors per query according to the header.
         k: u64,
-        /// Bytes of the form without distances.
+        /// Length without distances in bytes.
         bare: u64,
-        /// Bytes of the form with distances.
+        /// Length with distances in bytes.
         full: u64,
         /// Bytes of the file.
         held: u64,
     },
-    /// Ground truth has no neighbours for its queries.
-    #[error("k (0) must be at least 1: ground truth without neighbours says nothing")]
-    NoNeighbours,
-    /// A line of a key file is no key.
+    /// Ground truth has k = 0.
+    #[error("k (0) must be at least 1; the file has no neighbors")]
+    NoNeighbors,
+    /// A line of a key file is not a key.
     #[error("line {line}: {problem}; a key is one unsigned decimal below 2^64")]
     Key {
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
-    /// The file is no runbook that can be played.
+    /// The file is not a valid runbook.
     #[error(transparent)]
     Runbook(#[from] RunbookError),
 }
 
-/// Why a numpy file is not read here.
+/// Why a numpy file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpyError {
-    /// It does not begin as a numpy file.
-    #[error("is no numpy array: it does not begin with \\x93NUMPY")]
+    /// The file does not start as a numpy file.
+    #[error("is not a numpy array: it does not start with \\x93NUMPY")]
     Magic,
-    /// The version is not known.
-    #[error("numpy format version {0} is not known; versions 1 to 3 are")]
+    /// The version is unsupported.
+    #[error("numpy format version {0} is unsupported; save it as version 1 to 3")]
     Version(u8),
-    /// The header is longer than any that describes plain numbers.
-    #[error("numpy header of {0} bytes is too long; at most 65535 are read")]
+    /// The header is longer than those of arrays of numbers.
+    #[error("numpy header of {0} bytes is too long; the maximum is 65535")]
     LongHeader(u64),
-    /// The header is not the dictionary it should be.
+    /// The header is not the expected dictionary.
     #[error("numpy header is damaged at byte {at}: expected {expected}")]
     Syntax {
-        /// Byte within the dictionary.
+        /// Offset within the dictionary in bytes.
         at: usize,
-        /// What should be there.
+        /// What was expected there.
         expected: &'static str,
     },
-    /// The values are of a type that is not read here.
-    #[error("numpy type `{found}` is not read here; save the array with .astype as one of {known}")]
+    /// The type of the values is unsupported.
+    #[error("numpy type `{found}` is unsupported; save the array with .astype as one of {known}")]
     Type {
         /// The type of the file.
         found: String,
-        /// The types that are read.
+        /// Supported types.
         known: &'static str,
     },
-    /// The array is stored by columns.
+    /// The array is column-major.
     #[error("numpy array is in Fortran order; save it with np.ascontiguousarray")]
     FortranOrder,
-    /// The array has an unusable number of dimensions.
+    /// The array has the wrong number of dimensions.
     #[error("numpy array has {found} dimensions; {wanted}")]
     Shape {
         /// Dimensions of the array.
         found: usize,
-        /// What is read here.
+        /// Supported numbers.
         wanted: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Which layouts vector files come in, and how a file's name says which.
+//! The formats of vector files, and their file name extensions.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use jasper_core::ElementKind;
 
-/// The layout of a vector file. All are little-endian and row-major.
+/// The format of a vector file. All are little-endian and row-major.
 ///
 /// | name | other endings | bytes |
 /// | --- | --- | --- |
@@ -14,8 +14,8 @@ use jasper_core::ElementKind;
 /// | `fbin`, `f16bin`, `u8bin`, `i8bin` | `fp16`, `hbin` for `f16bin` | u32 rows, u32 dimension, then all values |
 /// | `npy` | | numpy's header, then all values; `<f4 <f2 \|u1 \|i1`, and `<f8` converted to f32 |
 ///
-/// A `bin` file does not say what its values are: only its name does. A `.crop_nb_<n>` at the end of a name, which
-/// marks a subset of a benchmark set, is passed over.
+/// The element of a `bin` file follows from its name only. A suffix `.crop_nb_<n>`, which marks a subset of a benchmark set,
+/// is ignored.
 ///
 /// ```
 /// use jasper_data::VectorFormat;
@@ -32,11 +32,11 @@ pub enum VectorFormat {
     Bvecs,
     /// The layout of big-ann-benchmarks and DiskANN, of this element.
     Bin(ElementKind),
-    /// A numpy array of two dimensions, or of one: a single row.
+    /// A numpy array of two dimensions, or of one for a single row.
     Npy,
 }
 
-/// Endings and what they stand for; the first of each is its name.
+/// File name extensions. The first of each format is its name.
 const ENDINGS: [(&str, VectorFormat); 9] = [
     ("fvecs", VectorFormat::Fvecs),
     ("bvecs", VectorFormat::Bvecs),
@@ -50,7 +50,7 @@ const ENDINGS: [(&str, VectorFormat); 9] = [
 ];
 
 impl VectorFormat {
-    /// The format that a file's name ends in, in any case of letters.
+    /// The format that the extension of a file name stands for, case-insensitively.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let name = match name.rsplit_once(".crop_nb_") {
@@ -60,7 +60,7 @@ impl VectorFormat {
         name.rsplit_once('.')?.1.parse().ok()
     }
 
-    /// The only element that the format holds; `None` for `npy`, which holds any.
+    /// The element of the format; `None` for `npy`, which can hold any.
     pub const fn element(self) -> Option<ElementKind> {
         match self {
             Self::Fvecs => Some(ElementKind::F32),
@@ -70,7 +70,7 @@ impl VectorFormat {
         }
     }
 
-    /// Whether rows of this element can be written.
+    /// Whether the format can hold this element.
     pub fn holds(self, element: ElementKind) -> bool {
         self.element().is_none_or(|only| only == element)
     }
@@ -83,9 +83,9 @@ impl fmt::Display for VectorFormat {
     }
 }
 
-/// A format's name was not understood.
+/// The error of parsing a [`VectorFormat`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("vector format `{0}` is not known; use fvecs, bvecs, fbin, f16bin, u8bin, i8bin or npy")]
+#[error("unknown vector format `{0}`; use fvecs, bvecs, fbin, f16bin, u8bin, i8bin or npy")]
 pub struct ParseFormatError(String);
 
 impl FromStr for VectorFormat {

@@ -64,7 +64,7 @@ pub fn runbook(bytes: &[u8]) {
             runbook.steps().iter().map(|step| (step.number, step.operation.clone())).collect::<Vec<_>>()
         };
         assert_eq!(again.ok().as_ref().map(steps), Some(steps(&runbook)));
-        assert!(runbook.most_points() <= runbook.rows());
+        assert!(runbook.max_points() <= runbook.rows());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Key files: the u64 that each row of a vector file is known by.
+//! Key files: the u64 key of each row of a vector file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,11 +12,10 @@ use crate::npy;
 use crate::read_at::{ReadAt, read_values};
 use crate::write::WriteError;
 
-/// Reads the key file `path`: text of one unsigned decimal a line, or a one-dimensional `npy` of `<u8`.
+/// Reads the key file `path`: text with one unsigned decimal per line, or a one-dimensional `npy` array of `<u8`.
 ///
 /// # Errors
-/// [`ReadError`], which says the line of what is no key; an array of another type or shape; what the operating
-/// system says.
+/// [`ReadError`] if a line is not a key, an array has another type or shape, or on an I/O error.
 ///
 /// ```
 /// use jasper_data::{read_keys, write_keys};
@@ -44,10 +43,10 @@ pub fn keys_from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Vec<Key>,
     read(&bytes, name.as_ref())
 }
 
-/// Writes the key file `path`: `npy` if it ends so, else text.
+/// Writes the key file `path`: `npy` if that is its extension, else text.
 ///
 /// # Errors
-/// [`WriteError`] with what the operating system says.
+/// [`WriteError`] on an I/O error.
 pub fn write_keys(path: impl AsRef<Path>, keys: &[Key]) -> Result<(), WriteError> {
     let path = path.as_ref();
     let write = || {
@@ -88,7 +87,7 @@ fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     read_values(source, first, held)
 }
 
-/// Bytes of text read at once.
+/// Bytes of text per read.
 const CHUNK_BYTES: u64 = 1 << 16;
 
 fn read_text(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
@@ -103,22 +102,22 @@ fn read_text(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     text.finish()
 }
 
-/// Keys from text, a byte at a time: no line is ever held, however long.
+/// A parser of keys, byte by byte: memory does not depend on the length of a line.
 #[derive(Default)]
 struct Lines {
     keys: Vec<Key>,
     line: Line,
 }
 
-/// The line so far.
+/// The state of the current line.
 #[derive(Clone, Copy, Default)]
 enum Line {
-    /// Nothing but blanks.
+    /// Only blanks so far.
     #[default]
     Blank,
     /// Digits of a key.
     Digits(Key),
-    /// A key and blanks behind it.
+    /// A key followed by blanks.
     Done(Key),
 }
 
@@ -143,7 +142,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The keys. The last line may end without a line feed.
+    /// Ends the text. The last line may lack its line feed.
     fn finish(mut self) -> Result<Vec<Key>, ReadCause> {
         if let Line::Digits(key) | Line::Done(key) = self.line {
             self.keys.push(key);

@@ -1,4 +1,4 @@
-//! Where the rows of a vector file lie. Every format comes down to this, so rows are read in one place only.
+//! The position of rows in a vector file. All formats reduce to this, so that one function reads rows.
 
 use jasper_core::{ElementKind, MAX_DIMENSION};
 
@@ -6,12 +6,12 @@ use crate::error::{NpyError, ReadCause};
 use crate::read_at::{ReadAt, read_words};
 use crate::{VectorFormat, npy};
 
-/// Values as a file holds them.
+/// The type of the values in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// As they are in memory.
+    /// An element type.
     Element(ElementKind),
-    /// Doubles of numpy, f32 once read.
+    /// numpy doubles, converted to f32.
     F64,
 }
 
@@ -23,7 +23,7 @@ impl Stored {
         }
     }
 
-    /// The element that rows are given as.
+    /// The element to which values are read.
     pub(crate) const fn element(self) -> ElementKind {
         match self {
             Self::Element(element) => element,
@@ -32,32 +32,32 @@ impl Stored {
     }
 }
 
-/// Rows that lie one after another: each is `prefix` bytes and then `dimension` values.
+/// Consecutive rows, each of `prefix` bytes followed by `dimension` values.
 ///
-/// Made by [`Self::read`] alone, which has compared it with the length of the file: every row is there.
+/// Created only by [`Self::read`], which checks that all rows are within the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) stored: Stored,
     pub(crate) rows: usize,
     pub(crate) dimension: usize,
-    /// 4 where each row repeats the dimension, else 0.
+    /// 4 if each row repeats the dimension, else 0.
     pub(crate) prefix: usize,
-    /// Byte of the first row, prefix included.
+    /// Offset of the first row in bytes, prefix included.
     pub(crate) first: u64,
 }
 
 impl Layout {
-    /// Bytes of a row's values.
+    /// Bytes of values per row.
     pub(crate) const fn row_bytes(&self) -> usize {
         self.dimension * self.stored.size()
     }
 
-    /// Bytes from row to row.
+    /// Bytes per row, prefix included.
     pub(crate) const fn record_bytes(&self) -> usize {
         self.prefix + self.row_bytes()
     }
 
-    /// Byte where row `index` begins.
+    /// Offset of row `index` in bytes.
     pub(crate) const fn offset(&self, index: usize) -> u64 {
         self.first + index as u64 * self.record_bytes() as u64
     }
@@ -79,10 +79,10 @@ impl Layout {
     }
 }
 
-/// What a header says, not yet believed.
+/// The claims of a header, not checked yet.
 struct Claim {
     stored: Stored,
-    /// `None` where only the length of the file tells.
+    /// `None` if it follows from the length of the file.
     rows: Option<u64>,
     dimension: i64,
     prefix: usize,
@@ -139,7 +139,7 @@ impl Claim {
         let (held, rest) = (body / record, body % record);
         let claimed = self.rows.unwrap_or(held);
         let limit = max_rows.map_or(u64::MAX, |rows| rows as u64);
-        // A download that broke off keeps the header of the whole: its first rows may be asked for by number.
+        // A truncated download has the header of the whole file; its first rows can be read with `max_rows`.
         let cropped = held <= claimed && limit <= held;
         if !cropped && (held != claimed || rest != 0) {
             return Err(match self.rows {

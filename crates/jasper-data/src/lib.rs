@@ -1,4 +1,4 @@
-//! Vector, ground-truth and key files and runbooks, checked before they are trusted; and exact nearest neighbours.
+//! Readers and writers of vector, ground-truth and key files and runbooks, and exact nearest neighbors.
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, no_progress};
@@ -6,19 +6,19 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
 //!
-//! // Three rows and a query, to files and back.
+//! // Three vectors and a query, to files and back.
 //! write_vectors(folder.join("base.fbin"), MatrixView::new(&[0.0_f32, 0.0, 3.0, 4.0, 1.0, 0.0], 2)?)?;
 //! write_vectors(folder.join("query.npy"), MatrixView::new(&[1.0_f32, 1.0], 2)?)?;
 //! let base = VectorFile::open(folder.join("base.fbin"))?.map::<f32>()?;
 //! let query = VectorFile::open(folder.join("query.npy"))?.load::<f32>()?;
 //!
-//! // The two nearest rows, exactly; kept as ground truth.
+//! // The two nearest vectors, exactly, saved as ground truth.
 //! let pool = rayon::ThreadPoolBuilder::new().build()?;
 //! let truth = exact_knn(base.view(), query.view(), 2, Metric::L2, &pool, &mut no_progress)?;
 //! truth.write(folder.join("gt.ibin"))?;
 //! assert_eq!(GroundTruth::read(folder.join("gt.ibin"))?.truth(0).ids, [2, 0]);
 //!
-//! // A header that promises more than the file holds is an error before anything is allocated.
+//! // A header that claims more than the file holds is an error before anything is allocated.
 //! let error = VectorFile::from_bytes("short.u8bin", &[9, 0, 0, 0, 2, 0, 0, 0, 1, 2]).unwrap_err();
 //! assert!(error.to_string().starts_with("short.u8bin: header says 9 rows, file holds 1"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -26,17 +26,16 @@
 //!
 //! | files | read by | written by | formats |
 //! | --- | --- | --- | --- |
-//! | vectors | [`VectorFile`] (a few rows at a time, loaded or mapped) | [`write_vectors`], [`VectorWriter`] | fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy: see [`VectorFormat`] |
-//! | true neighbours | [`GroundTruth::read`] | [`GroundTruth::write`] | ibin with and without distances, ivecs |
-//! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal a line; npy of u64 |
+//! | vectors | [`VectorFile`] (in blocks, loaded or mapped) | [`write_vectors`], [`VectorWriter`] | fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy: see [`VectorFormat`] |
+//! | ground truth | [`GroundTruth::read`] | [`GroundTruth::write`] | ibin with and without distances, ivecs |
+//! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal per line; npy of u64 |
 //! | streams | [`Runbook::read`] | [`Runbook::write`] | YAML of big-ann-benchmarks |
 //!
-//! What all readers share: lengths
-//! are computed in u64 and compared with the length of the file before memory is asked for, a [`ReadError`] names the
-//! file, and readers take bytes as well as paths. What all writers share: an [`AtomicFile`], so that nothing
-//! half-written ever has the final name.
+//! All readers compute lengths in u64 and compare them with the length of the file before they allocate, accept bytes as well
+//! as paths, and name the file in their [`ReadError`]. All writers use [`AtomicFile`], so that a file is replaced as a whole
+//! or not at all.
 //!
-//! [`exact_knn`] finds exact neighbours in all elements and metrics, on a pool of the caller's.
+//! [`exact_knn`] finds exact nearest neighbors by brute force, for all elements and metrics, on the caller's thread pool.
 
 #![deny(unsafe_code)]
 
@@ -68,8 +67,8 @@ pub use truth::{GroundTruth, TruthError};
 pub use vectors::{OpenOptions, VectorFile};
 pub use write::{VectorWriter, WriteCause, WriteError, write_vectors};
 
-/// The pool that [`exact_knn`] runs on, for callers who make one for it alone.
+/// The thread pool of [`exact_knn`].
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
 
 const _: () =
-    assert!(cfg!(target_endian = "little"), "files are little-endian, and so must be the values in memory");
+    assert!(cfg!(target_endian = "little"), "files are little-endian and copied to memory as they are");

@@ -1,4 +1,4 @@
-//! The header of a numpy file, versions 1 to 3: read strictly, written as version 1.
+//! The header of numpy files: reads versions 1 to 3, writes version 1.
 //!
 //! Layout: `\x93NUMPY`, major and minor version, the length of the dictionary (u16 in version 1, u32 after), the
 //! dictionary as a Python literal padded with blanks, the values.
@@ -7,23 +7,23 @@ use crate::error::{NpyError, ReadCause};
 use crate::read_at::ReadAt;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Bytes of magic, version and length in version 1.
+/// Size of magic, version and length in version 1.
 const PREFIX: usize = 10;
-/// Bytes of every header written here: room for any shape, and the 64-byte alignment that numpy asks for.
+/// Size of the headers that we write: room for any shape, and a multiple of 64 as numpy requires.
 const WRITTEN: usize = 128;
 
-/// What a header says.
+/// A parsed header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Type of the values, such as `<f4`.
     pub(crate) descr: String,
     pub(crate) shape: Vec<u64>,
-    /// Byte of the first value.
+    /// Offset of the first value in bytes.
     pub(crate) first: u64,
 }
 
 impl Header {
-    /// Reads the header; the values behind it are the caller's to check.
+    /// Reads the header of a file of `size` bytes. The caller checks the values after it.
     pub(crate) fn read(source: &impl ReadAt, size: u64) -> Result<Self, ReadCause> {
         let mut prefix = [0; PREFIX + 2];
         let needed = |needed: u64| {
@@ -46,7 +46,7 @@ impl Header {
         };
         let first = start as u64 + len;
         needed(first)?;
-        // Before memory is asked for: arrays of plain numbers need about a hundred bytes.
+        // Checked before allocating. Headers of arrays of numbers take about a hundred bytes.
         let len = u16::try_from(len).map_err(|_| NpyError::LongHeader(len))?;
         let mut dictionary = vec![0; usize::from(len)];
         source.read_exact_at(&mut dictionary, start as u64)?;
@@ -54,7 +54,7 @@ impl Header {
         Ok(Self { descr, shape, first })
     }
 
-    /// The bytes of a header for values of type `descr`; 128, whatever the shape.
+    /// A header for values of type `descr`, of 128 bytes for any shape.
     pub(crate) fn write(descr: &str, shape: &[usize]) -> Vec<u8> {
         let dimensions: String = shape.iter().map(|length| format!("{length}, ")).collect();
         let shape = if let [_] = shape { dimensions.trim_end() } else { dimensions.trim_end_matches(", ") };
@@ -69,7 +69,7 @@ impl Header {
     }
 }
 
-/// Reads the one Python literal that numpy writes.
+/// A parser for the Python literal in numpy headers.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -98,7 +98,7 @@ impl Parser<'_> {
         }
         self.blanks();
         if self.at != self.text.len() {
-            return Err(self.error("nothing behind the dictionary"));
+            return Err(self.error("nothing after the dictionary"));
         }
         match (descr, fortran_order, shape) {
             (Some(_), Some(true), Some(_)) => Err(NpyError::FortranOrder),
@@ -107,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A type's name. A record type is a list, which no caller reads: it is refused here.
+    /// A type name. Record types, which are lists, are rejected.
     fn descr(&mut self) -> Result<String, NpyError> {
         if self.eat(b'[') {
             let known = "plain numbers, one column of the record at a time";

@@ -1,4 +1,4 @@
-//! Where bytes come from: a file or memory, read at any place without a cursor.
+//! Positioned reads from files and memory.
 
 use std::fs::File;
 use std::io;
@@ -7,18 +7,18 @@ use bytemuck::Pod;
 
 use crate::error::ReadCause;
 
-/// Bytes that can be read at any offset, by many threads at once.
+/// A source of bytes that several threads can read at any offset.
 pub trait ReadAt: Sync {
-    /// How many bytes there are.
+    /// The size in bytes.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// An I/O error.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `bytes` from `offset` on.
+    /// Fills `bytes` from `offset`.
     ///
     /// # Errors
-    /// What the operating system says; [`io::ErrorKind::UnexpectedEof`] when the source ends first.
+    /// An I/O error; [`io::ErrorKind::UnexpectedEof`] when the source ends first.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -68,7 +68,7 @@ impl<S: ReadAt + ?Sized> ReadAt for &S {
     }
 }
 
-/// The first `N` little-endian words of a source of `size` bytes.
+/// Reads the first `N` little-endian words of a source of `size` bytes.
 pub(crate) fn read_words<const N: usize>(source: &impl ReadAt, size: u64) -> Result<[u32; N], ReadCause> {
     let needed = 4 * N as u64;
     if size < needed {
@@ -79,7 +79,7 @@ pub(crate) fn read_words<const N: usize>(source: &impl ReadAt, size: u64) -> Res
     Ok(words)
 }
 
-/// `len` values from `offset` on, which the caller has seen to be there.
+/// Reads `len` values from `offset`. The caller has checked that the source holds them.
 pub(crate) fn read_values<V: Pod>(source: &impl ReadAt, offset: u64, len: u64) -> Result<Vec<V>, ReadCause> {
     let no_memory = || ReadCause::Memory { bytes: len * size_of::<V>() as u64 };
     let len = usize::try_from(len).map_err(|_| no_memory())?;

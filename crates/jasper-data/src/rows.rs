@@ -1,4 +1,4 @@
-//! All rows of a file at once: mapped where its layout allows, else in memory.
+//! All rows of a vector file, mapped or in memory.
 
 use std::fs::File;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::layout::Stored;
 use crate::read_at::ReadAt;
 use crate::vectors::VectorFile;
 
-/// The rows of a vector file, dense and row-major: a mapping of the file, or memory.
+/// All rows of a vector file, a `len x dimension` matrix in a mapping of the file or in memory.
 #[derive(Debug)]
 pub struct Rows<T> {
     storage: Storage<T>,
@@ -21,7 +21,7 @@ pub struct Rows<T> {
 #[derive(Debug)]
 enum Storage<T> {
     Memory(Vec<T>),
-    /// The mapping begins at the first row and ends with the last; it is aligned for `T`.
+    /// Maps exactly the rows, aligned for `T`.
     Mapped(Mmap, PhantomData<T>),
 }
 
@@ -35,7 +35,7 @@ impl<T: Element> Rows<T> {
         MatrixView::new(values, self.dimension).expect("a layout has whole rows of a checked dimension")
     }
 
-    /// Whether the rows are pages of the file rather than memory of their own.
+    /// Whether the rows are mapped from the file.
     pub fn is_mapped(&self) -> bool {
         matches!(self.storage, Storage::Mapped(..))
     }
@@ -45,16 +45,16 @@ impl<S: ReadAt> VectorFile<S> {
     /// Reads all rows into memory.
     ///
     /// # Errors
-    /// As for [`Self::read_rows`], and [`ReadCause::Memory`] when there is too little of it.
+    /// As for [`Self::read_rows`], and [`ReadCause::Memory`] if there is not enough.
     pub fn load<T: Element>(&self) -> Result<Rows<T>, ReadError> {
         self.check_element::<T>()?;
         self.load_as()
     }
 
-    /// Reads all rows into memory as another element: see [`Self::read_rows_as`].
+    /// Reads all rows into memory, converted as by [`Self::read_rows_as`].
     ///
     /// # Errors
-    /// As for [`Self::load`], but for the element.
+    /// As for [`Self::load`], except [`ReadCause::Element`].
     pub fn load_as<T: Element>(&self) -> Result<Rows<T>, ReadError> {
         let dimension = self.dimension();
         let no_memory = || {
@@ -69,11 +69,10 @@ impl<S: ReadAt> VectorFile<S> {
 }
 
 impl VectorFile<File> {
-    /// Maps all rows where the layout allows (`bin` and `npy` of the element itself), else reads them into memory.
+    /// Maps all rows if the format allows (`bin` and `npy` of the element itself), else reads them into memory.
     ///
-    /// Pages come in when touched and go when memory is short, so the file may be larger than memory. Nobody may
-    /// write to the file or shorten it while it is mapped: values would change under the reader, and a page that is
-    /// gone ends the process.
+    /// Pages are read on demand and evicted under memory pressure, so the file may be larger than memory. The file must not be
+    /// written to or truncated while it is mapped: values would change, and access to a missing page kills the process.
     ///
     /// # Errors
     /// As for [`Self::load`].
@@ -81,7 +80,7 @@ impl VectorFile<File> {
         self.check_element::<T>()?;
         let layout = &self.layout;
         let aligned = layout.first.is_multiple_of(align_of::<T>() as u64);
-        // Nothing cannot be mapped on every system.
+        // Some systems cannot map an empty range.
         if layout.stored != Stored::Element(T::KIND) || layout.prefix != 0 || !aligned || layout.rows == 0 {
             return self.load();
         }
@@ -94,7 +93,7 @@ impl VectorFile<File> {
 
 #[expect(unsafe_code, reason = "the one mapping of this crate")]
 fn map(file: &File, offset: u64, len: usize) -> std::io::Result<Mmap> {
-    // SAFETY: the mapping is private and read-only, and `Layout` has compared its end with the length of the file.
-    // That nobody writes to the file or shortens it meanwhile is what `VectorFile::map` asks of its caller.
+    // SAFETY: the mapping is private and read-only, and `Layout` has checked its end against the length of the file.
+    // `VectorFile::map` requires its caller not to modify the file meanwhile.
     unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map_copy_read_only(file) }
 }

@@ -1,4 +1,4 @@
-//! Ground truth: the true neighbours of a set of queries.
+//! Ground truth: the true neighbors of a set of queries.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,12 +11,13 @@ use crate::error::{ReadCause, ReadError};
 use crate::read_at::{ReadAt, read_values, read_words};
 use crate::write::{WriteCause, WriteError};
 
-/// The `k` true neighbours of each of a set of queries, nearest first.
+/// The `k` true neighbors of each query of a set, nearest first.
 ///
-/// Two formats, told apart by the name's ending. `ibin`, or `gt100` beside runbooks: u32 queries, u32 k, all ids as u32,
-/// then, or not, all distances as f32; which of the two, the length of the file says. `ivecs`: one record a query, i32 k and then i32
-/// ids. Ids are row numbers of the base file that the truth was made with; [`Self::check_ids`] sees whether a base
-/// can be that one.
+/// Ids are row numbers of the base file. There are two file formats, distinguished by extension:
+///
+/// - `ibin`, or `gt100` for runbooks: u32 queries, u32 k, all ids as u32, and optionally all distances as f32. The length of
+///   the file tells whether there are distances.
+/// - `ivecs`: one record per query, i32 k followed by i32 ids.
 ///
 /// ```
 /// use jasper_data::GroundTruth;
@@ -36,19 +37,19 @@ pub struct GroundTruth {
     distances: Option<Vec<f32>>,
 }
 
-/// Numbers do not make ground truth, or none for this base.
+/// The error of creating ground truth, or of checking it against a base.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TruthError {
-    /// There are no whole lists.
-    #[error("{ids} ids are no whole number of lists of k ({k}) neighbours")]
+    /// The ids are not a whole number of lists.
+    #[error("{ids} ids are not a multiple of k ({k}); pass queries x k ids")]
     Ragged {
         /// Ids given.
         ids: usize,
-        /// Neighbours of a query.
+        /// Neighbors per query.
         k: usize,
     },
-    /// There is not one distance for each id.
+    /// The number of distances differs from that of ids.
     #[error("{distances} distances for {ids} ids; there must be one each, or none")]
     Distances {
         /// Ids given.
@@ -56,7 +57,7 @@ pub enum TruthError {
         /// Distances given.
         distances: usize,
     },
-    /// An id is no row of the base.
+    /// An id is not a row of the base.
     #[error(
         "neighbour {rank} of query {query} is row {id}, the base has {rows} rows; is this the truth of that base?"
     )]
@@ -73,7 +74,7 @@ pub enum TruthError {
 }
 
 impl GroundTruth {
-    /// Ground truth of `ids` and, where known, `distances`: queries x `k`, row-major, nearest first.
+    /// Creates ground truth from `ids` and, if known, `distances`: both `queries x k`, row-major, nearest first.
     ///
     /// # Errors
     /// [`TruthError::Ragged`] and [`TruthError::Distances`].
@@ -89,7 +90,7 @@ impl GroundTruth {
         }
     }
 
-    /// Neighbours of each query.
+    /// Neighbors per query.
     pub fn k(&self) -> usize {
         self.k
     }
@@ -104,17 +105,17 @@ impl GroundTruth {
         self.ids.is_empty()
     }
 
-    /// All ids: queries x k.
+    /// All ids, `queries x k`.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// All distances, queries x k, where they are known.
+    /// All distances, `queries x k`, if known.
     pub fn distances(&self) -> Option<&[f32]> {
         self.distances.as_deref()
     }
 
-    /// What is true of one query, as [`jasper_core::recall`] takes it.
+    /// The true neighbors of one query, for [`jasper_core::recall`].
     ///
     /// # Panics
     /// If `query` is not below [`Self::len`].
@@ -126,7 +127,7 @@ impl GroundTruth {
     /// Checks that every id is a row of a base of `rows` rows.
     ///
     /// # Errors
-    /// [`TruthError::Id`] for the first that is not.
+    /// [`TruthError::Id`] for the first id that is not.
     pub fn check_ids(&self, rows: usize) -> Result<(), TruthError> {
         match self.ids.iter().position(|&id| id as usize >= rows) {
             Some(at) => Err(TruthError::Id { query: at / self.k, rank: at % self.k, id: self.ids[at], rows }),
@@ -137,14 +138,14 @@ impl GroundTruth {
     /// Reads the file `path`, `ibin`, `gt100` or `ivecs`.
     ///
     /// # Errors
-    /// [`ReadError`]: another ending, lengths that do not fit each other, what the operating system says.
+    /// [`ReadError`] if the extension is unknown or the length of the file is wrong, or on an I/O error.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
         Self::read_from(&file, path)
     }
 
-    /// Takes `bytes` for the content of a file named `name`.
+    /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
     /// As for [`Self::read`].
@@ -161,10 +162,10 @@ impl GroundTruth {
         read.map_err(|cause| ReadError::new(name, cause))
     }
 
-    /// Writes the file `path`, `ibin` or `gt100` with the distances where they are known, or `ivecs` without.
+    /// Writes the file `path`: `ibin` or `gt100`, with distances if known, or `ivecs`, without.
     ///
     /// # Errors
-    /// [`WriteError`]: another ending, more queries than the header can count, what the operating system says.
+    /// [`WriteError`] if the extension is unknown or a number does not fit the header, or on an I/O error.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
         let path = path.as_ref();
         let write = || -> Result<(), WriteCause> {
@@ -214,9 +215,9 @@ fn read_ibin(source: &impl ReadAt) -> Result<GroundTruth, ReadCause> {
     let held = source.size()?;
     let [queries, k] = read_words(source, held)?.map(u64::from);
     if k == 0 {
-        return Err(ReadCause::NoNeighbours);
+        return Err(ReadCause::NoNeighbors);
     }
-    // Two words may claim more bytes than a u64 counts; no file is that long.
+    // The claimed length may overflow a u64; no file is that long.
     let sized = |values: u64| {
         4_u64.saturating_mul(values).saturating_mul(queries).saturating_mul(k).saturating_add(8)
     };
@@ -234,7 +235,7 @@ fn read_ivecs(source: &impl ReadAt) -> Result<GroundTruth, ReadCause> {
     let size = source.size()?;
     let [k] = read_words(source, size)?;
     if k == 0 {
-        return Err(ReadCause::NoNeighbours);
+        return Err(ReadCause::NoNeighbors);
     }
     let record = 4 + 4 * u64::from(k);
     let (held, rest) = (size / record, size % record);
@@ -248,7 +249,7 @@ fn read_ivecs(source: &impl ReadAt) -> Result<GroundTruth, ReadCause> {
         if found != k {
             return Err(ReadCause::RecordDimension { row, found: found as i32, expected });
         }
-        // Over the counts before it: towards the front and in order, so no list is overwritten before it has moved.
+        // Removes the counts in place. Lists move to the front in order, so none is overwritten before it has moved.
         ids.copy_within(row * (expected + 1) + 1..(row + 1) * (expected + 1), row * expected);
     }
     ids.truncate(held as usize * expected);

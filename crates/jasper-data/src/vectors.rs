@@ -1,4 +1,4 @@
-//! Vector files: opened with every length checked, then read a few rows at a time.
+//! Readers of vector files.
 
 use std::fs::File;
 use std::io;
@@ -13,11 +13,11 @@ use crate::format::VectorFormat;
 use crate::layout::{Layout, Stored};
 use crate::read_at::ReadAt;
 
-/// How to open a vector file whose name or length does not say enough.
+/// Options for opening a vector file of an unknown extension, or only its first rows.
 ///
 /// ```
 /// use jasper_data::{OpenOptions, VectorFormat};
-/// // Three rows of two bytes promised, two there: a download that broke off.
+/// // The header claims three rows of two bytes, the file holds two: a truncated download.
 /// let bytes = [3, 0, 0, 0, 2, 0, 0, 0, 10, 11, 20, 21];
 /// let options = OpenOptions::new().format("u8bin".parse()?);
 /// let error = options.from_bytes("base.data", &bytes).unwrap_err();
@@ -33,46 +33,46 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The format from the name, and all rows.
+    /// The defaults: the format of the extension, and all rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the file for this format, whatever its name.
+    /// Sets the format, whatever the extension.
     pub fn format(mut self, format: VectorFormat) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// Takes at most the first `rows` rows. They must be there; what the file lacks behind them does not matter.
+    /// Reads at most the first `rows` rows. The file may be truncated after them.
     pub fn max_rows(mut self, rows: usize) -> Self {
         self.max_rows = Some(rows);
         self
     }
 
-    /// Opens the file at `path`. Reads its header only.
+    /// Opens the file `path` and reads its header.
     ///
     /// # Errors
-    /// [`ReadError`] if it cannot be opened, or does not hold what its header says.
+    /// [`ReadError`] if the file cannot be opened, or its header and length disagree.
     pub fn open(self, path: impl AsRef<Path>) -> Result<VectorFile, ReadError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
-        self.over(file, path)
+        self.from_source(file, path)
     }
 
-    /// Takes `bytes` for the content of a file named `name`.
+    /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
     /// As for [`Self::open`].
     pub fn from_bytes(self, name: impl AsRef<Path>, bytes: &[u8]) -> Result<VectorFile<&[u8]>, ReadError> {
-        self.over(bytes, name.as_ref())
+        self.from_source(bytes, name.as_ref())
     }
 
-    /// Takes anything that can be read at an offset for a file named `name`.
+    /// Opens any source as a file named `name`.
     ///
     /// # Errors
     /// As for [`Self::open`].
-    pub fn over<S: ReadAt>(self, source: S, name: &Path) -> Result<VectorFile<S>, ReadError> {
+    pub fn from_source<S: ReadAt>(self, source: S, name: &Path) -> Result<VectorFile<S>, ReadError> {
         let unknown = ReadCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
         let format = self.format.or_else(|| VectorFormat::of(name)).ok_or(unknown);
         let layout = format.and_then(|format| Layout::read(&source, format, self.max_rows));
@@ -81,10 +81,10 @@ impl OpenOptions {
     }
 }
 
-/// An open vector file: `len` rows of `dimension` values of one element.
+/// An open vector file: a `len x dimension` matrix of one element.
 ///
-/// Rows are read by positioned reads, so that a file larger than memory can be worked through a piece at a time, by
-/// many threads if need be; [`Self::map`] and [`Self::load`] give all of them at once.
+/// Rows are read by positioned reads, block by block and from several threads, so that a file may be larger than memory.
+/// [`Self::map`] and [`Self::load`] return all of them at once.
 #[derive(Debug)]
 pub struct VectorFile<S = File> {
     pub(crate) source: S,
@@ -93,18 +93,17 @@ pub struct VectorFile<S = File> {
 }
 
 impl VectorFile {
-    /// Opens the file at `path` as its name says. Reads its header only.
+    /// Opens the file `path` in the format of its extension, and reads its header.
     ///
     /// # Errors
-    /// [`ReadError`] if it cannot be opened, its name does not end in a known format, or it does not hold what its
-    /// header says.
+    /// [`ReadError`] if the file cannot be opened, its extension is unknown, or its header and length disagree.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         OpenOptions::new().open(path)
     }
 }
 
 impl<'a> VectorFile<&'a [u8]> {
-    /// Takes `bytes` for the content of a file named `name`.
+    /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
     /// As for [`VectorFile::open`].
@@ -113,11 +112,11 @@ impl<'a> VectorFile<&'a [u8]> {
     }
 }
 
-/// Bytes read at once where rows cannot go straight to their place; one record at least.
+/// Size of the buffer for rows that need conversion, at least one record.
 const CHUNK_BYTES: usize = 1 << 18;
 
 impl<S: ReadAt> VectorFile<S> {
-    /// The element that rows are read as.
+    /// The element to which rows are read.
     pub fn element(&self) -> ElementKind {
         self.layout.stored.element()
     }
@@ -132,33 +131,32 @@ impl<S: ReadAt> VectorFile<S> {
         self.layout.rows == 0
     }
 
-    /// Coordinates of a row.
+    /// Coordinates per row.
     pub fn dimension(&self) -> usize {
         self.layout.dimension
     }
 
-    /// The name the file was opened by.
+    /// The path with which the file was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the rows `range` into `out`, which holds `range.len() x dimension` elements, row-major.
+    /// Reads rows `range` into `out`, of shape `range.len() x dimension`, row-major.
     ///
     /// # Errors
-    /// [`ReadError`]: another element than [`Self::element`], rows that are not there, a buffer of another size, a
-    /// record of another dimension, and what the operating system says. `out` is then partly written.
+    /// [`ReadError`] if `T` is not [`Self::element`], the range ends past [`Self::len`], `out` has another size, or a record
+    /// another dimension, or on an I/O error. `out` may then be partly written.
     pub fn read_rows<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadError> {
         self.check_element::<T>()?;
         self.read_rows_as(range, out)
     }
 
-    /// Reads the rows `range` as another element: as [`Self::read_rows`], each value converted by way of f32.
+    /// As [`Self::read_rows`], converting each value to `T` through f32.
     ///
-    /// Into f32 nothing is lost; into other elements values are rounded and bounded as
-    /// [`Element::from_f32`] says.
+    /// Conversion to f32 is lossless, except from f64; other conversions round and saturate as [`Element::from_f32`].
     ///
     /// # Errors
-    /// As for [`Self::read_rows`], but for the element.
+    /// As for [`Self::read_rows`], except [`ReadCause::Element`].
     pub fn read_rows_as<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadError> {
         self.try_read(range, out).map_err(|cause| ReadError::new(&self.path, cause))
     }
@@ -219,7 +217,7 @@ impl<T: Element, S: ReadAt> VectorSource<T> for VectorFile<S> {
     }
 }
 
-/// Checks the dimension that a record repeats; `header` is empty where there is none.
+/// Checks the dimension in front of a record; `header` is empty in formats without one.
 fn check_record(header: &[u8], row: usize, expected: usize) -> Result<(), ReadCause> {
     let Ok(found) = header.try_into().map(i32::from_le_bytes) else { return Ok(()) };
     if i64::from(found) == expected as i64 {
@@ -228,7 +226,7 @@ fn check_record(header: &[u8], row: usize, expected: usize) -> Result<(), ReadCa
     Err(ReadCause::RecordDimension { row, found, expected })
 }
 
-/// The values of one row, from the bytes of the file.
+/// Converts the values of one row.
 fn convert<T: Element>(stored: Stored, bytes: &[u8], out: &mut [T]) {
     fn each<F: Pod, T: Element>(bytes: &[u8], out: &mut [T], to_f32: impl Fn(F) -> f32) {
         for (value, out) in bytes.chunks_exact(size_of::<F>()).zip(out) {

@@ -1,4 +1,4 @@
-//! Writing vector files, a few rows at a time.
+//! Writers of vector files.
 
 use std::io::{self, Seek, Write};
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use crate::atomic::AtomicFile;
 use crate::format::VectorFormat;
 use crate::npy;
 
-/// A file could not be written: which one, and why. What had its name before still has it.
+/// A file could not be written. The old file, if any, is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {cause}", path.display())]
 pub struct WriteError {
@@ -28,7 +28,7 @@ impl WriteError {
         &self.path
     }
 
-    /// What is wrong.
+    /// Why.
     pub fn cause(&self) -> &WriteCause {
         &self.cause
     }
@@ -38,16 +38,16 @@ impl WriteError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteCause {
-    /// The operating system refused.
+    /// An I/O error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The name does not say in which format to write.
+    /// The file name has no known extension.
     #[error("the name does not end in a known format; end it in one of {known}")]
     UnknownFormat {
-        /// What would be known.
+        /// Known extensions.
         known: &'static str,
     },
-    /// The format does not hold these values.
+    /// The format cannot hold the element.
     #[error("{format} does not hold {element} values; use {}, or npy", bin_of(*.element))]
     Element {
         /// The format.
@@ -55,7 +55,7 @@ pub enum WriteCause {
         /// The element of the rows.
         element: ElementKind,
     },
-    /// The rows differ in length from the file's, or no file can hold their length.
+    /// The dimension differs from the file's, or is out of range.
     #[error("rows of dimension {found} do not fit a file of dimension {expected} (1 to {MAX_DIMENSION})")]
     Dimension {
         /// Dimension of the rows.
@@ -63,7 +63,7 @@ pub enum WriteCause {
         /// Dimension of the file.
         expected: usize,
     },
-    /// The header has no room for the number.
+    /// The number does not fit the header.
     #[error("{0} rows do not fit a header of 32 bits; use npy, or several files")]
     TooManyRows(u64),
 }
@@ -72,10 +72,10 @@ fn bin_of(element: ElementKind) -> VectorFormat {
     VectorFormat::Bin(element)
 }
 
-/// Writes `rows` as the vector file `path`, in the format of its name.
+/// Writes `rows` to the vector file `path`, in the format of its extension.
 ///
 /// # Errors
-/// [`WriteError`]: an unknown ending, a format that does not hold `T`, what the operating system says.
+/// [`WriteError`] if the extension is unknown or its format cannot hold `T`, or on an I/O error.
 ///
 /// ```
 /// use jasper_core::MatrixView;
@@ -97,7 +97,7 @@ pub fn write_vectors<T: Element>(path: impl AsRef<Path>, rows: MatrixView<'_, T>
     writer.finish()
 }
 
-/// Writes a vector file from rows that come a few at a time; it has its name once [`Self::finish`] returns.
+/// Writes a vector file block by block. The file appears once [`Self::finish`] returns.
 #[derive(Debug)]
 pub struct VectorWriter<T> {
     file: AtomicFile,
@@ -109,10 +109,10 @@ pub struct VectorWriter<T> {
 }
 
 impl<T: Element> VectorWriter<T> {
-    /// Begins the file that will be `path`, of rows of `dimension` values.
+    /// Starts writing `path`, with rows of `dimension` values.
     ///
     /// # Errors
-    /// [`WriteError`]: a format that does not hold `T`, an impossible dimension, what the operating system says.
+    /// [`WriteError`] if the format cannot hold `T` or the dimension is out of range, or on an I/O error.
     pub fn create(
         path: impl AsRef<Path>,
         format: VectorFormat,
@@ -131,7 +131,7 @@ impl<T: Element> VectorWriter<T> {
         let file = AtomicFile::create(path).map_err(|error| WriteError::new(path, error))?;
         let mut writer =
             Self { file, path: path.to_owned(), format, dimension, rows: 0, element: PhantomData };
-        // Holds the place: the number of rows is known at the end.
+        // A placeholder: the number of rows is known at the end.
         let header = writer.header()?;
         writer.file.write_all(&header).map_err(|error| writer.error(error))?;
         Ok(writer)
@@ -140,7 +140,7 @@ impl<T: Element> VectorWriter<T> {
     /// Appends `rows`.
     ///
     /// # Errors
-    /// [`WriteError`]: rows of another dimension, what the operating system says.
+    /// [`WriteError`] if the dimension differs, or on an I/O error.
     pub fn push(&mut self, rows: MatrixView<'_, T>) -> Result<(), WriteError> {
         if rows.dimension() != self.dimension {
             let (found, expected) = (rows.dimension(), self.dimension);
@@ -153,10 +153,10 @@ impl<T: Element> VectorWriter<T> {
         Ok(())
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and commits it.
     ///
     /// # Errors
-    /// [`WriteError`]: more rows than the header can count, what the operating system says.
+    /// [`WriteError`] if the number of rows does not fit the header, or on an I/O error.
     pub fn finish(self) -> Result<(), WriteError> {
         let header = self.header()?;
         let path = self.path;
@@ -176,7 +176,7 @@ impl<T: Element> VectorWriter<T> {
         self.file.write_all(bytemuck::cast_slice(row))
     }
 
-    /// The header for the rows so far; of one length for any number of them.
+    /// The header for the rows so far. Its length does not depend on their number.
     fn header(&self) -> Result<Vec<u8>, WriteError> {
         match self.format {
             VectorFormat::Fvecs | VectorFormat::Bvecs => Ok(Vec::new()),

@@ -55,7 +55,7 @@ struct Report {
     steps: usize,
     searches: usize,
     /// Points in the index where it holds most.
-    most_points: usize,
+    max_points: usize,
     output: PathBuf,
 }
 
@@ -76,7 +76,7 @@ impl Args {
         screen.report(&Report {
             steps: runbook.steps().len(),
             searches: runbook.steps().iter().filter(is_search).count(),
-            most_points: runbook.most_points(),
+            max_points: runbook.max_points(),
             output: self.output,
         })
     }
@@ -84,7 +84,7 @@ impl Args {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [steps, searches, most] = [self.steps, self.searches, self.most_points].map(human::count);
+        let [steps, searches, most] = [self.steps, self.searches, self.max_points].map(human::count);
         write!(f, "saved    {}: {steps} steps, {searches} of them searches, ", self.output.display())?;
         write!(f, "{most} points at once at most")
     }

@@ -1,11 +1,11 @@
-//! Distances as exact as f64 makes them: what a short list is ranked by.
+//! Distances in f64, which rank the candidates.
 
 use jasper_core::{Element, Metric};
 
-/// Sums kept side by side, so that the processor can add several at once.
+/// Independent partial sums, for instruction-level parallelism.
 const LANES: usize = 8;
 
-/// Sum of `term(x, y)` over the coordinates. Exact for integers: each sum is below 2^53.
+/// Sums `term(x, y)` over the coordinates. Exact for integers, whose sums are below 2^53.
 fn sum<T: Element>(a: &[T], b: &[T], term: impl Fn(f64, f64) -> f64) -> f64 {
     let value = |x: T| f64::from(x.to_f32());
     let mut lanes = [0.0; LANES];
@@ -24,15 +24,15 @@ pub(super) fn squared_norm<T: Element>(row: &[T]) -> f64 {
     sum(row, row, |x, y| x * y)
 }
 
-/// The distance of two vectors. `squared_norm` is that of the query; only cosine looks at it.
+/// The distance between two vectors. `squared_norm` is that of the query, used for cosine only.
 pub(super) fn distance<T: Element>(metric: Metric, query: &[T], squared_norm: f64, row: &[T]) -> f64 {
     let dot = || sum(query, row, |x, y| x * y);
     match metric {
         Metric::L2 => sum(query, row, |x, y| (x - y) * (x - y)),
-        // From zero, so that no distance is -0.0.
+        // Subtracted from zero, so that the distance is never -0.0.
         Metric::InnerProduct => 0.0 - dot(),
         Metric::Cosine => {
-            // Under one root, so that vectors of one direction meet at 0 exactly; rounding may pass it.
+            // One square root of the product, so that parallel vectors have distance 0; clamped because of rounding.
             let norms = (squared_norm * self::squared_norm(row)).sqrt();
             (1.0 - dot() / norms).max(0.0)
         }

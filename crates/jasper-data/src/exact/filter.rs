@@ -1,43 +1,41 @@
-//! Which rows a fast f32 score cannot rule out: the bound that makes a short list complete.
+//! The bound above which an f32 score rules a row out.
 
 use jasper_core::{Element, Metric};
 
-/// A row is ruled out if its score lies above `limit + slope * norm`, where `norm` is the row's length.
+/// A row is ruled out if its score is above `limit + slope * norm`, with `norm` the row's norm.
 ///
-/// A score is what the f32 kernel gave, negated for dot products, so that smaller is nearer. With `t` the exact
-/// distance of the k-th best so far and `u` = 2^-24, half a unit in the last place of 1, the bound is:
+/// A score is the result of the f32 kernel, negated for dot products, so that smaller is nearer. With `t` the exact distance
+/// of the k-th best so far, and `error` the [`relative_error`] of the kernel, the bound is:
 ///
-/// - L2 of floats: all terms are positive, so the kernel's error is relative, and a row at distance `t` or less
-///   scores at most `t (1 + error)`.
-/// - Inner product of floats: the error of a dot product is at most `error |q| |x|`; the bound is
-///   `t + error |q| |x|`.
-/// - Cosine: `1 - dot / (|q| |x|) <= t` means `-dot <= (t - 1) |q| |x|`; with the error, `(t - 1 + error) |q| |x|`.
-/// - L2 and inner product of integers: the score is the exact value, rounded once. Rounding keeps order, so the bound
-///   is `t` rounded; and where all integers are floats (below 2^24), a row that only ties loses to the smaller id.
+/// - L2 of floats: `t (1 + error)`. All terms are positive, so the error of the sum is relative to it.
+/// - Inner product of floats: `t + error |q| |x|`.
+/// - Cosine: `(t - 1 + error) |q| |x|`, since `1 - dot / (|q| |x|) <= t` means `-dot <= (t - 1) |q| |x|`.
+/// - L2 and inner product of integers: `t` rounded to f32. The score is exact and rounded once, and rounding is monotonic.
+///   Below 2^24 rounding is exact, and a tie is ruled out as well, because the earlier row wins.
 ///
-/// Scores that are NaN are never ruled out, nor are rows whose `norm` is NaN, which [`bounded`] makes of lengths for
-/// which f32 could overflow or vanish.
+/// Scores that are NaN are never ruled out. Neither are rows whose `norm` is NaN, into which [`bounded`] turns norms whose
+/// products could overflow or underflow in f32.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter {
     limit: f32,
     slope: f32,
 }
 
-/// Half a unit in the last place of 1.
+/// Half a unit in the last place of 1 in f32: the relative error of one rounding.
 const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
 
-/// More than all that vanishing squares can hide from an L2 score: 2^15 terms below 2^-149 each.
-const VANISHED: f64 = f32::MIN_POSITIVE as f64 / 16.0;
+/// More than an L2 score can lose to underflow: 2^15 terms below 2^-149 each.
+const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 16.0;
 
-/// Largest integer up to which every integer is a float.
+/// Integers up to this are exact in f32.
 const EXACT_INTEGERS: f32 = (1 << 24) as f32;
 
 impl Filter {
     /// Rules nothing out.
     pub(super) const OPEN: Self = Self { limit: f32::INFINITY, slope: 0.0 };
 
-    /// Rules out what lies behind the exact distance `worst`. `norm` is the length of the query.
-    pub(super) fn behind<T: Element>(metric: Metric, worst: f64, norm: f64, dimension: usize) -> Self {
+    /// Rules out rows farther than the exact distance `worst`. `norm` is that of the query.
+    pub(super) fn farther_than<T: Element>(metric: Metric, worst: f64, norm: f64, dimension: usize) -> Self {
         let error = relative_error(dimension);
         let norm = f64::from(bounded(norm));
         match metric {
@@ -49,33 +47,33 @@ impl Filter {
                     slope: 0.0,
                 }
             }
-            Metric::L2 => Self { limit: round_up(worst * (1.0 + error) + VANISHED), slope: 0.0 },
+            Metric::L2 => Self { limit: round_up(worst * (1.0 + error) + UNDERFLOW), slope: 0.0 },
             Metric::InnerProduct => Self { limit: round_up(worst), slope: (error * norm) as f32 },
         }
     }
 
-    /// Whether a row may be among the nearest.
+    /// Whether a row with this score and norm cannot be among the nearest.
     #[inline(always)]
     pub(super) fn rules_out(self, score: f32, norm: f32) -> bool {
         score > self.limit + self.slope * norm
     }
 }
 
-/// Relative error of a float kernel and of the arithmetic of a filter, with some to spare.
+/// An upper bound of the relative error of a float kernel and of the filter's own arithmetic.
 ///
-/// A partial sum takes one rounding for each 64 coordinates, the tree over the partial sums six, a squared
-/// difference two more, the filter's own numbers five.
+/// Counts roundings: one per 64 coordinates for a partial sum, six for the tree over partial sums, two for a squared
+/// difference, five for the filter, and some to spare.
 fn relative_error(dimension: usize) -> f64 {
     (dimension.div_ceil(64) + 16) as f64 * HALF_ULP
 }
 
-/// A length as f32; NaN where products with another such length could leave the range of f32.
+/// A norm as f32; NaN if the product of two such norms could overflow or underflow.
 pub(super) fn bounded(norm: f64) -> f32 {
     const RANGE: std::ops::RangeInclusive<f64> = 1.0 / (1_u64 << 40) as f64..=(1_u64 << 40) as f64;
     if norm == 0.0 || RANGE.contains(&norm) { norm as f32 } else { f32::NAN }
 }
 
-/// The least f32 that is not below `value`.
+/// The smallest f32 that is at least `value`.
 fn round_up(value: f64) -> f32 {
     let near = value as f32;
     if f64::from(near) < value { near.next_up() } else { near }
@@ -88,8 +86,8 @@ mod tests {
     use jasper_core::f16;
     use proptest::prelude::*;
 
-    /// A row must not be ruled out by a k-th best at its own distance (for integers, where an equal row may go, by
-    /// one just behind).
+    /// A row must not be ruled out by a k-th best at its own distance; for integers, where ties are ruled out, by one at the
+    /// next larger distance.
     fn keeps<T: Element>(query: &[T], row: &[T]) {
         let squared = squared_norm(query);
         let norm = bounded(squared_norm(row).sqrt());
@@ -105,7 +103,7 @@ mod tests {
             };
             let exact = distance(metric, query, squared, row);
             let tie = if T::EXACT && metric != Metric::Cosine { 1.0 } else { 0.0 };
-            let filter = Filter::behind::<T>(metric, exact + tie, squared.sqrt(), query.len());
+            let filter = Filter::farther_than::<T>(metric, exact + tie, squared.sqrt(), query.len());
             assert!(
                 !filter.rules_out(score, norm),
                 "{metric}: {filter:?} rules out {score} of length {norm}"
@@ -116,9 +114,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Sums that cancel, vanish and overflow: values of every size, near each other or opposite.
+        /// Sums that cancel, underflow and overflow: values of every magnitude, near each other or opposite.
         #[test]
-        fn no_neighbour_is_ruled_out(
+        fn no_neighbor_is_ruled_out(
             values in proptest::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0, any::<bool>()), 1..300),
             powers in (-149..128_i32, -149..128_i32, 0..30_i32),
         ) {
@@ -141,17 +139,17 @@ mod tests {
         }
     }
 
-    /// What lies clearly behind must go, or the filter would be no filter.
+    /// Rows that are clearly farther are ruled out.
     #[test]
     fn the_bound_is_tight() {
         let norm = bounded(2.0);
         for (metric, worst, score) in [(Metric::L2, 1.0, 1.0), (Metric::InnerProduct, -1.0, -1.0)] {
-            let floats = Filter::behind::<f32>(metric, worst, 2.0, 128);
+            let floats = Filter::farther_than::<f32>(metric, worst, 2.0, 128);
             assert!(!floats.rules_out(score, norm) && floats.rules_out(score + 1e-5, norm));
-            let bytes = Filter::behind::<u8>(metric, worst, 2.0, 128);
+            let bytes = Filter::farther_than::<u8>(metric, worst, 2.0, 128);
             assert!(bytes.rules_out(score, norm) && !bytes.rules_out(score - 1.0, norm));
         }
-        let angle = Filter::behind::<f32>(Metric::Cosine, 0.25, 2.0, 128);
+        let angle = Filter::farther_than::<f32>(Metric::Cosine, 0.25, 2.0, 128);
         assert!(!angle.rules_out(-0.75 * 4.0, norm) && angle.rules_out(-0.74999 * 4.0, norm));
         assert!(!Filter::OPEN.rules_out(f32::MAX, norm));
         assert!(!angle.rules_out(0.0, bounded(1e20)) && !angle.rules_out(f32::NAN, norm));

@@ -1,7 +1,15 @@
-//! Exact nearest neighbours: every query against every row.
+//! Exact nearest neighbors by brute force.
 //!
-//! A fast pass scores pairs in f32; [`filter`] knows how far such a score can lie, so what it does not rule out holds
-//! the true neighbours; [`nearest`] ranks those in f64. [`scan`] walks base and queries in blocks that caches hold.
+//! ```text
+//! for each block of base rows, for each query:            (`scan`)
+//!     scores = f32 distances, by the SIMD kernels
+//!     candidates += rows whose score a bound cannot rule out   (`filter`)
+//!     when there are enough candidates:                   (`nearest`)
+//!         compute their distances in f64, keep the k best, tighten the bound
+//! ```
+//!
+//! Every true neighbor is a candidate, because the bound accounts for the rounding of f32 scores. Results are therefore
+//! those of f64 at about the speed of f32.
 
 mod distance;
 mod filter;
@@ -12,12 +20,12 @@ use jasper_core::{Cancelled, Element, MAX_VECTORS, MatrixError, MatrixView, Metr
 
 use crate::GroundTruth;
 
-/// Which of the two sets of vectors an error speaks of.
+/// The set of vectors that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The rows searched in.
+    /// The vectors that are searched.
     Base,
-    /// The vectors searched for.
+    /// The query vectors.
     Query,
 }
 
@@ -30,14 +38,14 @@ impl std::fmt::Display for Side {
     }
 }
 
-/// Exact neighbours could not be found.
+/// The error of [`exact_knn`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnnError {
-    /// There is nothing to search in, or nothing to search for.
+    /// A set is empty.
     #[error("there are no {0} rows; exact neighbours need at least one")]
     Empty(Side),
-    /// The two sets differ in dimension.
+    /// The dimensions differ.
     #[error("queries have dimension {queries}, the base has {base}; both must be equal")]
     Dimension {
         /// Dimension of the base.
@@ -45,18 +53,18 @@ pub enum KnnError {
         /// Dimension of the queries.
         queries: usize,
     },
-    /// There cannot be that many neighbours.
+    /// `k` is out of range.
     #[error("k ({k}) must be between 1 and the number of base rows ({rows})")]
     K {
-        /// Neighbours asked for.
+        /// Number of neighbors.
         k: usize,
-        /// Rows there are.
+        /// Number of base rows.
         rows: usize,
     },
-    /// Ids would not fit.
+    /// There are more base rows than ids.
     #[error("base has {rows} rows, at most {MAX_VECTORS} can be numbered; search it in parts")]
     TooManyRows {
-        /// Rows there are.
+        /// Number of base rows.
         rows: usize,
     },
     /// A row holds NaN or infinity.
@@ -67,7 +75,7 @@ pub enum KnnError {
         /// The row, and where in it.
         error: MatrixError,
     },
-    /// A row has no direction.
+    /// A vector is zero, which has no cosine distance.
     #[error("{side} row {row} is zero, which has no angle to anything; remove it, or use l2 or ip")]
     ZeroVector {
         /// The set with the row.
@@ -75,26 +83,25 @@ pub enum KnnError {
         /// The row.
         row: usize,
     },
-    /// The progress closure asked to stop.
+    /// The progress callback cancelled the call.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// The `k` nearest rows of `base` to each of `queries`, exactly.
+/// Finds the `k` nearest rows of `base` to each of `queries`, exactly, by brute force.
 ///
-/// Distances are squared L2, the negated inner product, or 1 - cos of rows of any length. Order is by distance, then
-/// by row number, with distances as exact integers (u8 and i8, but for cosine) or sums in f64; they are rounded to
-/// f32 in the answer, so two that look equal there may still have been told apart. The answer does not depend on the
-/// number of threads.
+/// Results are ordered by distance, then by row number. Distances are exact for u8 and i8 (except cosine), sums in f64
+/// otherwise, and rounded to f32 in the result; so equal distances in the result may have been distinct. The result does
+/// not depend on the number of threads.
 ///
-/// Cost: rows x queries distances, the queries spread over `pool`, and a few hundred exact ones a query (up to all, five
-/// times as slow, where each row lies nearer than the ones before it or all are equal). Memory: `k` entries a query.
-/// The base is read once, front to back, so it may be a mapped file larger than memory. `progress` is told of base
-/// rows between passes over some megabytes of them, and can cancel.
+/// Computes `base.len() x queries.len()` distances in f32, with queries distributed over `pool`, and a few hundred in f64
+/// per query. If each row is nearer than the ones before it, or all are equal, every distance is computed in f64, which is
+/// five times as slow. Memory is `k` entries per query. The base is read once, front to back, so it may be a mapped file
+/// larger than memory. `progress` counts base rows.
 ///
 /// # Errors
-/// [`KnnError`]: an empty set, dimensions that differ, k of 0 or more than the rows there are (a shorter list would
-/// have no form in a file), values that are not finite, zero rows where the metric is cosine, a cancel.
+/// [`KnnError`] if a set is empty or holds values that are not finite, dimensions differ, `k` is 0 or above
+/// `base.len()`, a vector is zero and the metric is cosine, or the call is cancelled.
 ///
 /// ```
 /// use jasper_core::{MatrixView, Metric, no_progress};
@@ -102,7 +109,7 @@ pub enum KnnError {
 /// let base = MatrixView::new(&[0_u8, 0, 3, 4, 1, 0, 1, 0], 2)?;
 /// let query = MatrixView::new(&[1, 1], 2)?;
 /// let truth = jasper_data::exact_knn(base, query, 3, Metric::L2, &pool, &mut no_progress)?;
-/// assert_eq!(truth.ids(), [2, 3, 0]); // rows 2 and 3 are equal: the smaller number first
+/// assert_eq!(truth.ids(), [2, 3, 0]); // rows 2 and 3 tie: the smaller number first
 /// assert_eq!(truth.distances().unwrap(), [1.0, 1.0, 2.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -123,11 +130,11 @@ pub fn exact_knn<T: Element>(
         .expect("every list has k entries, since k is at most the rows"))
 }
 
-/// Checks all that [`exact_knn`] asks of its input but the values of the base, which [`check_knn_base`] looks at as
-/// they come by: for searches that give the same answer on another device.
+/// Checks the input of [`exact_knn`], except the values of the base, for implementations on other devices. They check the
+/// base block by block with [`check_knn_base`].
 ///
 /// # Errors
-/// Those of [`exact_knn`].
+/// As [`exact_knn`].
 pub fn check_knn<T: Element>(
     base: MatrixView<'_, T>,
     queries: MatrixView<'_, T>,
@@ -138,10 +145,10 @@ pub fn check_knn<T: Element>(
     scan::check_rows(queries, metric, Side::Query, 0).map(drop)
 }
 
-/// Checks rows of the base, of which the first has number `first`: all values finite and, for cosine, no row zero.
+/// Checks a block of base rows, numbered from `first`: all values are finite, and no row is zero if the metric is cosine.
 ///
 /// # Errors
-/// [`KnnError::NotFinite`] and [`KnnError::ZeroVector`], of the first row at fault.
+/// [`KnnError::NotFinite`] or [`KnnError::ZeroVector`] for the first invalid row.
 pub fn check_knn_base<T: Element>(
     rows: MatrixView<'_, T>,
     metric: Metric,

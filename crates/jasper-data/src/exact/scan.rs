@@ -1,8 +1,8 @@
-//! The walk over base and queries, in blocks.
+//! The cache-blocked scan of the base.
 //!
-//! A *pass* takes some megabytes of the base past all queries; between passes there is news and a chance to cancel,
-//! and a mapped base is read from the disk once. Within a pass each worker takes a block of queries, and walks the
-//! rows of the pass in blocks that stay in its L1 while every query of its block is held against them.
+//! A *pass* scans some megabytes of the base, which stay in the last-level cache, for all queries. A mapped base is thus
+//! read from disk once, and progress is reported between passes. Within a pass, each task takes a block of queries, and
+//! scores blocks of rows that stay in L1 against each of them.
 
 use std::ops::Range;
 
@@ -15,18 +15,18 @@ use super::filter::bounded;
 use super::nearest::Nearest;
 use super::{KnnError, Side};
 
-/// Bytes of base rows in a pass: a share of a last-level cache.
+/// Bytes of base rows per pass: a fraction of a last-level cache.
 const PASS_BYTES: usize = 8 << 20;
-/// Pairs in a pass, at most: about a second on one thread, so that a cancel is heard.
+/// Maximum pairs per pass: about a second on one thread, so that cancelling is prompt.
 const PASS_PAIRS: usize = 1 << 25;
-/// Bytes of base rows held against a block of queries: within an L1. From 16 KB to 512 KB the time is the same to 10%.
+/// Bytes of rows per block: within L1. From 16 KB to 512 KB the time differs by less than 10%.
 const BLOCK_BYTES: usize = 32 << 10;
-/// Queries that a block of rows is held against before the next is read from L2 or beyond.
+/// Maximum queries per block.
 const BLOCK_QUERIES: usize = 32;
-/// Rows checked by one task.
+/// Rows per task of the input check.
 const CHECK_ROWS: usize = 1 << 10;
 
-/// Holds every query against every row of a checked shape; each list ends with its `k` nearest rows.
+/// Scans the base for all queries; returns each query's `k` nearest rows. Shapes must be checked.
 pub(super) fn scan<'a, T: Element>(
     base: MatrixView<'_, T>,
     queries: MatrixView<'a, T>,
@@ -38,7 +38,7 @@ pub(super) fn scan<'a, T: Element>(
     let mut lists: Vec<Nearest<'a, T>> = queries.rows().map(|query| Nearest::new(query, metric, k)).collect();
     let row_bytes = base.dimension() * size_of::<T>();
     let pass_rows = (PASS_BYTES / row_bytes).min(PASS_PAIRS / lists.len()).max(BLOCK_QUERIES);
-    // Small enough that all threads have several blocks.
+    // Several blocks per thread, for balance.
     let block_queries = lists.len().div_ceil(4 * pool.current_num_threads()).min(BLOCK_QUERIES);
     let total = base.len();
     for first in (0..total).step_by(pass_rows) {
@@ -48,7 +48,7 @@ pub(super) fn scan<'a, T: Element>(
             let norms = check_pass(rows, metric, first)?;
             lists.par_chunks_mut(block_queries).for_each(|lists| {
                 scan_block(lists, base, first..first + rows.len(), metric, &norms);
-                // Now, while the rows are near.
+                // Now, while the rows are in cache.
                 lists.iter_mut().for_each(|list| list.rank(base));
             });
             Ok::<(), KnnError>(())
@@ -58,7 +58,7 @@ pub(super) fn scan<'a, T: Element>(
     Ok(lists)
 }
 
-/// Holds the queries of `lists` against the rows `pass` of the base, whose lengths are `norms`.
+/// Scans rows `pass` of the base, with norms `norms`, for the queries of `lists`.
 fn scan_block<T: Element>(
     lists: &mut [Nearest<'_, T>],
     base: MatrixView<'_, T>,
@@ -88,7 +88,7 @@ fn kernel<T: Element>(metric: Metric) -> ManyFn<T> {
     }
 }
 
-/// Checks the rows of a pass in parallel; gives their lengths.
+/// Checks the rows of a pass in parallel, and returns their norms.
 fn check_pass<T: Element>(
     rows: MatrixView<'_, T>,
     metric: Metric,
@@ -103,7 +103,7 @@ fn check_pass<T: Element>(
             check_rows(chunk, metric, Side::Base, first + start)
         })
         .collect();
-    // In order, so that the error is that of the first bad row.
+    // In order, so that the error is that of the first invalid row.
     let mut norms = Vec::with_capacity(rows.len());
     for chunk in checked {
         norms.extend(chunk?);
@@ -111,8 +111,8 @@ fn check_pass<T: Element>(
     Ok(norms)
 }
 
-/// Checks that every value is finite and, for cosine, no row zero. Gives the rows' lengths for [`Filter`], which are
-/// left zero for L2, where no length is looked at. `first` is the number of the first row.
+/// Checks that all values are finite and, for cosine, that no row is zero. Returns the norms for [`Filter`]; zeros for L2,
+/// which does not use them. `first` is the number of the first row.
 ///
 /// [`Filter`]: super::filter::Filter
 pub(super) fn check_rows<T: Element>(

@@ -1,55 +1,55 @@
-//! What is wrong with a runbook.
+//! Errors of runbooks.
 
 use jasper_core::MAX_VECTORS;
 
-/// A runbook cannot be played as it stands.
+/// A runbook is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunbookError {
-    /// The text is no YAML, or of another shape than a runbook's.
+    /// The text is not YAML, or does not have the structure of a runbook.
     #[error("line {line}: {problem}")]
     Yaml {
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The problem.
         problem: String,
     },
-    /// A runbook holds something that is neither a step nor known beside steps.
+    /// A key is neither a step number nor a known field.
     #[error("line {line}: `{key}` is no step; a runbook has steps with numbers from 1, max_pts and gt_url")]
     Key {
         /// The line, from 1.
         line: usize,
-        /// What stands in the place of a number.
+        /// The key.
         key: String,
     },
-    /// There is no runbook, or no step in it.
+    /// There are no steps.
     #[error("holds no steps; a runbook is `dataset:` and below it steps with numbers from 1")]
     Empty,
-    /// The file holds runbooks of several data sets, and none was named.
+    /// The file holds several runbooks, and no data set was named.
     #[error("holds runbooks of {known}; name the data set")]
     Several {
         /// Data sets of the file.
         known: String,
     },
-    /// The file holds no runbook of the data set that was named.
+    /// The file holds no runbook of the named data set.
     #[error("holds no runbook of the data set {asked}, but of {known}")]
     Dataset {
-        /// Data set asked for.
+        /// The named data set.
         asked: String,
         /// Data sets of the file.
         known: String,
     },
-    /// Steps are not numbered one after the other.
+    /// A step number is missing.
     #[error("step {missing} is missing: line {line} is step {next}; steps are numbered from 1 without gaps")]
     Gap {
-        /// The first number that is not there.
+        /// The first missing number.
         missing: usize,
-        /// The number behind it that is.
+        /// The next number.
         next: usize,
         /// Line of that step.
         line: usize,
     },
-    /// A step cannot be done.
+    /// A step is invalid.
     #[error("step {step}{}: {problem}", on(*line))]
     Step {
         /// The step, from 1.
@@ -65,17 +65,17 @@ fn on(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(" (line {line})"))
 }
 
-/// What is wrong with one step.
+/// Why a step is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
-    /// The operation is not known.
+    /// The operation is unknown.
     #[error("operation `{0}` is not known; use insert, delete, replace or search")]
     Operation(String),
-    /// A field is not there.
+    /// A field is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// A field is there that the operation does not have.
+    /// The operation does not have the field.
     #[error("`{field}` is no field of {operation}")]
     Field {
         /// The field.
@@ -83,43 +83,43 @@ pub enum StepError {
         /// The operation.
         operation: &'static str,
     },
-    /// A field holds something else than a row or tag.
+    /// A field is not a row or tag.
     #[error("{field} ({value}) must be a whole number from 0 to {MAX_VECTORS}")]
     Number {
         /// The field.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
     },
-    /// A range holds nothing.
+    /// A range is empty.
     #[error("the end ({end}) must be above the start ({start})")]
     Range {
-        /// First of the range.
+        /// Start of the range.
         start: u32,
-        /// Behind the last of it.
+        /// End of the range, exclusive.
         end: u32,
     },
-    /// There is not one new vector for each tag.
+    /// The numbers of tags and of new vectors differ.
     #[error("replaces the vectors of {tags} tags by {ids} others; there must be one for each")]
     Lengths {
-        /// Tags whose vectors go.
+        /// Number of tags.
         tags: usize,
-        /// Vectors that come.
+        /// Number of new vectors.
         ids: usize,
     },
-    /// A tag is inserted twice.
+    /// An inserted tag exists already.
     #[error("tag {0} is in the index already; delete it first, or replace it")]
     Live(u32),
-    /// A tag is deleted or replaced that is not there.
+    /// A deleted or replaced tag does not exist.
     #[error("tag {0} is not in the index; insert it first")]
     NotLive(u32),
-    /// A search could find nothing.
+    /// A search is on an empty index.
     #[error("the index is empty; insert before searching")]
     Nothing,
-    /// A row is not in the base.
+    /// The base lacks a row.
     #[error("needs row {row}, the base has {rows}; is this the base of the runbook?")]
     Row {
-        /// The last row needed.
+        /// The last row that the step needs.
         row: u32,
         /// Rows of the base.
         rows: usize,

@@ -1,4 +1,4 @@
-//! Runbooks of the usual shapes, over any data set: rows come in the order of the base.
+//! Generators of the runbooks of big-ann-benchmarks, over any data set. Rows are inserted in the order of the base.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use jasper_core::synthetic::permutation;
 use super::{Operation, Runbook, RunbookError};
 
 impl Runbook {
-    /// A window that slides over `rows` rows in `rounds` parts: half of them are inserted, then a part comes, the
-    /// oldest goes, and a search follows.
+    /// A sliding window over `rows` rows in `rounds` parts. Half of the parts are inserted; then each round inserts a part,
+    /// deletes the oldest, and searches.
     ///
     /// # Errors
     /// [`RunbookError`] where there are fewer rows than rounds, or fewer than two rounds.
@@ -26,8 +26,8 @@ impl Runbook {
         )
     }
 
-    /// A part of `rows` comes in each of `rounds` rounds, and a search follows. Of 19 parts, 15 expire after a fifth of
-    /// the rounds, 3 after a half, and one never; `seed` decides which.
+    /// Each of `rounds` rounds inserts a part of `rows`, deletes expired parts, and searches. Of 19 parts, 15 expire after a
+    /// fifth of the rounds, 3 after a half, and one never, drawn from `seed`.
     ///
     /// # Errors
     /// [`RunbookError`] where there are fewer rows than rounds, or no rounds.
@@ -51,18 +51,18 @@ impl Runbook {
         )
     }
 
-    /// Inserts as many of `rows` rows as leave others for `rounds` rounds, each of which replaces a `share` of the
-    /// points and ends with a search.
+    /// Inserts points, then in each of `rounds` rounds replaces a `share` of them by new rows, and searches. All `rows` are
+    /// used.
     ///
     /// # Errors
     /// [`RunbookError`] where rows or share are too small for a round to replace anything.
     pub fn replacing(dataset: &str, rows: u32, rounds: u32, share: f64) -> Result<Self, RunbookError> {
         let points = (f64::from(rows) / (1.0 + f64::from(rounds) * share)) as u32;
         let replaced = (f64::from(points) * share) as u32;
-        // Tags in turn; what is left behind the last whole turn stays.
-        let turn = points.checked_div(replaced).unwrap_or(1).max(1);
+        // Cycles over the tags. The last ones, fewer than a round replaces, keep their vectors.
+        let cycle = points.checked_div(replaced).unwrap_or(1).max(1);
         let rounds = (0..rounds).flat_map(|round| {
-            let (tags, ids) = (round % turn * replaced, points + round * replaced);
+            let (tags, ids) = (round % cycle * replaced, points + round * replaced);
             let of = |start| start..start + replaced;
             [Operation::Replace { tags: of(tags), ids: of(ids) }, Operation::Search]
         });

@@ -1,4 +1,4 @@
-//! Runbooks: streams of inserts, deletes, replacements and searches, as big-ann-benchmarks writes them.
+//! Runbooks: streams of inserts, deletes, replacements and searches, in the format of big-ann-benchmarks.
 
 mod error;
 mod make;
@@ -16,26 +16,26 @@ use crate::{AtomicFile, ReadError, WriteError};
 pub use error::{RunbookError, StepError};
 use tags::Tags;
 
-/// One step of a runbook. Ids are rows of a base file, tags are keys of an index.
+/// An operation of a runbook. Ids are rows of the base file; tags are keys of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Insert these rows, each under its own number as tag.
+    /// Insert these rows, with their numbers as tags.
     Insert(Range<u32>),
     /// Delete these tags.
     Delete(Range<u32>),
-    /// Give each of these tags another vector.
+    /// Replace the vectors of tags.
     Replace {
-        /// Tags whose vectors go.
+        /// The tags.
         tags: Range<u32>,
-        /// Rows that come in their place, in the same order.
+        /// The rows of their new vectors, in the same order.
         ids: Range<u32>,
     },
-    /// Ask all queries.
+    /// Search for all queries.
     Search,
 }
 
 impl Operation {
-    /// The field `operation` of a file.
+    /// The value of the field `operation` in a file.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Insert(_) => "insert",
@@ -45,7 +45,7 @@ impl Operation {
         }
     }
 
-    /// The rows that it reads from the base.
+    /// The rows of the base that it reads.
     pub fn ids(&self) -> Option<&Range<u32>> {
         match self {
             Self::Insert(ids) | Self::Replace { ids, .. } => Some(ids),
@@ -53,7 +53,7 @@ impl Operation {
         }
     }
 
-    /// Does the step to the tags in the index.
+    /// Applies the operation to the set of live tags.
     fn apply(&self, live: &mut Tags) -> Result<(), StepError> {
         let check = |range: &Range<u32>| match range.is_empty() {
             true => Err(StepError::Range { start: range.start, end: range.end }),
@@ -76,14 +76,14 @@ impl Operation {
     }
 }
 
-/// A step, and where it stands.
+/// A numbered operation of a runbook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its number, from 1; the files of true neighbours are named by it.
+    /// Its number, from 1. Ground-truth files are named by it.
     pub number: usize,
     /// Its line in the file, from 1, if it was read from one.
     pub line: Option<usize>,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -93,12 +93,12 @@ impl Step {
     }
 }
 
-/// The steps of a stream over one data set, checked: whatever is deleted or replaced is there, whatever is inserted is
-/// not, and no search meets an empty index.
+/// A valid stream of operations over one data set: tags that are deleted or replaced exist, tags that are inserted do not,
+/// and no search is on an empty index.
 ///
-/// The format is that of the streaming track of [big-ann-benchmarks]: YAML, a data set's name above steps with numbers
-/// from 1. `max_pts` and `gt_url` may stand beside the steps; neither is asked: most points at once are
-/// [counted](Self::most_points), since published files with replacements say too little, and nothing is downloaded.
+/// The format is that of the streaming track of [big-ann-benchmarks]: a YAML mapping from the name of the data set to steps
+/// numbered from 1. The fields `max_pts` and `gt_url` are ignored: published values of `max_pts` are too small where there
+/// are replacements, so [`max_points`](Self::max_points) is counted instead.
 ///
 /// ```
 /// use jasper_data::{Operation, Runbook};
@@ -111,7 +111,7 @@ impl Step {
 ///   3: { operation: search }
 /// ";
 /// let runbook = Runbook::from_text("demo.yaml", text, None)?;
-/// assert_eq!((runbook.dataset(), runbook.most_points(), runbook.rows()), ("demo", 100, 110));
+/// assert_eq!((runbook.dataset(), runbook.max_points(), runbook.rows()), ("demo", 100, 110));
 /// assert_eq!(runbook.steps()[1].operation, Operation::Replace { tags: 0..10, ids: 100..110 });
 ///
 /// let error = Runbook::from_text("demo.yaml", &text.replace("search", "delete, start: 99, end: 101"), None);
@@ -127,14 +127,14 @@ impl Step {
 pub struct Runbook {
     dataset: String,
     steps: Vec<Step>,
-    most_points: usize,
+    max_points: usize,
 }
 
 impl Runbook {
-    /// The runbook of these operations over a data set.
+    /// Creates a runbook of `operations` over a data set.
     ///
     /// # Errors
-    /// [`RunbookError::Step`], with the first step that cannot be done, and [`RunbookError::Empty`].
+    /// [`RunbookError::Step`] for the first invalid step, or [`RunbookError::Empty`].
     pub fn new(
         dataset: impl Into<String>,
         operations: impl IntoIterator<Item = Operation>,
@@ -146,18 +146,17 @@ impl Runbook {
         )
     }
 
-    /// Reads the runbook of a data set from the file `path`, which may hold those of several; without a name, the only
-    /// one.
+    /// Reads the runbook of `dataset` from the file `path`. `dataset` may be `None` if the file holds one runbook.
     ///
     /// # Errors
-    /// [`ReadError`] with a [`RunbookError`], which names step and line, or what the operating system says.
+    /// [`ReadError`] with a [`RunbookError`], which names step and line, or with an I/O error.
     pub fn read(path: impl AsRef<Path>, dataset: Option<&str>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| ReadError::new(path, error))?;
         Self::from_text(path, &text, dataset)
     }
 
-    /// Takes `text` for the content of a file named `name`; see [`Self::read`].
+    /// Reads `text` as the content of a file named `name`; see [`Self::read`].
     ///
     /// # Errors
     /// As for [`Self::read`].
@@ -174,18 +173,18 @@ impl Runbook {
         if steps.is_empty() {
             return Err(RunbookError::Empty);
         }
-        let (mut live, mut most_points) = (Tags::default(), 0);
+        let (mut live, mut max_points) = (Tags::default(), 0);
         for step in &steps {
             step.operation.apply(&mut live).map_err(|problem| step.error(problem))?;
-            most_points = most_points.max(live.len());
+            max_points = max_points.max(live.len());
         }
-        Ok(Self { dataset, steps, most_points })
+        Ok(Self { dataset, steps, max_points })
     }
 
-    /// Writes it as the file `path`, for any program that reads the format.
+    /// Writes the runbook to the file `path`.
     ///
     /// # Errors
-    /// [`WriteError`], with what the operating system says.
+    /// [`WriteError`] on an I/O error.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
         let path = path.as_ref();
         let write = || -> std::io::Result<()> {
@@ -196,22 +195,22 @@ impl Runbook {
         write().map_err(|error| WriteError::new(path, error))
     }
 
-    /// Name of the data set.
+    /// The name of the data set.
     pub fn dataset(&self) -> &str {
         &self.dataset
     }
 
-    /// The steps, in order; there is at least one.
+    /// The steps, in order. There is at least one.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Points in the index where it holds most.
-    pub fn most_points(&self) -> usize {
-        self.most_points
+    /// The maximum number of points in the index at any time.
+    pub fn max_points(&self) -> usize {
+        self.max_points
     }
 
-    /// Rows that a base must have.
+    /// The number of rows that the base must have.
     pub fn rows(&self) -> usize {
         self.steps
             .iter()
@@ -221,10 +220,10 @@ impl Runbook {
             .unwrap_or(0)
     }
 
-    /// Checks that every row is in a base of `rows` rows.
+    /// Checks that a base of `rows` rows has all rows.
     ///
     /// # Errors
-    /// [`StepError::Row`] of the first step that needs another.
+    /// [`StepError::Row`] for the first step that needs a missing row.
     pub fn check_rows(&self, rows: usize) -> Result<(), RunbookError> {
         self.steps.iter().try_for_each(|step| match step.operation.ids() {
             Some(ids) if ids.end as usize > rows => {
@@ -235,11 +234,11 @@ impl Runbook {
     }
 }
 
-/// The text of a file.
+/// Formats the runbook as YAML.
 impl Display for Runbook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:", quoted(&self.dataset))?;
-        writeln!(f, "  max_pts: {}", self.most_points)?;
+        writeln!(f, "  max_pts: {}", self.max_points)?;
         for Step { number, operation, .. } in &self.steps {
             writeln!(f, "  {number}:\n    operation: {}", operation.name())?;
             match operation {
@@ -255,7 +254,7 @@ impl Display for Runbook {
     }
 }
 
-/// A name as YAML reads it again, whatever it holds.
+/// A name as a quoted YAML scalar.
 fn quoted(name: &str) -> String {
     let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !"\"\\".contains(c);
     let escaped =

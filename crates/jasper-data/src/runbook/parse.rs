@@ -1,5 +1,5 @@
-//! From YAML to steps. A runbook is two mappings deep, so events are taken one after the other and no tree is built:
-//! nothing recurses, however deep a file may go.
+//! The YAML parser of runbooks. A runbook is two mappings deep, so the parser consumes events without building a tree, and
+//! does not recurse however deep a file is nested.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,7 +10,7 @@ use saphyr_parser::{Event, Parser, StrInput};
 
 use super::{Operation, RunbookError, Step, StepError};
 
-/// The data set asked for, or the only one there is.
+/// The named data set, or the only one of the file.
 pub(super) fn choose(text: &str, asked: Option<&str>) -> Result<String, RunbookError> {
     let mut names = Vec::new();
     let mut reader = Reader::new(text)?;
@@ -33,7 +33,7 @@ pub(super) fn choose(text: &str, asked: Option<&str>) -> Result<String, RunbookE
     }
 }
 
-/// The steps of a data set that is there, by their numbers.
+/// The steps of a data set, in the order of their numbers.
 pub(super) fn steps(text: &str, dataset: &str) -> Result<Vec<Step>, RunbookError> {
     let mut reader = Reader::new(text)?;
     while let Some((name, _)) = reader.key()? {
@@ -78,7 +78,7 @@ fn step(reader: &mut Reader<'_>, number: usize, line: usize) -> Result<Step, Run
     }
 }
 
-/// The fields of a step that were not looked at yet.
+/// The fields of a step that are not used yet.
 #[derive(Default)]
 struct Fields(BTreeMap<String, String>);
 
@@ -120,11 +120,11 @@ fn yaml(line: usize, problem: impl Into<String>) -> RunbookError {
     RunbookError::Yaml { line, problem: problem.into() }
 }
 
-/// The events of a text.
+/// The events of a YAML text.
 struct Reader<'a>(Parser<'a, StrInput<'a>>);
 
 impl<'a> Reader<'a> {
-    /// Within the mapping of the first document.
+    /// Enters the mapping of the first document.
     fn new(text: &'a str) -> Result<Self, RunbookError> {
         let mut reader = Self(Parser::new_from_str(text));
         while matches!(reader.0.peek(), Some(Ok((Event::StreamStart | Event::DocumentStart(_), _)))) {
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Begins the mapping that `what` is.
+    /// Enters the mapping that `what` must be.
     fn open(&mut self, what: &str) -> Result<(), RunbookError> {
         match self.next()? {
             (Event::MappingStart(..), _) => Ok(()),
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over one value, whatever it is.
+    /// Skips one value.
     fn skip(&mut self) -> Result<(), RunbookError> {
         let mut depth = 0;
         loop {

@@ -1,12 +1,11 @@
-//! Which tags are in the index, without playing the runbook: ranges in the place of tags, so that the length of a
-//! runbook counts and not that of its data set.
+//! The set of live tags, as ranges: validating a runbook takes time in its number of steps, not of points.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::StepError;
 
-/// A set of tags, as ranges that neither overlap nor touch: what is in the set without a gap is within one of them.
+/// A set of tags, as maximal ranges that neither overlap nor touch.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     /// Start and end of each range.
@@ -15,12 +14,12 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Tags in the set.
+    /// Number of tags.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds tags, none of which may be there.
+    /// Adds `tags`, none of which may be in the set.
     pub(super) fn insert(&mut self, tags: &Range<u32>) -> Result<(), StepError> {
         let before = self.at_or_before(tags.start).unwrap_or(0..0);
         if before.contains(&tags.start) {
@@ -41,7 +40,7 @@ impl Tags {
         Ok(())
     }
 
-    /// Takes tags out, all of which must be there.
+    /// Removes `tags`, all of which must be in the set.
     pub(super) fn remove(&mut self, tags: &Range<u32>) -> Result<(), StepError> {
         let around = self.around(tags)?;
         self.len -= tags.len();
@@ -61,7 +60,7 @@ impl Tags {
         if around.end < tags.end { Err(StepError::NotLive(around.end)) } else { Ok(around) }
     }
 
-    /// The last range that starts at `tag` or before it.
+    /// The last range that starts at or before `tag`.
     fn at_or_before(&self, tag: u32) -> Option<Range<u32>> {
         self.ranges.range(..=tag).next_back().map(|(&start, &end)| start..end)
     }

@@ -187,5 +187,5 @@ fn what_does_not_fit_is_refused() {
     fs::copy(path(2), path(4)).unwrap();
     refused(known, empty(12), &format!("step 4: {}: names tag", path(4).display()));
     fs::write(path(2), [1, 2, 3]).unwrap();
-    refused(known, empty(12), &format!("step 2: {}: a header takes 8 bytes", path(2).display()));
+    refused(known, empty(12), &format!("step 2: {}: header takes 8 bytes", path(2).display()));
 }

@@ -128,7 +128,7 @@ impl Args {
         }
         let Some(path) = &self.plot else { return Ok(()) };
         ensure!(!recalls.is_empty(), "--plot: the runbook has no searches, so there is no recall to draw");
-        let (most, dimension) = (human::count(runbook.most_points()), base.dimension());
+        let (most, dimension) = (human::count(runbook.max_points()), base.dimension());
         let plot = Plot {
             title: format!(
                 "{}: up to {most} vectors at once, {dimension} dimensions of {}, {}",

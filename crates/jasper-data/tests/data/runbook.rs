@@ -62,7 +62,7 @@ fn published_runbooks_are_read() {
             Search,
         ]
     );
-    assert_eq!((runbook.most_points(), runbook.rows()), (900, 1000));
+    assert_eq!((runbook.max_points(), runbook.rows()), (900, 1000));
     let lines: Vec<_> = runbook.steps().iter().map(|step| (step.number, step.line)).collect();
     assert_eq!([lines[0], lines[2], lines[9]], [(1, Some(5)), (3, Some(11)), (10, Some(21))]);
     assert!(runbook.check_rows(1000).is_ok());
@@ -155,14 +155,14 @@ fn what_is_written_is_read_again() {
         runbook.write(&path).unwrap();
         let read = Runbook::read(&path, None).unwrap();
         assert_eq!((read.dataset(), operations(&read)), (name, steps.to_vec()));
-        assert_eq!((read.most_points(), read.rows()), (50, 61));
+        assert_eq!((read.max_points(), read.rows()), (50, 61));
     }
 }
 
 #[test]
 fn a_window_slides() {
     let runbook = Runbook::sliding_window("set", 1003, 20).unwrap();
-    assert_eq!((runbook.most_points(), runbook.rows()), (552, 1003));
+    assert_eq!((runbook.max_points(), runbook.rows()), (552, 1003));
     let steps = operations(&runbook);
     assert_eq!(
         steps[..10],
@@ -193,18 +193,18 @@ fn parts_expire() {
     let deleted = operations(&runbook).iter().filter(|step| matches!(step, Delete(_))).count();
     // Of 150 parts that stay for 38 rounds and 30 that stay for 95, those that come late enough outlive the runbook.
     assert!((110..150).contains(&deleted), "{deleted}");
-    assert!((3_800..8_000).contains(&runbook.most_points()), "{}", runbook.most_points());
+    assert!((3_800..8_000).contains(&runbook.max_points()), "{}", runbook.max_points());
     assert_ne!(operations(&runbook), operations(&Runbook::expiration_time("set", 19_000, 190, 4).unwrap()));
 }
 
 #[test]
 fn points_are_replaced_in_turn() {
     let runbook = Runbook::replacing("set", 2_000, 20, 0.05).unwrap();
-    assert_eq!((runbook.most_points(), runbook.rows()), (1_000, 2_000));
+    assert_eq!((runbook.max_points(), runbook.rows()), (1_000, 2_000));
     let steps = operations(&runbook);
     assert_eq!(steps[..3], [Insert(0..1000), Search, Replace { tags: 0..50, ids: 1000..1050 }]);
     assert_eq!(steps[40..], [Replace { tags: 950..1000, ids: 1950..2000 }, Search]);
     let twice = Runbook::replacing("set", 2_000, 40, 0.05).unwrap();
-    assert_eq!((twice.most_points(), twice.rows()), (666, 666 + 40 * 33));
+    assert_eq!((twice.max_points(), twice.rows()), (666, 666 + 40 * 33));
     assert!(Runbook::replacing("set", 10, 20, 0.05).is_err(), "not one a round");
 }

@@ -140,8 +140,11 @@ fn what_is_asked_for_wrongly_is_an_error() {
     let file = VectorFile::from_bytes("rows.u8bin", &bytes).unwrap();
     let mut out = [0_u8; 4];
     let cause = |result: Result<(), jasper_data::ReadError>| result.unwrap_err().to_string();
-    assert_eq!(cause(file.read_rows(0..3, &mut out)), "rows.u8bin: asked for rows 0 to 3, there are 2");
-    assert!(cause(file.read_rows(0..1, &mut out)).contains("1 rows of dimension 2 do not fit a buffer of 4"));
+    assert_eq!(cause(file.read_rows(0..3, &mut out)), "rows.u8bin: rows 0..3 are out of range, the file has 2");
+    assert!(
+        cause(file.read_rows(0..1, &mut out))
+            .contains("1 rows of dimension 2 need a buffer of exactly rows x dimension elements, not 4")
+    );
     #[expect(clippy::reversed_empty_ranges, reason = "it must not panic either")]
     let reversed = file.read_rows(2..0, &mut out);
     assert!(cause(reversed).contains("rows 2 to 0"));
@@ -168,7 +171,7 @@ fn headers_are_not_believed() {
         error(&bin(u32::MAX, 32768, 16)).contains("header says 4294967295 rows, file holds 0 and 16 bytes")
     );
     assert!(error(&bin(1, 0, 0)).contains("dimension (0)"));
-    assert!(error(&[1, 2, 3]).contains("a header takes 8 bytes, the file has 3"));
+    assert!(error(&[1, 2, 3]).contains("header takes 8 bytes, file has 3"));
     let negative = VectorFile::from_bytes("rows.fvecs", &(-1_i32).to_le_bytes()).unwrap_err();
     assert!(negative.to_string().contains("dimension (-1)"), "{negative}");
 
@@ -185,7 +188,7 @@ fn headers_are_not_believed() {
     let error = GroundTruth::from_bytes("gt.ibin", &huge).unwrap_err();
     assert!(matches!(error.cause(), ReadCause::TruthLength { held: 16, .. }), "{error}");
     let error = GroundTruth::from_bytes("gt.ibin", &bin(3, 0, 0)).unwrap_err();
-    assert!(matches!(error.cause(), ReadCause::NoNeighbours), "{error}");
+    assert!(matches!(error.cause(), ReadCause::NoNeighbors), "{error}");
 }
 
 /// A version 1 header as numpy writes it, before `body`.
@@ -260,7 +263,7 @@ fn lines_that_are_no_keys_are_named() {
     assert!(keys.len() == 30_000 && keys.iter().zip(0..).all(|(&key, i)| key == i * 1_000_003_u64));
     let signed = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]);
     let error = keys_from_bytes("k.npy", &signed).unwrap_err().to_string();
-    assert!(error.contains("`<i8` is not read here; save the array with .astype as one of <u8"), "{error}");
+    assert!(error.contains("`<i8` is unsupported; save the array with .astype as one of <u8"), "{error}");
 }
 
 #[test]

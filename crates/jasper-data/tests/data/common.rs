@@ -1,5 +1,4 @@
 //! A small file of every format, as bytes.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,8 +1,6 @@
 //! Files that are cut short, lengthened or changed: a typed error or rows that add up, never a panic.
 
-mod common;
-
-use common::{body, damaged, seeds};
+use crate::common::{body, damaged, seeds};
 use jasper_data::{GroundTruth, ReadError, Runbook, VectorFile, keys_from_bytes};
 use proptest::prelude::*;
 

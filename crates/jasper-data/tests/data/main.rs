@@ -1,0 +1,8 @@
+//! Tests of readers, writers and exact neighbors through the public API.
+
+mod allocation;
+mod common;
+mod damage;
+mod exact;
+mod round_trip;
+mod runbook;
