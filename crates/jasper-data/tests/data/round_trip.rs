@@ -140,7 +140,10 @@ fn what_is_asked_for_wrongly_is_an_error() {
     let file = VectorFile::from_bytes("rows.u8bin", &bytes).unwrap();
     let mut out = [0_u8; 4];
     let cause = |result: Result<(), jasper_data::ReadError>| result.unwrap_err().to_string();
-    assert_eq!(cause(file.read_rows(0..3, &mut out)), "rows.u8bin: rows 0..3 are out of range, the file has 2");
+    assert_eq!(
+        cause(file.read_rows(0..3, &mut out)),
+        "rows.u8bin: rows 0..3 are out of range, the file has 2"
+    );
     assert!(
         cause(file.read_rows(0..1, &mut out))
             .contains("1 rows of dimension 2 need a buffer of exactly rows x dimension elements, not 4")
