@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::{Answer, CodeSearchArgs, Rerank, search_by_estimates};
+use gpu_kernels::search::{Answer, QuantizedSearchArgs, Rerank, quantized_search};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::Element;
 use jasper_graph::Graph;
@@ -79,10 +79,10 @@ impl<T: Element, S: Stream> Card<'_, T, S> {
             work: between.work.output(),
             rerank_stream: None,
         };
-        let args = CodeSearchArgs { search: batch.args, codes };
+        let args = QuantizedSearchArgs { search: batch.args, codes };
         // SAFETY: graph, codes and queries are those of `Card::new` and `Coder::new`, of one graph; what is written has
         // room for as many queries, and nobody else uses it.
-        unsafe { search_by_estimates(self.stream, args, rerank, T::KIND, 1) }
+        unsafe { quantized_search(self.stream, args, rerank, T::KIND, 1) }
     }
 
     /// Bytes of codes, edges and rows that a query asks for.

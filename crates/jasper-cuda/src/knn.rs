@@ -6,7 +6,7 @@
 use gpu_kernels::Stream as _;
 use std::ops::Range;
 
-use gpu_kernels::knn::{self, MAX_K, Nearest};
+use gpu_kernels::knn::{self, KnnResults, MAX_K};
 use jasper_core::{Element, MatrixView, Metric, Progress, ProgressFn, Stage, padded_len};
 use jasper_data::{GroundTruth, ThreadPool, check_knn, check_knn_base};
 use rayon::prelude::*;
@@ -62,7 +62,7 @@ pub fn exact_knn<T: Element>(
     let tile_rows = tile_rows::<T>(total, queries.len(), dimension, k, free).map_err(Error::from)?;
     let stream = Stream::new(context)?;
     let queries = upload(&stream, queries)?;
-    let mut found: Option<Nearest> = None;
+    let mut found: Option<KnnResults> = None;
     Pipeline::new(context, stride, tile_rows)?.run(
         &stream,
         total,

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 
 use super::rank::rank;
 use super::scan::scan;
-use super::score::{ByteAngle, ByteL2, ByteProduct, FloatAngle, FloatL2, FloatProduct};
+use super::score::{ByteCosine, ByteDot, ByteL2, FloatCosine, FloatDot, FloatL2};
 use super::{RankArgs, ScanArgs};
 use crate::coordinates::{F16, F32, I8, U8};
 
@@ -55,15 +55,15 @@ macro_rules! entries {
 
 entries! {
     knn_scan_f32_l2 knn_rank_f32_l2: FloatL2<F32>, 2;
-    knn_scan_f32_ip knn_rank_f32_ip: FloatProduct<F32>, 2;
-    knn_scan_f32_cosine knn_rank_f32_cosine: FloatAngle<F32>, 1;
+    knn_scan_f32_ip knn_rank_f32_ip: FloatDot<F32>, 2;
+    knn_scan_f32_cosine knn_rank_f32_cosine: FloatCosine<F32>, 1;
     knn_scan_f16_l2 knn_rank_f16_l2: FloatL2<F16>, 2;
-    knn_scan_f16_ip knn_rank_f16_ip: FloatProduct<F16>, 2;
-    knn_scan_f16_cosine knn_rank_f16_cosine: FloatAngle<F16>, 1;
+    knn_scan_f16_ip knn_rank_f16_ip: FloatDot<F16>, 2;
+    knn_scan_f16_cosine knn_rank_f16_cosine: FloatCosine<F16>, 1;
     knn_scan_u8_l2 knn_rank_u8_l2: ByteL2<U8>, 2;
-    knn_scan_u8_ip knn_rank_u8_ip: ByteProduct<U8>, 2;
-    knn_scan_u8_cosine knn_rank_u8_cosine: ByteAngle<U8>, 1;
+    knn_scan_u8_ip knn_rank_u8_ip: ByteDot<U8>, 2;
+    knn_scan_u8_cosine knn_rank_u8_cosine: ByteCosine<U8>, 1;
     knn_scan_i8_l2 knn_rank_i8_l2: ByteL2<I8>, 2;
-    knn_scan_i8_ip knn_rank_i8_ip: ByteProduct<I8>, 2;
-    knn_scan_i8_cosine knn_rank_i8_cosine: ByteAngle<I8>, 1;
+    knn_scan_i8_ip knn_rank_i8_ip: ByteDot<I8>, 2;
+    knn_scan_i8_cosine knn_rank_i8_cosine: ByteCosine<I8>, 1;
 }

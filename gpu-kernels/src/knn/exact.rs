@@ -1,12 +1,12 @@
-//! Distances in f64, added up in the order in which the CPU's exact k-NN does, so that both tell the same rows apart.
+//! Distances in f64, summed in the order of the CPU's exact k-NN, so that both rank rows alike.
 
 use cuda_std::prelude::*;
 
-use super::score::{ByteAngle, ByteL2, ByteProduct, FloatAngle, FloatL2, FloatProduct, Score};
+use super::score::{ByteCosine, ByteDot, ByteL2, FloatCosine, FloatDot, FloatL2, Score};
 use crate::DevicePtr;
 use crate::coordinates::{Coordinates, F16, F32, I8, U8};
 
-/// Lanes that share a distance: the CPU keeps as many sums side by side.
+/// Lanes that share a distance: the CPU has as many partial sums.
 pub(super) const LANES: u32 = 8;
 
 /// An element whose coordinates can be read one by one.
@@ -37,7 +37,7 @@ exact! {
     I8: i8, |x| f64::from(x);
 }
 
-/// The sum of `term` over two vectors. Whole warp; the answer is in all eight lanes that share it.
+/// The sum of `term` over two vectors, in all eight lanes that share it. Whole warp.
 ///
 /// # Safety
 /// Both vectors have `dimension` coordinates in global memory that nobody writes meanwhile. `dimension` is the same in
@@ -95,8 +95,8 @@ macro_rules! distance {
         }
     )* };
 }
-distance!(FloatL2: squared_l2, FloatProduct: product, FloatAngle: angle);
-distance!(ByteL2: squared_l2, ByteProduct: product, ByteAngle: angle);
+distance!(FloatL2: squared_l2, FloatDot: product, FloatCosine: angle);
+distance!(ByteL2: squared_l2, ByteDot: product, ByteCosine: angle);
 
 #[inline(always)]
 unsafe fn squared_l2<E: Exact>(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64 {

@@ -1,11 +1,11 @@
-//! The list of one query: the best entries so far, in global memory, rising.
+//! The list of one query: the best entries so far, in global memory, in rising order.
 
 use cuda_std::prelude::*;
 
 use super::WARP;
 use crate::DevicePtrMut;
 
-/// An entry of a list that holds nothing: behind all others.
+/// The entry of an empty place: sorts last.
 pub(super) const NO_ENTRY: u64 = u64::MAX;
 
 /// Entries of `list` below `entry`: the place where it belongs. One thread.
@@ -27,7 +27,7 @@ pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 
     low
 }
 
-/// Makes the list empty. Whole warp.
+/// Empties the list. Whole warp.
 ///
 /// # Safety
 /// `list` has room for `len` entries, a multiple of 32.
@@ -41,10 +41,10 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
     }
 }
 
-/// Merges `count` waiting entries into the list, and gives its last entry. Whole warp.
+/// Merges `count` pending entries into the list and returns its last entry. Whole warp.
 ///
-/// No sort: an entry's place is the number of entries below it, so each lane counts for its own. The entries of the
-/// list move up, the last ones first, and never further than into the 32 places that were read before them.
+/// Nothing is sorted: the place of an entry is the number of entries below it, which each lane counts for its own. The
+/// entries of the list move up, the last ones first, and never further than into the 32 places that were read before.
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.

@@ -1,12 +1,12 @@
 //! Exact nearest neighbours: every query against every row.
 //!
-//! Two kernels, the way [`exact_knn`] strings them together:
+//! [`exact_knn`] launches two kernels:
 //!
 //! 1. *Scan*: a block takes a tile of queries and a segment of the rows, which it walks a tile at a time. The product
 //!    of two tiles stays in registers, 64 sums a thread: of bytes by the tensor cores, of floats by the arithmetic of
-//!    each thread. Scores that beat the worst of a query's list wait in shared memory, and are merged into the list
-//!    when many wait for some query. So no matrix of distances exists, and what leaves the block is its lists of a few
-//!    more than k entries.
+//!    each thread. Scores that beat the worst of a query's list are kept in shared memory, and merged into the list
+//!    when some query has many. There is no matrix of distances: a block writes its lists of a few more than k entries
+//!    and nothing else.
 //! 2. *Rank*: a block takes one query, picks the best of its lists of all segments, computes their distances in f64 the
 //!    way the CPU does, and writes the best k in order of (distance, id).
 //!
@@ -15,25 +15,19 @@
 //! More rows than k that agree so far with the k-th, and are not equal, would be too many.
 
 #[cfg(feature = "kernels")]
-mod best;
-#[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
 mod exact;
 #[cfg(feature = "kernels")]
-mod lanes;
-#[cfg(feature = "kernels")]
 mod list;
-#[cfg(feature = "kernels")]
-mod matrix;
-#[cfg(not(target_arch = "nvptx64"))]
-mod nearest;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]
 mod product;
 #[cfg(feature = "kernels")]
 mod rank;
+#[cfg(not(target_arch = "nvptx64"))]
+mod results;
 #[cfg(feature = "kernels")]
 mod scan;
 #[cfg(feature = "kernels")]
@@ -41,12 +35,18 @@ mod score;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sequence;
 #[cfg(feature = "kernels")]
+mod tensor_core_product;
+#[cfg(feature = "kernels")]
+mod thread_product;
+#[cfg(feature = "kernels")]
 mod tile;
+#[cfg(feature = "kernels")]
+mod top_lists;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use nearest::Nearest;
-#[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Rank, Scan};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use results::KnnResults;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use sequence::{MAX_K, exact_knn, scratch_bytes};
 
@@ -84,7 +84,7 @@ pub struct RankArgs {
     pub queries: DevicePtr<u8>,
     /// As in [`ScanArgs`].
     pub lists: DevicePtr<u64>,
-    /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::distances::NO_ROW) behind the last.
+    /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::graph::NO_ROW) behind the last.
     pub ids: DevicePtrMut<u32>,
     /// `[queries_len][k]`: the bits of their distances as f64; infinity behind the last.
     pub distances: DevicePtrMut<u64>,
@@ -108,12 +108,12 @@ const TILE: u32 = 128;
 const SCAN_THREADS: u32 = 256;
 /// Threads of a block of the ranking.
 const RANK_THREADS: u32 = 128;
-/// Lanes of a warp.
+/// ThreadProduct of a warp.
 const WARP: u32 = 32;
 
 /// Words of each vector that are in shared memory at once.
 const DEPTH: u32 = 16;
 /// Words of one tile of vectors.
 const TILE_WORDS: u32 = DEPTH * TILE;
-/// Entries that can wait for a query's list: half of them may do so while the other half come.
+/// Entries that can be pending for a query's list: half of them before a round, half from that round.
 const PENDING: u32 = 2 * WARP;

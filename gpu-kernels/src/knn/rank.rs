@@ -1,4 +1,4 @@
-//! The best of the lists of one query, in exact order.
+//! The ranking: the best of the lists of one query, in exact order.
 
 use cuda_std::prelude::*;
 
@@ -25,13 +25,13 @@ impl Work {
         self.args.lists.add(number * self.args.list_len as usize)
     }
 
-    /// Where the row of an entry lies.
+    /// The row of an entry.
     #[inline(always)]
     fn row(&self, entry: u64) -> DevicePtr<u8> {
         self.args.rows.add(entry as u32 as usize * self.args.row_bytes as usize)
     }
 
-    /// Brings the best entries of all lists together: the place of each is the number of entries below it. Whole block;
+    /// Merges the lists: the place of an entry is the number of entries below it in all of them. Whole block;
     /// a barrier must follow.
     ///
     /// # Safety
@@ -68,7 +68,7 @@ impl Work {
         }
     }
 
-    /// Computes the distance of each candidate, eight lanes a candidate. Whole block, a barrier before and behind.
+    /// Computes the distance of each candidate, with eight lanes per candidate. Whole block, with a barrier before and after.
     ///
     /// # Safety
     /// As for [`Self::gather`].

@@ -1,16 +1,27 @@
-//! A segment of the rows against a tile of queries.
+//! The scan: a segment of the rows against a tile of queries.
+//!
+//! ```text
+//! lists = empty; load step 0 of both tiles
+//! for each tile of rows of the segment:
+//!     for each step (some chunks of every vector):
+//!         load the next step into the other half of the double buffer
+//!         product += queries * rows of this step
+//!         barrier
+//!     offer the scores of the tile to the lists of its queries
+//! merge what is pending
+//! ```
 
 use cuda_std::prelude::*;
 
-use super::best::Best;
 use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::tile::{Vectors, add_squares, chunks, put};
+use super::top_lists::TopLists;
 use super::{PENDING, ScanArgs, TILE, TILE_WORDS};
 
 /// The shared memory of a block.
-struct Parts<S: Score> {
-    /// `[2][2][DEPTH][TILE]`: in turns, queries and rows, word by word.
+struct SharedMemory<S: Score> {
+    /// `[2][2][DEPTH][TILE]`: a double buffer of queries and rows, word by word.
     tiles: Shared<u32>,
     /// `[2][TILE]`: the squared lengths of the rows of two neighbouring tiles.
     squares: Shared<Sum<S>>,
@@ -19,7 +30,7 @@ struct Parts<S: Score> {
     waiting: Shared<u32>,
 }
 
-impl<S: Score> Parts<S> {
+impl<S: Score> SharedMemory<S> {
     #[inline(always)]
     fn new() -> Self {
         let tiles = shared::dynamic_shared_mem::<u32>();
@@ -30,13 +41,13 @@ impl<S: Score> Parts<S> {
     }
 
     #[inline(always)]
-    fn queries(&self, turn: u32) -> Shared<u32> {
-        self.tiles.add((turn & 1) * 2 * TILE_WORDS)
+    fn queries(&self, step: u32) -> Shared<u32> {
+        self.tiles.add((step & 1) * 2 * TILE_WORDS)
     }
 
     #[inline(always)]
-    fn rows(&self, turn: u32) -> Shared<u32> {
-        self.queries(turn).add(TILE_WORDS)
+    fn rows(&self, step: u32) -> Shared<u32> {
+        self.queries(step).add(TILE_WORDS)
     }
 
     #[inline(always)]
@@ -45,22 +56,22 @@ impl<S: Score> Parts<S> {
     }
 }
 
-/// The best of a segment of rows for each query of a tile.
+/// Finds the best of a segment of rows for each query of a tile.
 ///
 /// # Safety
 /// The arguments are what [`ScanArgs`] says, and the launch is the one planned for them: a block for each tile of
 /// queries (x) and segment of rows (y).
 #[inline(always)]
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
-    let parts = Parts::<S>::new();
+    let memory = SharedMemory::<S>::new();
     let first_query = thread::block_idx_x() * TILE;
     let segment = thread::block_idx_y();
     let first_row = segment * args.segment_rows;
     let first_list = segment as usize * args.queries_len as usize + first_query as usize;
-    let best = Best {
-        pending: parts.pending,
-        worst: parts.worst,
-        waiting: parts.waiting,
+    let lists = TopLists {
+        pending: memory.pending,
+        worst: memory.worst,
+        waiting: memory.waiting,
         lists: args.lists.add(first_list * args.list_len as usize),
         list_len: args.list_len,
         queries: args.queries_len - first_query,
@@ -69,44 +80,43 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let queries = Vectors { address: args.queries, len: args.queries_len, row_bytes: args.row_bytes };
     let rows = Vectors { address: args.rows, len: args.rows_len, row_bytes: args.row_bytes };
 
-    // A segment is a chain of steps, each some chunks of all vectors of two tiles. A warp puts its part of the next
-    // step in place before it works on the one that is there: what one warp waits for, others hide.
+    // A warp loads its part of the next step before it works on the present one: while it waits, other warps work.
     // SAFETY: the shapes are what the arguments say; loops have the same bounds in all threads of the block, so that
     // all reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
     unsafe {
-        best.begin();
-        let put_step = |turn: u32, row: u32, chunk: u32| {
-            put::<S>(parts.queries(turn), queries.fetch::<S::Element>(first_query, chunk));
+        lists.clear();
+        let put_step = |step: u32, row: u32, chunk: u32| {
+            put::<S>(memory.queries(step), queries.fetch::<S::Element>(first_query, chunk));
             let fetched = rows.fetch::<S::Element>(row, chunk);
-            put::<S>(parts.rows(turn), fetched);
+            put::<S>(memory.rows(step), fetched);
             if S::NEEDS_SQUARE {
-                add_squares::<S::Element>(parts.squares(row), fetched, chunk == 0);
+                add_squares::<S::Element>(memory.squares(row), fetched, chunk == 0);
             }
         };
-        // The step whose vectors are in place, and the turn of its tiles.
-        let (mut row, mut chunk, mut turn) = (first_row, 0, 0);
-        put_step(turn, row, chunk);
+        // The tile of rows and the chunk that are loaded, and the number of the step.
+        let (mut row, mut chunk, mut step) = (first_row, 0, 0);
+        put_step(step, row, chunk);
         thread::sync_threads();
         let mut product = S::Product::new();
-        while row < best.rows_end {
+        while row < lists.rows_end {
             let present = chunks::<S::Element>().min(args.row_bytes / 16 - chunk);
             chunk += present;
             let last = chunk * 16 == args.row_bytes;
             if last {
                 (row, chunk) = (row + TILE, 0);
             }
-            if row < best.rows_end {
-                put_step(turn + 1, row, chunk);
+            if row < lists.rows_end {
+                put_step(step + 1, row, chunk);
             }
-            product.add(parts.queries(turn), parts.rows(turn), present);
+            product.add(memory.queries(step), memory.rows(step), present);
             if last {
-                best.offer::<S>(&product, parts.squares(row - TILE), row - TILE);
+                lists.offer::<S>(&product, memory.squares(row - TILE), row - TILE);
                 product = S::Product::new();
             } else {
                 thread::sync_threads();
             }
-            turn += 1;
+            step += 1;
         }
-        best.settle();
+        lists.merge_pending();
     }
 }

@@ -1,10 +1,10 @@
-//! Scores: integers in the order of the distances to one query, cheap to compute from what a tile sums up.
+//! Scores: integers in the order of the distances to one query, cheap to compute from the sums of a tile.
 
 use core::marker::PhantomData;
 
-use super::lanes::Lanes;
-use super::matrix::Matrix;
 use super::product::Product;
+use super::tensor_core_product::TensorCoreProduct;
+use super::thread_product::ThreadProduct;
 use crate::coordinates::{Bytes, Coordinates};
 
 /// An element and a metric, as the scan sees them.
@@ -20,7 +20,7 @@ pub(super) trait Score: 'static {
     fn score(sum: Sum<Self>, square: Sum<Self>) -> u32;
 }
 
-/// A score whose sums lanes add up word by word.
+/// A score whose sums are computed word by word, without tensor cores.
 pub(super) trait Pairwise: Score {
     /// `sum` and what a word of the query and one of the row, unpacked, add to it.
     fn add(sum: Sum<Self>, query: u32, row: u32) -> Sum<Self>;
@@ -32,19 +32,19 @@ pub(super) type Sum<S> = <<S as Score>::Element as Coordinates>::Sum;
 /// Squared L2 of floats: summed up as it is, since products would cancel.
 pub(super) struct FloatL2<E>(PhantomData<E>);
 /// The negated inner product of floats.
-pub(super) struct FloatProduct<E>(PhantomData<E>);
+pub(super) struct FloatDot<E>(PhantomData<E>);
 /// Squared L2 of bytes, less the squared length of the query: one product a pair.
 pub(super) struct ByteL2<E>(PhantomData<E>);
 /// The negated inner product of bytes.
-pub(super) struct ByteProduct<E>(PhantomData<E>);
+pub(super) struct ByteDot<E>(PhantomData<E>);
 /// The angle between floats.
-pub(super) struct FloatAngle<E>(PhantomData<E>);
+pub(super) struct FloatCosine<E>(PhantomData<E>);
 /// The angle between bytes.
-pub(super) struct ByteAngle<E>(PhantomData<E>);
+pub(super) struct ByteCosine<E>(PhantomData<E>);
 
 impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
     type Element = E;
-    type Product = Lanes<Self>;
+    type Product = ThreadProduct<Self>;
     const NEEDS_SQUARE: bool = false;
 
     #[inline(always)]
@@ -60,9 +60,9 @@ impl<E: Coordinates<Sum = f32>> Pairwise for FloatL2<E> {
     }
 }
 
-impl<E: Coordinates<Sum = f32>> Score for FloatProduct<E> {
+impl<E: Coordinates<Sum = f32>> Score for FloatDot<E> {
     type Element = E;
-    type Product = Lanes<Self>;
+    type Product = ThreadProduct<Self>;
     const NEEDS_SQUARE: bool = false;
 
     #[inline(always)]
@@ -71,7 +71,7 @@ impl<E: Coordinates<Sum = f32>> Score for FloatProduct<E> {
     }
 }
 
-impl<E: Coordinates<Sum = f32>> Pairwise for FloatProduct<E> {
+impl<E: Coordinates<Sum = f32>> Pairwise for FloatDot<E> {
     #[inline(always)]
     fn add(sum: f32, query: u32, row: u32) -> f32 {
         E::Unpacked::product(sum, query, row)
@@ -80,7 +80,7 @@ impl<E: Coordinates<Sum = f32>> Pairwise for FloatProduct<E> {
 
 impl<E: Bytes> Score for ByteL2<E> {
     type Element = E;
-    type Product = Matrix;
+    type Product = TensorCoreProduct;
     const NEEDS_SQUARE: bool = true;
 
     #[inline(always)]
@@ -90,9 +90,9 @@ impl<E: Bytes> Score for ByteL2<E> {
     }
 }
 
-impl<E: Bytes> Score for ByteProduct<E> {
+impl<E: Bytes> Score for ByteDot<E> {
     type Element = E;
-    type Product = Matrix;
+    type Product = TensorCoreProduct;
     const NEEDS_SQUARE: bool = false;
 
     #[inline(always)]
@@ -101,9 +101,9 @@ impl<E: Bytes> Score for ByteProduct<E> {
     }
 }
 
-impl<E: Coordinates<Sum = f32>> Score for FloatAngle<E> {
+impl<E: Coordinates<Sum = f32>> Score for FloatCosine<E> {
     type Element = E;
-    type Product = Lanes<Self>;
+    type Product = ThreadProduct<Self>;
     const NEEDS_SQUARE: bool = true;
 
     #[inline(always)]
@@ -112,16 +112,16 @@ impl<E: Coordinates<Sum = f32>> Score for FloatAngle<E> {
     }
 }
 
-impl<E: Coordinates<Sum = f32>> Pairwise for FloatAngle<E> {
+impl<E: Coordinates<Sum = f32>> Pairwise for FloatCosine<E> {
     #[inline(always)]
     fn add(sum: f32, query: u32, row: u32) -> f32 {
         E::Unpacked::product(sum, query, row)
     }
 }
 
-impl<E: Bytes> Score for ByteAngle<E> {
+impl<E: Bytes> Score for ByteCosine<E> {
     type Element = E;
-    type Product = Matrix;
+    type Product = TensorCoreProduct;
     const NEEDS_SQUARE: bool = true;
 
     #[inline(always)]

@@ -1,21 +1,21 @@
-//! The launches that make an exact search.
+//! The launches of an exact search.
 
 use jasper_core::{Element, Metric, padded_len};
 
-use super::{Nearest, Rank, RankArgs, Scan, ScanArgs, TILE};
+use super::{KnnResults, Rank, RankArgs, Scan, ScanArgs, TILE};
 use crate::{Buffer, Stream};
 
 /// Most neighbours that can be asked for.
 pub const MAX_K: usize = 128;
 
 /// Queries whose lists exist at once: enough to fill a device many times, few enough that their lists stay small.
-const QUERIES_A_PASS: usize = 1 << 14;
+const QUERIES_PER_PASS: usize = 1 << 14;
 /// Most segments: each has a list of its own.
 const MAX_SEGMENTS: u32 = 32;
 /// Tiles that a segment has at least: the lists of a short one are filled at the cost of many merges.
 const SEGMENT_TILES: u32 = 8;
 /// Blocks of the scan that a multiprocessor holds at once.
-const BLOCKS_A_MULTIPROCESSOR: u32 = 2;
+const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
 /// Entries of a list, so that the true neighbours are among them: k where scores are exact, else as many again.
 fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
@@ -25,7 +25,7 @@ fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
 
 /// In how many segments to cut the rows, so that the last round of blocks leaves few multiprocessors idle.
 fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
-    let at_once = multiprocessors * BLOCKS_A_MULTIPROCESSOR;
+    let at_once = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
     let tiles = queries_len.div_ceil(TILE);
     let most = (rows_len / (SEGMENT_TILES * TILE)).clamp(1, MAX_SEGMENTS);
     let rounds = |segments: u32| (tiles * segments).div_ceil(at_once);
@@ -35,10 +35,10 @@ fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
         .unwrap_or(1)
 }
 
-/// Device memory that [`exact_knn`] takes at most beside rows and queries, in bytes.
+/// The most device memory that [`exact_knn`] allocates beside rows and queries, in bytes.
 pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
     let list_len = Metric::ALL.map(|metric| list_len::<T>(metric, k)).into_iter().max().unwrap_or(0) as usize;
-    queries_len.min(QUERIES_A_PASS) * (MAX_SEGMENTS as usize * list_len * 8 + k * (4 + 8))
+    queries_len.min(QUERIES_PER_PASS) * (MAX_SEGMENTS as usize * list_len * 8 + k * (4 + 8))
 }
 
 /// The `k` nearest of the first `rows_len` rows to each query, exactly: the same rows in the same order as the CPU's
@@ -46,7 +46,7 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 ///
 /// `rows` and `queries` hold vectors of `dimension` coordinates, each padded with zeros to
 /// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no
-/// value may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`Nearest::merge`].
+/// value may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`KnnResults::merge`].
 ///
 /// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once.
 /// Rows that come in the order of falling distance cost many times as much: each enters the list.
@@ -63,7 +63,7 @@ pub fn exact_knn<S: Stream, T: Element>(
     k: usize,
     rows: (&S::Buffer<T>, usize),
     queries: &S::Buffer<T>,
-) -> Result<Nearest, S::Error> {
+) -> Result<KnnResults, S::Error> {
     let (rows, rows_len) = rows;
     let stride = padded_len::<T>(dimension);
     assert!((1..=MAX_K).contains(&k), "k ({k}) must be between 1 and {MAX_K}");
@@ -74,8 +74,8 @@ pub fn exact_knn<S: Stream, T: Element>(
     let list_len = list_len::<T>(metric, k);
     let queries_len = queries.len() / stride;
     let (mut ids, mut distances) = (Vec::new(), Vec::new());
-    for first in (0..queries_len).step_by(QUERIES_A_PASS) {
-        let len = (queries_len - first).min(QUERIES_A_PASS) as u32;
+    for first in (0..queries_len).step_by(QUERIES_PER_PASS) {
+        let len = (queries_len - first).min(QUERIES_PER_PASS) as u32;
         let segment_rows =
             rows_len.div_ceil(segments(len, rows_len, stream.multiprocessors())).next_multiple_of(TILE);
         let segments = rows_len.div_ceil(segment_rows);
@@ -116,7 +116,7 @@ pub fn exact_knn<S: Stream, T: Element>(
         ids.extend(stream.download(&found)?);
         distances.extend(stream.download(&at)?.into_iter().map(f64::from_bits));
     }
-    Ok(Nearest::new(k, ids, distances))
+    Ok(KnnResults::new(k, ids, distances))
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@
 
 #[cfg(feature = "kernels")]
 mod buffered_list;
-mod codes;
 #[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
@@ -27,6 +26,7 @@ mod frontier;
 mod list;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
+mod quantized;
 #[cfg(feature = "kernels")]
 mod registers;
 #[cfg(feature = "kernels")]
@@ -47,11 +47,11 @@ mod tests;
 mod visited;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{CodeSearch, Search};
+pub use plan::{QuantizedSearch, Search};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use sequence::{Rerank, RerankStream, search_by_estimates};
+pub use sequence::{Rerank, RerankStream, quantized_search};
 
-pub use codes::CodeSearchArgs;
+pub use quantized::QuantizedSearchArgs;
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};

@@ -3,7 +3,7 @@
 
 use jasper_core::ElementKind;
 
-use super::{Answer, CodeSearch, CodeSearchArgs, Search, SearchArgs};
+use super::{Answer, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
 use crate::graph::GraphArgs;
 use crate::{DevicePtrMut, Stream};
 
@@ -43,15 +43,15 @@ pub struct RerankStream<'a, S> {
 /// # Safety
 /// As [`Stream::launch`], of both streams, and queries are just the rows in order; of [`Rerank`] nothing is touched where
 /// there is no second launch, and of rows, queries and squared norms neither.
-pub unsafe fn search_by_estimates<S: Stream>(
+pub unsafe fn quantized_search<S: Stream>(
     stream: &S,
-    args: CodeSearchArgs,
+    args: QuantizedSearchArgs,
     rerank: Rerank<'_, S>,
     element: ElementKind,
     warps: u32,
 ) -> Result<(), S::Error> {
-    let CodeSearchArgs { search, codes } = args;
-    let kernel = CodeSearch::for_codes(&codes.shape, codes.limbs, search.beam_width, warps);
+    let QuantizedSearchArgs { search, codes } = args;
+    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.limbs, search.beam_width, warps);
     if rerank.len == 0 {
         // SAFETY: the caller's promise.
         return unsafe { stream.launch(&kernel, args) };
@@ -78,7 +78,7 @@ pub unsafe fn search_by_estimates<S: Stream>(
     let exact = Search::for_rows(element, search.form.measure(), search.graph.row_bytes, beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
-        stream.launch(&kernel, CodeSearchArgs { search: first, codes })?;
+        stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
         let Some(RerankStream { stream: rerank_stream, at_once }) = rerank.rerank_stream else {
             return stream.launch(&exact, second);
         };

@@ -10,8 +10,8 @@ use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{
-    Answer, CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH, Rerank, RerankStream, Search, SearchArgs,
-    search_by_estimates,
+    Answer, QuantizedSearch, QuantizedSearchArgs, MAX_BEAM_WIDTH, Rerank, RerankStream, Search, SearchArgs,
+    quantized_search,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
@@ -258,8 +258,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 }),
             };
             let codes = codes.args(pointers.levels, pointers.terms);
-            let args = CodeSearchArgs { search: args, codes };
-            search_by_estimates(stream, args, rerank, T::KIND, self.config.warps)
+            let args = QuantizedSearchArgs { search: args, codes };
+            quantized_search(stream, args, rerank, T::KIND, self.config.warps)
         }
     }
 }
@@ -312,8 +312,8 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
         let search = search_args(graph, beam_width, config);
         let quantized = graph.codes().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
-            let kernel = CodeSearch::for_codes(&codes.shape, codes.limbs, beam_width, config.warps);
-            kernel.launch(&CodeSearchArgs { search, codes }).shared
+            let kernel = QuantizedSearch::for_codes(&codes.shape, codes.limbs, beam_width, config.warps);
+            kernel.launch(&QuantizedSearchArgs { search, codes }).shared
         });
         kernel(graph, beam_width, config).launch(&search).shared.max(quantized)
     };

@@ -1,9 +1,9 @@
 //! Which kernel, and its grid.
 
-mod codes;
 mod exact;
 mod kind;
+mod quantized;
 
-pub use codes::CodeSearch;
 pub use exact::Search;
 use kind::Kind;
+pub use quantized::QuantizedSearch;

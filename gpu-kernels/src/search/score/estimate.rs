@@ -22,7 +22,7 @@ pub(super) struct Factors {
 impl Factors {
     /// From the last two words of a row, of which the factors are the last `halves` halves.
     #[inline(always)]
-    pub(super) fn of(last: [u32; 2], halves: u32) -> Self {
+    pub(super) fn from_words(last: [u32; 2], halves: u32) -> Self {
         let (pair, low) =
             if halves == WITH_LOW { (last[0], half2_to_f32(last[1]).1) } else { (last[1], 0.0) };
         let (add, rescale) = half2_to_f32(pair);

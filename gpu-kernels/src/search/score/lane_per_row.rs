@@ -85,7 +85,7 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         // SAFETY: the caller's promise.
         let (sum, id) = unsafe { (self.sum(fetched), ids.add(lane.min(count - 1)).load()) };
         let last = fetched[CHUNKS - 1];
-        let factors = Factors::of([last[2], last[3]], self.halves);
+        let factors = Factors::from_words([last[2], last[3]], self.halves);
         let product = 0.0 + self.terms.product(0, sum);
         if lane < count { key(self.terms.estimate(factors, product), id) } else { NO_KEY }
     }

@@ -85,7 +85,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
             for limb in 0..self.limbs {
                 product += self.terms.product(limb, self.sum(limb, ids, count));
             }
-            let factors = Factors::of(last, self.shape.halves);
+            let factors = Factors::from_words(last, self.shape.halves);
             if place < count { key(self.terms.estimate(factors, product), id) } else { NO_KEY }
         }
     }

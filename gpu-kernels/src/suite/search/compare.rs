@@ -4,9 +4,9 @@ use jasper_core::{Element, MatrixView, Neighbor, VectorId};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Hit, Matches, SearchParams};
 
-use super::ask::{Ask, TO_THE_END, Told};
-use super::definition::{Found, search};
+use super::case::{SearchCase, SearchOutput, TO_THE_END};
 use super::graphs;
+use super::reference::{ReferenceSearch, search};
 use crate::Stream;
 use crate::graph::{DistanceForm, NO_ROW};
 use crate::search::{Answer, Search};
@@ -20,26 +20,31 @@ pub(super) fn agrees<T: Element>(
     cpu: &CpuExecutor,
     kernel: Search,
     graph: &Graph<T>,
-    ask: &Ask,
+    case: &SearchCase,
 ) {
     // SAFETY: the arguments are of buffers that live until this has run.
-    let told = ask.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
-    for (i, &query) in ask.queries.iter().enumerate() {
-        let context = || format!("{kernel:?}, {} slots, {query:?} of {ask:?}", graph.slots());
+    let output = case.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
+    for (i, &query) in case.queries.iter().enumerate() {
+        let context = || format!("{kernel:?}, {} slots, {query:?} of {case:?}", graph.slots());
         let scorer = graph.vectors().scorer(graph.vectors().padded(query));
-        let of =
-            Asked { ask, i, warps: kernel.warps(), score: &|id| scorer.score_one(id), context: &context };
-        let expected = of.agrees(&told, graph);
-        let is_plain = ask.starts.is_none() && ask.candidates_len == 0;
-        if (of.expansions(), ask.max_hops) == (1, TO_THE_END) && is_plain {
-            is_of_the_cpu(cpu, graph, query, &expected, ask, &context);
+        let of = QueryCheck {
+            case,
+            i,
+            warps: kernel.warps(),
+            score: &|id| scorer.score_one(id),
+            context: &context,
+        };
+        let expected = of.agrees(&output, graph);
+        let is_plain = case.starts.is_none() && case.candidates_len == 0;
+        if (of.expansions(), case.max_hops) == (1, TO_THE_END) && is_plain {
+            is_of_the_cpu(cpu, graph, query, &expected, case, &context);
         }
     }
 }
 
 /// One query of what a kernel was asked.
-pub(super) struct Asked<'a> {
-    pub(super) ask: &'a Ask,
+pub(super) struct QueryCheck<'a> {
+    pub(super) case: &'a SearchCase,
     /// Which query it is.
     pub(super) i: usize,
     /// Warps that took it.
@@ -49,40 +54,41 @@ pub(super) struct Asked<'a> {
     pub(super) context: &'a dyn Fn() -> String,
 }
 
-impl Asked<'_> {
+impl QueryCheck<'_> {
     /// What a team expands together, it has scored ahead of its turn.
     fn expansions(&self) -> u32 {
-        if self.warps > 1 { 1 } else { self.ask.expansions }
+        if self.warps > 1 { 1 } else { self.case.expansions }
     }
 
-    /// Compares what was told with the definition, which it gives.
-    pub(super) fn agrees<T: Element>(&self, told: &Told, graph: &Graph<T>) -> Found {
-        let &Self { ask, i, score, context, .. } = self;
-        let expected = search(graph, score, ask.starts_of(graph, i), ask, self.expansions());
-        let candidates_len = ask.candidates_len as usize;
+    /// Compares what was output with the definition, which it gives.
+    pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
+        let &Self { case, i, score, context, .. } = self;
+        let expected = search(graph, score, case.starts_of(graph, i), case, self.expansions());
+        let candidates_len = case.candidates_len as usize;
         let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.id().get()).collect();
         slots.resize(candidates_len, NO_ROW);
-        if ask.form != DistanceForm::HalfSquaredL2 {
-            assert_eq!(told.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
+        if case.form != DistanceForm::HalfSquaredL2 {
+            assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
-        let is_allowed =
-            |near: &&Neighbor| ask.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.id().index()));
-        let k = ask.k as usize;
+        let is_allowed = |near: &&Neighbor| {
+            case.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.id().index()))
+        };
+        let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
-        let (found, rest) = told.answers[i * k..][..k].split_at(nearest.len());
-        are_near(found, &nearest, score, ask.form, context);
-        let behind: Vec<Answer> = (0..rest.len()).map(|place| ask.rest(i, place)).collect();
+        let (found, rest) = output.answers[i * k..][..k].split_at(nearest.len());
+        are_near(found, &nearest, score, case.form, context);
+        let behind: Vec<Answer> = (0..rest.len()).map(|place| case.rest(i, place)).collect();
         assert_eq!(rest, behind, "behind {found:?}, {}", context());
-        let [hops, distances] = told.work[i];
+        let [hops, distances] = output.work[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
-        if let Some(log) = &told.log {
-            let log = &log[i * ask.max_hops as usize..][..expected.expanded.len()];
+        if let Some(log) = &output.log {
+            let log = &log[i * case.max_hops as usize..][..expected.expanded.len()];
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
             assert_eq!(log, expanded, "what was expanded, {}", context());
         }
         // The filter forgets; without one, everything is scored as often as it is met.
-        let least = if ask.visited_slots == 0 { expected.met } else { expected.distinct };
+        let least = if case.visited_slots == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
         expected
     }
@@ -122,17 +128,17 @@ fn is_of_the_cpu<T: Element>(
     cpu: &CpuExecutor,
     graph: &Graph<T>,
     query: VectorId,
-    expected: &Found,
-    ask: &Ask,
+    expected: &ReferenceSearch,
+    case: &SearchCase,
     context: &dyn Fn() -> String,
 ) {
-    let width = ask.beam_width as usize;
+    let width = case.beam_width as usize;
     let mut matches = Matches::new(1, width).unwrap();
     let query = MatrixView::new(graph.vectors().get(query), graph.dimension()).unwrap();
     let params = SearchParams::new(width).beam_width(width);
     let report = cpu.answer(graph, query, params, matches.as_mut()).unwrap();
     let hits: Vec<Hit> = matches.hits(0).collect();
-    if ask.form == DistanceForm::HalfSquaredL2 {
+    if case.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());
     } else {
         let nearest = expected.nearest.iter();

@@ -54,7 +54,7 @@ pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item =
 }
 
 /// A graph in the memory of a device.
-pub(super) struct OnDevice<S: Stream, T: Element> {
+pub(super) struct UploadedGraph<S: Stream, T: Element> {
     rows: S::Buffer<T>,
     links: S::Buffer<u32>,
     squared_norms: Option<S::Buffer<f32>>,
@@ -65,7 +65,7 @@ pub(super) struct OnDevice<S: Stream, T: Element> {
     largest_squared_norm: f32,
 }
 
-impl<S: Stream, T: Element> OnDevice<S, T> {
+impl<S: Stream, T: Element> UploadedGraph<S, T> {
     pub(super) fn upload(stream: &S, graph: &Graph<T>) -> Self {
         let stride = graph.params().max_degree().next_multiple_of(32);
         let mut links = vec![NO_ROW; graph.slots() * stride];

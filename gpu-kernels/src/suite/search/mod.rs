@@ -3,11 +3,11 @@
 //! Coordinates are small integers, so that sums are exact in any order: kernels, teams, batches and filters of all kinds
 //! must give the same answers, with distances to the bit. Vectors of unit length are the exception.
 
-mod ask;
-mod codes;
+mod case;
 mod compare;
-mod definition;
 mod graphs;
+mod quantized;
+mod reference;
 
 use jasper_core::{BitSet, Element, ElementKind, Metric, VectorId, f16, synthetic};
 use jasper_graph::Graph;
@@ -18,9 +18,11 @@ use crate::Stream;
 use crate::graph::DistanceForm;
 use crate::graph::Measure;
 use crate::search::{MAX_BEAM_WIDTH, Search};
-use ask::{Ask, TO_THE_END};
-pub use codes::{searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu};
+use case::{SearchCase, TO_THE_END};
 use compare::agrees;
+pub use quantized::{
+    searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
+};
 
 /// What a kernel can be asked for.
 fn forms(kernel: Search) -> &'static [DistanceForm] {
@@ -81,8 +83,8 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         let most = if form == DistanceForm::HalfSquaredL2 { kernel.max_entries().min(60) } else { 60 };
         let slots = rng.random_range(1..=most as usize);
         let graph = graph::<T>(&mut rng, kernel, form, slots);
-        let ask = Ask::random(&mut rng, kernel.max_entries(), form, graph.slots());
-        agrees(stream, cpu, kernel, &graph, &ask);
+        let case = SearchCase::random(&mut rng, kernel.max_entries(), form, graph.slots());
+        agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
     let asked = Search::all().flat_map(|kernel| forms(kernel).iter().map(move |form| (kernel, *form)));
@@ -101,11 +103,18 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
         let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
         let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, beam_width as usize + 50);
-        let random = Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, graph.slots());
+        let random =
+            SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, graph.slots());
         let queries = random.queries[..1].to_vec();
-        let ask =
-            Ask { beam_width, k: beam_width, max_hops: TO_THE_END, queries, candidates_len: 0, ..random };
-        agrees(stream, &cpu, kernel, &graph, &ask);
+        let case = SearchCase {
+            beam_width,
+            k: beam_width,
+            max_hops: TO_THE_END,
+            queries,
+            candidates_len: 0,
+            ..random
+        };
+        agrees(stream, &cpu, kernel, &graph, &case);
     }
 }
 
@@ -120,14 +129,14 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
         let kernel = Search::for_rows(ElementKind::I8, Measure::SquaredL2, 16, 8, warps);
         let graph = graph::<i8>(&mut rng, kernel, DistanceForm::SquaredL2, 12);
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| VectorId::from_index(i % 12));
-        let ask = Ask {
+        let case = SearchCase {
             queries: queries.collect(),
             starts: None,
-            ..Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 12)
+            ..SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 12)
         };
-        agrees(stream, &cpu, kernel, &graph, &ask);
-        for query in &ask.queries[..12] {
-            agrees(stream, &cpu, kernel, &graph, &Ask { queries: vec![*query], ..ask.clone() });
+        agrees(stream, &cpu, kernel, &graph, &case);
+        for query in &case.queries[..12] {
+            agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: vec![*query], ..case.clone() });
         }
     }
 }
@@ -144,8 +153,8 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
         let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let ask = Ask::random(&mut rng, kernel.max_entries(), DistanceForm::NegatedDot, 130);
-        agrees(stream, &cpu, kernel, &graph, &Ask { max_hops, expansions: 2, starts: None, ..ask });
+        let case = SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::NegatedDot, 130);
+        agrees(stream, &cpu, kernel, &graph, &SearchCase { max_hops, expansions: 2, starts: None, ..case });
     }
 }
 
@@ -160,15 +169,17 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     for (beam_width, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
         let kernel = Search::for_rows(ElementKind::F32, Measure::SquaredL2, 16, beam_width, warps);
         let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
-        let ask =
-            Ask { starts: None, ..Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 9) };
-        agrees(stream, &cpu, kernel, &graph, &Ask { queries: Vec::new(), ..ask.clone() });
-        agrees(stream, &cpu, kernel, &graph, &Ask { allowed: Some(BitSet::new()), ..ask.clone() });
+        let case = SearchCase {
+            starts: None,
+            ..SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 9)
+        };
+        agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
+        agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });
         for slot in graph.keys().vertices().collect::<Vec<_>>() {
             graph.adjacency_mut().set_neighbors(slot, &[]);
         }
-        agrees(stream, &cpu, kernel, &graph, &ask);
+        agrees(stream, &cpu, kernel, &graph, &case);
         graph.adjacency_mut().set_start_points(Vec::new());
-        agrees(stream, &cpu, kernel, &graph, &ask);
+        agrees(stream, &cpu, kernel, &graph, &case);
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
 
-use super::ask::Ask;
+use super::case::SearchCase;
 
 /// What a search finds, and what that takes.
-pub(super) struct Found {
+pub(super) struct ReferenceSearch {
     /// The frontier at the end.
     pub(super) nearest: Vec<Neighbor>,
     /// Vertices expanded, in order.
@@ -25,9 +25,9 @@ pub(super) fn search<T: Element>(
     graph: &Graph<T>,
     score: &dyn Fn(VectorId) -> f32,
     mut next: Vec<VectorId>,
-    ask: &Ask,
+    case: &SearchCase,
     expansions: u32,
-) -> Found {
+) -> ReferenceSearch {
     let mut known: BTreeMap<Neighbor, bool> = BTreeMap::new();
     let (mut expanded, mut met) = (Vec::new(), 0);
     loop {
@@ -35,13 +35,13 @@ pub(super) fn search<T: Element>(
         for id in next.drain(..) {
             known.entry(Neighbor::new(score(id), id)).or_default();
         }
-        let nearest = known.iter().take(ask.beam_width as usize);
+        let nearest = known.iter().take(case.beam_width as usize);
         let unvisited = nearest.clone().filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);
         let picked: Vec<_> =
-            unvisited.take(expansions.min(ask.max_hops - expanded.len() as u32) as usize).collect();
+            unvisited.take(expansions.min(case.max_hops - expanded.len() as u32) as usize).collect();
         if picked.is_empty() {
             let nearest = nearest.map(|(vertex, _)| *vertex).collect();
-            return Found { nearest, expanded, distinct: known.len() as u32, met };
+            return ReferenceSearch { nearest, expanded, distinct: known.len() as u32, met };
         }
         for vertex in picked {
             known.insert(vertex, true);

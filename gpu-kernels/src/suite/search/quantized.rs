@@ -9,12 +9,12 @@ use jasper_quant::{Codes, Quantization, Quantizer};
 use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
-use super::ask::{Ask, TO_THE_END};
-use super::compare::Asked;
+use super::case::{SearchCase, TO_THE_END};
+use super::compare::QueryCheck;
 use super::graphs;
 use crate::codes::{CodeArgs, CodeShape, QueryTerms};
 use crate::graph::DistanceForm;
-use crate::search::{CodeSearch, CodeSearchArgs, MAX_BEAM_WIDTH};
+use crate::search::{MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs};
 use crate::{Buffer, Stream};
 
 /// One of each way in which bits lie: every plane alone, all sums of planes, one limb and two.
@@ -64,12 +64,12 @@ impl Coded {
     }
 
     /// Asks `kernel`, on the device of `stream`, and compares.
-    fn agrees(&self, stream: &impl Stream, kernel: CodeSearch, ask: &Ask) {
+    fn agrees(&self, stream: &impl Stream, kernel: QuantizedSearch, case: &SearchCase) {
         let Self { graph, quantizer, codes, name } = self;
         let rows = stream.upload(codes.words()).unwrap();
         // Named rows are rows of the graph.
         let coded: Vec<_> =
-            if ask.names_rows { graph.keys().vertices().collect() } else { ask.queries.clone() };
+            if case.names_rows { graph.keys().vertices().collect() } else { case.queries.clone() };
         let coded = coded.into_iter().map(|slot| quantizer.query(graph.vectors().get(slot)));
         let (mut levels, mut terms) = (Vec::new(), Vec::new());
         for query in coded {
@@ -87,18 +87,19 @@ impl Coded {
             shape: self.shape(),
         };
         // SAFETY: the arguments are of buffers that live until this has run.
-        let told = ask.launch(stream, graph, |search| unsafe {
-            stream.launch(&kernel, CodeSearchArgs { search, codes })
+        let output = case.launch(stream, graph, |search| unsafe {
+            stream.launch(&kernel, QuantizedSearchArgs { search, codes })
         });
-        for (i, &query) in ask.queries.iter().enumerate() {
-            let context = || format!("{kernel:?}, {name}, {} slots, {query:?} of {ask:?}", graph.slots());
+        for (i, &query) in case.queries.iter().enumerate() {
+            let context = || format!("{kernel:?}, {name}, {} slots, {query:?} of {case:?}", graph.slots());
             let coded = quantizer.query(graph.vectors().get(query));
             let score = |id: VectorId| {
                 let mut estimate = [0.0];
                 coded.estimate(&self.codes, &[id], &mut estimate);
                 estimate[0]
             };
-            Asked { ask, i, warps: kernel.warps(), score: &score, context: &context }.agrees(&told, graph);
+            QueryCheck { case, i, warps: kernel.warps(), score: &score, context: &context }
+                .agrees(&output, graph);
         }
     }
 }
@@ -114,9 +115,9 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
         let slots = rng.random_range(2..60);
         let coded = Coded::random(&mut rng, &cpu, code, slots);
         let (shape, limbs) = (coded.shape(), coded.limbs());
-        for kernel in CodeSearch::all().filter(|kernel| kernel.takes(&shape, limbs)) {
-            let ask = Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, slots);
-            coded.agrees(stream, kernel, &ask);
+        for kernel in QuantizedSearch::all().filter(|kernel| kernel.takes(&shape, limbs)) {
+            let case = SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, slots);
+            coded.agrees(stream, kernel, &case);
         }
     }
 }
@@ -134,11 +135,11 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
         (Quantization::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 1),
     ] {
         let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
-        let kernel = CodeSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);
+        let kernel = QuantizedSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);
         let random =
-            Ask::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, coded.graph.slots());
+            SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, coded.graph.slots());
         let queries = random.queries[..1].to_vec();
-        let ask = Ask { beam_width, k: 10, max_hops: TO_THE_END, queries, starts: None, ..random };
-        coded.agrees(stream, kernel, &ask);
+        let case = SearchCase { beam_width, k: 10, max_hops: TO_THE_END, queries, starts: None, ..random };
+        coded.agrees(stream, kernel, &case);
     }
 }

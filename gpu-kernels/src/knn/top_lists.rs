@@ -1,4 +1,4 @@
-//! The best rows of each query of a tile: lists in global memory, and entries that wait for them in shared memory.
+//! The best rows of each query of a tile: sorted lists in global memory, and pending entries in shared memory.
 
 use cuda_std::prelude::*;
 
@@ -9,32 +9,31 @@ use super::{PENDING, SCAN_THREADS, TILE, WARP};
 use crate::DevicePtrMut;
 use crate::coordinates::Coordinates;
 
-/// Rounds in which the scores of a tile are offered: in each, a query meets half as many rows as entries can wait for
-/// it.
+/// Rounds in which the scores of a tile are offered: in each, a query gets at most half as many entries as can be pending.
 const ROUNDS: usize = (TILE / (PENDING / 2)) as usize;
 
-/// The lists of the queries of a tile. Queries are shared out among the warps, each of which alone sees its lists.
-pub(super) struct Best {
-    /// `[TILE][PENDING]`: entries that wait for the list of each query.
+/// The lists of the queries of a tile. Each warp owns the lists of some queries.
+pub(super) struct TopLists {
+    /// `[TILE][PENDING]`: entries to be merged into the list of each query.
     pub(super) pending: Shared<u64>,
     /// `[TILE]`: the last entry of each list.
     pub(super) worst: Shared<u64>,
-    /// `[TILE]`: how many entries wait.
+    /// `[TILE]`: pending entries.
     pub(super) waiting: Shared<u32>,
     /// `[queries][list_len]`
     pub(super) lists: DevicePtrMut<u64>,
     /// Entries of a list.
     pub(super) list_len: u32,
-    /// How many of the queries of the tile there are.
+    /// Queries of the tile: the last tile may have fewer.
     pub(super) queries: u32,
     /// Where the rows end.
     pub(super) rows_end: u32,
 }
 
-impl Best {
+impl TopLists {
     /// Calls `each` with the queries of this warp. Whole warp.
     #[inline(always)]
-    fn queries_of_warp(&self, mut each: impl FnMut(u32)) {
+    fn for_queries_of_warp(&self, mut each: impl FnMut(u32)) {
         let mut query = thread::thread_idx_x() / WARP;
         while query < TILE {
             each(query);
@@ -42,13 +41,13 @@ impl Best {
         }
     }
 
-    /// Makes lists and counts empty. Whole block; a barrier must follow.
+    /// Empties lists and counts. Whole block; a barrier must follow.
     ///
     /// # Safety
     /// Everything is as large as it says.
     #[inline(always)]
-    pub(super) unsafe fn begin(&self) {
-        self.queries_of_warp(|query| {
+    pub(super) unsafe fn clear(&self) {
+        self.for_queries_of_warp(|query| {
             // SAFETY: the lists of the queries that there are lie one after the other; one lane writes the counts.
             unsafe {
                 // A query that is none has no list, and nothing beats its worst entry.
@@ -71,14 +70,14 @@ impl Best {
         self.lists.add(query as usize * self.list_len as usize)
     }
 
-    /// Merges what waits into the lists. Whole block, behind a barrier; another must follow before more may wait.
+    /// Merges pending entries into the lists. Whole block, after a barrier; another must follow before more are offered.
     ///
     /// # Safety
-    /// As for [`Self::begin`].
+    /// As for [`Self::clear`].
     #[inline(always)]
-    pub(super) unsafe fn settle(&self) {
-        self.queries_of_warp(|query| {
-            // SAFETY: a query belongs to one warp, which alone sees its list; what waits was written before the
+    pub(super) unsafe fn merge_pending(&self) {
+        self.for_queries_of_warp(|query| {
+            // SAFETY: a query belongs to one warp, which alone sees its list; what is pending was written before the
             // barrier.
             unsafe {
                 let count = self.waiting.add(query).load();
@@ -97,11 +96,11 @@ impl Best {
         });
     }
 
-    /// Lets the scores that beat the worst of their lists wait for them, and settles before there is no more room.
-    /// Whole block, in rounds with a barrier behind each.
+    /// Adds the scores that beat the worst of their list to its pending entries, and merges before there is no more room.
+    /// Whole block, in rounds that end with a barrier.
     ///
     /// # Safety
-    /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
+    /// As for [`Self::clear`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
     /// lengths of its rows, if the score needs them.
     #[inline(always)]
     pub(super) unsafe fn offer<S: Score>(
@@ -144,7 +143,7 @@ impl Best {
             // SAFETY: every thread comes here as often, and what it brings, all see.
             unsafe {
                 if thread::sync_threads_or(crowded) {
-                    self.settle();
+                    self.merge_pending();
                     thread::sync_threads();
                 }
             }

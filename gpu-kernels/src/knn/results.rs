@@ -1,17 +1,17 @@
-//! What an exact search answers.
+//! The results of an exact search.
 
 use crate::graph::NO_ROW;
 
 /// The `k` nearest rows of each query, in order of (distance, row).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Nearest {
+pub struct KnnResults {
     k: usize,
     ids: Vec<u32>,
     distances: Vec<f64>,
 }
 
-impl Nearest {
-    /// The answer that these make: `[queries][k]` both, [`NO_ROW`] at infinity where there are fewer rows.
+impl KnnResults {
+    /// The results of these arrays, both `[queries][k]`, [`NO_ROW`] at infinity where there are fewer rows.
     pub(super) fn new(k: usize, ids: Vec<u32>, distances: Vec<f64>) -> Self {
         debug_assert_eq!(ids.len(), distances.len());
         Self { k, ids, distances }
@@ -32,8 +32,8 @@ impl Nearest {
         &self.distances
     }
 
-    /// Takes in what was found among other rows, of which the first is number `first_row` of all: the way to search
-    /// rows in parts.
+    /// Merges the results of a search among other rows, whose first is row `first_row` of all: for rows that are searched
+    /// in parts.
     ///
     /// # Panics
     /// If the two differ in queries or k.
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn parts_merge_to_the_whole() {
         let inf = f64::INFINITY;
-        let mut found = Nearest::new(3, vec![1, 0, NO_ROW, 0, 1, 2], vec![1.0, 4.0, inf, 0.0, 1.0, 2.0]);
-        let other = Nearest::new(3, vec![0, 2, 1, 0, NO_ROW, NO_ROW], vec![1.0, 2.0, 9.0, 0.0, inf, inf]);
+        let mut found = KnnResults::new(3, vec![1, 0, NO_ROW, 0, 1, 2], vec![1.0, 4.0, inf, 0.0, 1.0, 2.0]);
+        let other = KnnResults::new(3, vec![0, 2, 1, 0, NO_ROW, NO_ROW], vec![1.0, 2.0, 9.0, 0.0, inf, inf]);
         found.merge(&other, 10);
         assert_eq!(found.ids(), [1, 10, 12, 0, 10, 1]);
         assert_eq!(found.distances(), [1.0, 1.0, 2.0, 0.0, 0.0, 1.0]);

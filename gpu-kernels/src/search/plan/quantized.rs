@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::super::CodeSearchArgs;
-use super::super::codes::{lane_per_row_query_bytes, tile_per_row_query_bytes};
+use super::super::QuantizedSearchArgs;
+use super::super::quantized::{lane_per_row_query_bytes, tile_per_row_query_bytes};
 use super::Kind;
 use super::kind::CODE_TEAM;
 use crate::codes::{CodeShape, PlaneShape};
@@ -41,14 +41,14 @@ impl Reading {
     }
 }
 
-/// One kernel of the family. Arguments: [`CodeSearchArgs`].
+/// One kernel of the family. Arguments: [`QuantizedSearchArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CodeSearch {
+pub struct QuantizedSearch {
     reading: Reading,
     kind: Kind,
 }
 
-impl CodeSearch {
+impl QuantizedSearch {
     /// The kernel for code rows of this shape, queries of so many limbs, and beams of `beam_width`. `warps` is how many
     /// take a query: 1, or from 8 on a team of 8.
     ///
@@ -84,8 +84,8 @@ impl CodeSearch {
     }
 }
 
-impl Kernel for CodeSearch {
-    type Args = CodeSearchArgs;
+impl Kernel for QuantizedSearch {
+    type Args = QuantizedSearchArgs;
 
     fn entry(&self) -> Cow<'static, str> {
         let reading = match self.reading {
@@ -97,7 +97,7 @@ impl Kernel for CodeSearch {
 
     /// # Panics
     /// If an argument is outside of its bounds, or this kernel is not for codes of this shape.
-    fn launch(&self, args: &CodeSearchArgs) -> Launch {
+    fn launch(&self, args: &QuantizedSearchArgs) -> Launch {
         let codes = &args.codes;
         assert!(self.takes(&codes.shape, codes.limbs), "{} for {:?}", self.entry(), codes.shape);
         let query = match self.reading {
@@ -108,7 +108,7 @@ impl Kernel for CodeSearch {
     }
 
     #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(CodeSearchArgs) {
-        super::super::entries::codes::body(&self.entry())
+    fn body(&self) -> unsafe fn(QuantizedSearchArgs) {
+        super::super::entries::quantized::body(&self.entry())
     }
 }

@@ -1,4 +1,4 @@
-//! Products of bytes by the tensor cores: 32 queries by 64 rows a warp, exact.
+//! Products of bytes by tensor cores: 32 queries by 64 rows per warp, exact.
 //!
 //! Fragments are those of [`mma`]: `group` is a query of `a` or a row of `b`, `pair` the words of it that a lane holds.
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
@@ -24,8 +24,8 @@ const CHUNK_WORDS: u32 = 4;
 /// Chunks of each vector that one product takes.
 const CHUNKS: u32 = 2;
 
-/// What one lane holds of the sums of its warp.
-pub(super) struct Matrix([[[i32; 4]; ROW_GROUPS]; QUERY_GROUPS]);
+/// The sums of the warp that one lane holds.
+pub(super) struct TensorCoreProduct([[[i32; 4]; ROW_GROUPS]; QUERY_GROUPS]);
 
 /// The first query of this warp, and its first row.
 #[inline(always)]
@@ -44,7 +44,7 @@ fn pair() -> u32 {
     warp::lane_id() % 4
 }
 
-impl<S: Score<Element: Bytes>> Product<S> for Matrix {
+impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
     const QUERIES: usize = QUERY_GROUPS * 2;
     const ROWS: usize = ROW_GROUPS * 2;
 

@@ -4,11 +4,11 @@
 use cuda_std::prelude::*;
 
 use super::super::buffered_list::BufferedList;
-use super::super::codes::{lane_per_row_query_bytes, tile_per_row_query_bytes};
+use super::super::quantized::{lane_per_row_query_bytes, tile_per_row_query_bytes};
 use super::super::registers::Registers;
 use super::super::score::{LanePerRow, TilePerRow};
 use super::super::shared_layout::Needs;
-use super::super::{CodeSearchArgs, solo, team};
+use super::super::{QuantizedSearchArgs, solo, team};
 
 macro_rules! entries {
     (
@@ -25,7 +25,7 @@ macro_rules! entries {
 
         /// The function behind an entry.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(in crate::search) fn body(entry: &str) -> unsafe fn(CodeSearchArgs) {
+        pub(in crate::search) fn body(entry: &str) -> unsafe fn(QuantizedSearchArgs) {
             match entry {
                 $(
                     stringify!($one) => $one,
@@ -48,9 +48,9 @@ macro_rules! entry {
         /// A search by estimates: its name says from what.
         ///
         /// # Safety
-        /// The arguments are what [`CodeSearchArgs`] says, and the launch is the one planned for them.
+        /// The arguments are what [`QuantizedSearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
-        pub unsafe fn $name(args: CodeSearchArgs) {
+        pub unsafe fn $name(args: QuantizedSearchArgs) {
             let needs = Needs { query: $query(&args.codes), list: $list, team: $threads > 32 };
             // SAFETY: the caller's promise.
             unsafe { $who::search::<$($frontier,)? $scorer<$of>>(args.search, args.codes, needs) }

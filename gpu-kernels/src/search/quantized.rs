@@ -6,7 +6,7 @@ use crate::codes::CodeArgs;
 /// Arguments of every search by estimates.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct CodeSearchArgs {
+pub struct QuantizedSearchArgs {
     /// What is searched, and how. Rows, queries, squared norms and the form are of no meaning: they may be null.
     pub search: SearchArgs,
     /// Codes of the rows and of the queries.

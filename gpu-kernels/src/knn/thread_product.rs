@@ -1,4 +1,4 @@
-//! Products by the arithmetic of each thread: eight queries by eight rows.
+//! Products without tensor cores: eight queries by eight rows per thread.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -16,15 +16,15 @@ const SIDE: usize = 8;
 /// Threads along each side of the product.
 const THREADS_ACROSS: u32 = TILE / SIDE as u32;
 
-/// What one thread sums up.
-pub(super) struct Lanes<S: Pairwise>([[Sum<S>; SIDE]; SIDE]);
+/// The sums of one thread.
+pub(super) struct ThreadProduct<S: Pairwise>([[Sum<S>; SIDE]; SIDE]);
 
 #[inline(always)]
 fn in_tile(across: u32, i: usize) -> u32 {
     across * 4 + i as u32 % 4 + i as u32 / 4 * (TILE / 2)
 }
 
-impl<S: Pairwise> Product<S> for Lanes<S> {
+impl<S: Pairwise> Product<S> for ThreadProduct<S> {
     const QUERIES: usize = SIDE;
     const ROWS: usize = SIDE;
 

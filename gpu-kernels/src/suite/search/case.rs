@@ -5,7 +5,7 @@ use jasper_graph::Graph;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
-use super::graphs::{self, OnDevice};
+use super::graphs::{self, UploadedGraph};
 use crate::graph::{DistanceForm, NO_ROW};
 use crate::search::{Answer, NO_ANSWER, SearchArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
@@ -15,7 +15,7 @@ pub(super) const TO_THE_END: u32 = u32::MAX;
 
 /// What is asked of a kernel.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct SearchCase {
     pub(super) form: DistanceForm,
     /// Slots whose rows are looked for.
     pub(super) queries: Vec<VectorId>,
@@ -38,7 +38,7 @@ pub(super) struct Ask {
 }
 
 /// What a kernel tells of all queries.
-pub(super) struct Told {
+pub(super) struct SearchOutput {
     /// `[queries][k]`
     pub(super) answers: Vec<Answer>,
     /// `[queries]`: hops and distances.
@@ -54,7 +54,7 @@ pub(super) fn earlier(place: usize) -> Answer {
     [place as u32, 7, 1.5_f32.to_bits(), u32::MAX - 2]
 }
 
-impl Ask {
+impl SearchCase {
     /// Anything that a kernel takes whose beam has at most so many entries, of a graph of `slots`.
     pub(super) fn random(rng: &mut impl Rng, max_entries: u32, form: DistanceForm, slots: usize) -> Self {
         let width = 1..=max_entries.min(70);
@@ -112,8 +112,8 @@ impl Ask {
         stream: &S,
         graph: &Graph<T>,
         launch: impl FnOnce(SearchArgs) -> Result<(), S::Error>,
-    ) -> Told {
-        let on_device = OnDevice::upload(stream, graph);
+    ) -> SearchOutput {
+        let on_device = UploadedGraph::upload(stream, graph);
         let len = self.queries.len();
         let queries = stream.upload(&graphs::rows(graph, self.queries.iter().copied())).unwrap();
         let names: Vec<u32> = self.queries.iter().map(|slot| slot.get()).collect();
@@ -163,7 +163,7 @@ impl Ask {
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.
         launch(args).unwrap();
-        Told {
+        SearchOutput {
             answers: stream.download(&answers).unwrap(),
             work: stream.download(&work).unwrap(),
             log: log.map(|log| stream.download(&log).unwrap()),
