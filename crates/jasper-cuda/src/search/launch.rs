@@ -10,7 +10,7 @@ use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{
-    Answer, QuantizedSearch, QuantizedSearchArgs, MAX_BEAM_WIDTH, Rerank, RerankStream, Search, SearchArgs,
+    Answer, MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
     quantized_search,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
