@@ -30,6 +30,22 @@ pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kep
     }
 }
 
+/// The index of this lane's element in a list to which each of `lanes` appends one: `add` reserves places for that many
+/// elements and returns the first, in one atomic addition per warp.
+///
+/// # Safety
+/// Whole warp, with the same `lanes`.
+#[inline(always)]
+pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u32 {
+    let mut begin = 0;
+    if warp::lane_id() == 0 && lanes != 0 {
+        begin = add(lanes.count_ones());
+    }
+    // SAFETY: the whole warp comes here.
+    let (begin, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, begin, 0, warp::WARP_SIZE) };
+    begin + rank_in(lanes)
+}
+
 /// The minimum of the 64-bit keys of all lanes: the upper halves first, then the lower halves of those that have it.
 ///
 /// # Safety

@@ -1,65 +1,75 @@
-//! The rounds of a prune of few candidates: who occludes towards whom is worked out before any is kept.
+//! Both rounds of a prune of few candidates, with all pairs compared up front.
 //!
-//! A full row and some new edges take as many turns as a row has links, each of which would wait for rows and for the
-//! block, though an earlier prune has compared nearly all of them. Here all pairs that were never compared are worked out
-//! at once, whatever of them the turns will ask for, and the turns go by bits: 24,000 instructions a target were measured
-//! before, most of them in turns.
+//! When a full row gets some new edges, the loop of [`robust_prune`](super::robust_prune) takes as many steps as a row
+//! has links, and each waits for rows from memory and for a barrier, although an earlier prune has compared most pairs
+//! already. Here:
+//!
+//! ```text
+//! for each pair (a, b) that is not already pruned on both sides:     all warps, without barriers between
+//!     set bit b of occluded[a] and bit a of occluded[b] as the rule says, with alpha and without slack
+//! run both rounds on bit sets                                        one warp
+//! write the kept candidates
+//! ```
+//!
+//! The rounds keep what the loop keeps: they make the same decisions in the same order, and read a decision instead of
+//! computing it. Pairs that the loop would not compare, because one of the two is dropped before, are compared here in
+//! vain; the counter of distances leaves them out. Measured: the loop took 24,000 instructions per target, most of them
+//! in its steps.
 
 use cuda_std::prelude::*;
 
-use super::bit_set::Set;
+use super::bit_set::BitSet;
 use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
 use super::remaining::Deferred;
 use super::robust_prune::{Memory, warp_number, warps};
-use super::sort::for_my_places;
 use super::space::Space;
 use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
+use crate::collectives::{block_stride, rank_in};
 use crate::neighbor;
 
-/// Rows of which all pairs come from near: a block's candidates fit the first cache, or the second without deferred long. Of
-/// longer ones the turns leave most unread. Merges of 1,536 bytes became four times as fast by it (experiments: building on
-/// rows of bytes).
-const SHORT: u32 = 1536;
+/// The longest rows, in bytes, of which all pairs are compared: a block's candidates then fit the L1 cache, or nearly.
+/// Of longer rows the loop leaves most unread. Merges of rows of 1,536 bytes became four times as fast (docs: experiments).
+const MAX_ROW_BYTES: u32 = 1536;
 
-/// What a block has in the memory that few candidates leave free.
+/// The part of a block's shared memory that few candidates leave free.
 #[derive(Clone, Copy)]
 pub(super) struct AllPairs {
     keys: Shared<u64>,
-    /// `[MAX_ALL_PAIRS][2][WORDS]`: whom a candidate occludes towards with `alpha`, and whom with the slack of the first round.
+    /// `[MAX_ALL_PAIRS][2][WORDS]`: what each candidate occludes with `alpha`, and what without slack.
     occluded: Shared<u32>,
-    /// `[WORDS]`: those that no earlier prune kept. Behind these, those that wait for the second round.
-    others: Shared<u32>,
-    /// `[MAX_ALL_PAIRS]`: places of candidates: the others, then what is already_pruned.
-    places: Shared<u16>,
-    /// `[deferred_len]`: keys of those that wait, at most [`MAX_ALL_PAIRS`].
+    /// `[2][WORDS]`: the new candidates, and those deferred from the start; later, what each round keeps.
+    sets: Shared<u32>,
+    /// `[MAX_ALL_PAIRS]`: indices of candidates: the new ones, then the already pruned ones.
+    indices: Shared<u16>,
+    /// `[deferred_len]`: keys of the deferred candidates, at most [`MAX_ALL_PAIRS`].
     deferred: Shared<u64>,
     deferred_len: u32,
-    /// How many there are of what was counted last.
-    count: Shared<u32>,
+    /// The number of new candidates.
+    new_len: Shared<u32>,
 }
 
 impl AllPairs {
-    /// For `count` keys that are not sorted yet, if these are few of short rows: then remembers those of the `old` row that
-    /// wait, which will stand elsewhere. Whole block; a barrier must follow.
+    /// Whether `count` keys, not sorted yet, are few and of short rows. If so, saves the deferred keys of the `old` row,
+    /// which the sort will move. Whole block; a barrier must follow.
     ///
     /// # Safety
-    /// The old row was [already_pruned](super::already_pruned::mark_already_pruned), since which no barrier need have passed.
+    /// The old row was [marked](super::already_pruned::mark_already_pruned); no barrier is needed since.
     #[inline(always)]
-    pub(super) unsafe fn of(
+    pub(super) unsafe fn new(
         args: &PruneArgs,
         memory: &Memory,
         count: u32,
         old: Shared<u64>,
         deferred: &Deferred,
     ) -> Option<Self> {
-        if count > MAX_ALL_PAIRS || args.graph.row_bytes > SHORT {
+        if count > MAX_ALL_PAIRS || args.graph.row_bytes > MAX_ROW_BYTES {
             return None;
         }
         let occluded = memory.keys.add(MAX_ALL_PAIRS).cast::<u32>();
-        let others = occluded.add(2 * MAX_ALL_PAIRS * WORDS);
-        let places = others.add(2 * WORDS).cast::<u16>();
-        let keys = places.add(MAX_ALL_PAIRS).cast::<u64>();
-        for_my_places(deferred.end, |place| {
+        let sets = occluded.add(2 * MAX_ALL_PAIRS * WORDS);
+        let indices = sets.add(2 * WORDS).cast::<u16>();
+        let keys = indices.add(MAX_ALL_PAIRS).cast::<u64>();
+        block_stride(deferred.end, |place| {
             if place >= deferred.begin {
                 // SAFETY: this thread marked the key. There is room behind all keys.
                 unsafe { keys.add(place - deferred.begin).store(old.add(place).load()) };
@@ -69,15 +79,16 @@ impl AllPairs {
         Some(Self {
             keys: memory.keys,
             occluded,
-            others,
-            places,
+            sets,
+            indices,
             deferred: keys,
             deferred_len,
-            count: memory.fresh,
+            new_len: memory.count,
         })
     }
 
-    /// As [`super::robust_prune::keep`], but for `take`, which each thread calls for some.
+    /// As [`robust_prune`](super::robust_prune::robust_prune), but each thread calls `emit` for some of the kept
+    /// candidates.
     ///
     /// # Safety
     /// As there.
@@ -87,9 +98,9 @@ impl AllPairs {
         space: &S,
         args: &PruneArgs,
         count: u32,
-        take: impl Fn(u32, u64),
+        emit: impl Fn(u32, u64),
     ) -> u32 {
-        // SAFETY: the whole block comes here; a barrier is between what is written and read.
+        // SAFETY: the whole block comes here; a barrier separates writes from reads.
         unsafe {
             self.clear(count);
             thread::sync_threads();
@@ -98,23 +109,23 @@ impl AllPairs {
             }
             self.find_deferred(count);
             thread::sync_threads();
-            self.compare(space, OcclusionRule::of(args), count);
+            self.compare(space, OcclusionRule::new(args), count);
             thread::sync_threads();
             if warp_number() == 0 {
-                self.turns(args, count);
+                self.run_rounds(args, count);
             }
             thread::sync_threads();
-            let (first, second) = (Set::load(self.others), Set::load(self.others.add(WORDS)));
-            for_my_places(count, |place| {
-                let number = if first.has(place) {
-                    first.before(place)
-                } else if second.has(place) {
-                    first.len() + second.before(place)
+            let (first, second) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
+            block_stride(count, |index| {
+                let rank = if first.contains(index) {
+                    first.rank(index)
+                } else if second.contains(index) {
+                    first.len() + second.rank(index)
                 } else {
                     args.max_degree
                 };
-                if number < args.max_degree {
-                    take(number, self.keys.add(place).load());
+                if rank < args.max_degree {
+                    emit(rank, self.keys.add(index).load());
                 }
             });
             (first.len() + second.len()).min(args.max_degree)
@@ -123,92 +134,87 @@ impl AllPairs {
 
     #[inline(always)]
     unsafe fn clear(&self, count: u32) {
-        // SAFETY: bits of candidates, at multiples of 16.
+        // SAFETY: sets of candidates, at multiples of 16 bytes.
         unsafe {
-            for_my_places(2 * count, |half| self.occluded.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
-            for_my_places(2, |half| self.others.add(half * WORDS).cast::<[u64; 2]>().store([0; 2]));
+            block_stride(2 * count, |set| self.occluded.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
+            block_stride(2, |set| self.sets.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
         }
     }
 
-    /// Lists the places, others first. One warp.
+    /// Lists the indices of the candidates, new ones first. One warp.
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
-        let below = (1 << warp::lane_id()) - 1;
-        let (mut others, mut already_pruned, mut first) = (0, count, 0);
+        let (mut new_len, mut pruned, mut first) = (0, count, 0);
         while first < count {
-            let place = first + warp::lane_id();
-            // SAFETY: places below the count; the whole warp votes.
+            let index = first + warp::lane_id();
+            // SAFETY: indices below the count; the whole warp votes.
             unsafe {
-                let there = place < count;
-                let is_other = there && self.keys.add(place).load() & neighbor::UNVISITED != 0;
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_other);
-                let rest = warp::warp_vote_ballot(warp::FULL_MASK, there && !is_other);
-                already_pruned -= rest.count_ones();
-                let to = if is_other {
-                    others + (lanes & below).count_ones()
-                } else {
-                    already_pruned + (rest & below).count_ones()
-                };
-                if there {
-                    self.places.add(to).store(place as u16);
+                let is_candidate = index < count;
+                let is_new = is_candidate && self.keys.add(index).load() & neighbor::UNVISITED != 0;
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+                let rest = warp::warp_vote_ballot(warp::FULL_MASK, is_candidate && !is_new);
+                pruned -= rest.count_ones();
+                let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(rest) };
+                if is_candidate {
+                    self.indices.add(to).store(index as u16);
                 }
-                others += lanes.count_ones();
+                new_len += lanes.count_ones();
                 if warp::lane_id() == 0 {
-                    self.others.add(first / 32).store(lanes);
+                    self.sets.add(first / 32).store(lanes);
                 }
             }
             first += warp::WARP_SIZE;
         }
         if warp::lane_id() == 0 {
             // SAFETY: nobody reads it before the next barrier.
-            unsafe { self.count.store(others) };
+            unsafe { self.new_len.store(new_len) };
         }
     }
 
-    /// Finds those that wait among the sorted keys, by halving.
+    /// Finds the deferred candidates among the sorted keys by binary search.
     #[inline(always)]
     unsafe fn find_deferred(&self, count: u32) {
-        for_my_places(self.deferred_len, |index| {
+        block_stride(self.deferred_len, |at| {
             // SAFETY: one of them; steps stay below the count.
             unsafe {
-                let key = self.deferred.add(index).load();
-                let (mut place, mut step) = (0, MAX_ALL_PAIRS / 2);
+                let key = self.deferred.add(at).load();
+                let (mut index, mut step) = (0, MAX_ALL_PAIRS / 2);
                 while step > 0 {
-                    let next = place + step;
+                    let next = index + step;
                     if next < count && self.keys.add(next).load() <= key {
-                        place = next;
+                        index = next;
                     }
                     step /= 2;
                 }
-                // Beyond the candidates that count there are none.
-                if self.keys.add(place).load() == key {
-                    self.others.add(WORDS + place / 32).atomic_or(1 << (place % 32));
+                // It may be behind the last candidate that counts.
+                if self.keys.add(index).load() == key {
+                    self.sets.add(WORDS + index / 32).atomic_or(1 << (index % 32));
                 }
             }
         });
     }
 
-    /// Compares the others with each other and with all that is already_pruned.
+    /// Compares the new candidates with each other and with the already pruned ones: a warp takes one new candidate.
     #[inline(always)]
-    unsafe fn compare<S: Space>(&self, space: &S, slack: OcclusionRule, count: u32) {
-        // SAFETY: places of keys, which name vertices; whole warps come to every distance.
+    unsafe fn compare<S: Space>(&self, space: &S, rule: OcclusionRule, count: u32) {
+        // SAFETY: indices of keys, which name vertices; whole warps compute every distance.
         unsafe {
-            let others = self.count.load();
+            let new_len = self.new_len.load();
             let mut one = warp_number();
-            while one < others {
-                let a = u32::from(self.places.add(one).load());
+            while one < new_len {
+                let a = u32::from(self.indices.add(one).load());
                 let key_a = self.keys.add(a).load();
-                let near = space.near(neighbor::id(key_a));
+                let reference = space.reference(neighbor::id(key_a));
                 let mut first = one + 1;
                 while first < count {
-                    let index = first + S::place();
-                    let there = S::place() < S::PER_WARP && index < count;
-                    let b = if there { u32::from(self.places.add(index).load()) } else { a };
+                    let at = first + S::slot();
+                    let is_scored = S::slot() < S::PER_WARP && at < count;
+                    let b = if is_scored { u32::from(self.indices.add(at).load()) } else { a };
                     let key_b = self.keys.add(b).load();
-                    let between = space.distance(&near, neighbor::id(key_b));
-                    if there {
-                        self.note(a, (b, key_b), between, slack);
-                        self.note(b, (a, key_a), between, slack);
+                    let between = space.distance(&reference, neighbor::id(key_b));
+                    if is_scored {
+                        self.note(a, (b, key_b), between, rule);
+                        self.note(b, (a, key_a), between, rule);
                     }
                     first += S::PER_WARP;
                 }
@@ -217,14 +223,14 @@ impl AllPairs {
         }
     }
 
-    /// Notes whether `from` occludes towards `to`.
+    /// Notes whether `from` occludes `to`.
     #[inline(always)]
-    unsafe fn note(&self, from: u32, (to, key): (u32, u64), between: f32, slack: OcclusionRule) {
+    unsafe fn note(&self, from: u32, (to, key): (u32, u64), between: f32, rule: OcclusionRule) {
         let (distance, bit) = (neighbor::distance(key), 1 << (to % 32));
         let word = self.occluded.add(2 * from * WORDS + to / 32);
         // SAFETY: the bits of a candidate.
         unsafe {
-            if slack.occludes(between, distance) {
+            if rule.occludes(between, distance) {
                 word.atomic_or(bit);
             }
             if between <= distance {
@@ -233,51 +239,51 @@ impl AllPairs {
         }
     }
 
-    /// The turns of both rounds: leaves what each keeps in the place of the others and of those that wait, and more than
-    /// `max_degree` if it gets to them. One warp, all of whose lanes do the same.
+    /// Both rounds. Replaces the sets by what each keeps, in all more than `max_degree` if a run exceeds it. One warp;
+    /// all lanes do the same.
     #[inline(always)]
-    unsafe fn turns(&self, args: &PruneArgs, count: u32) {
+    unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
         // SAFETY: bits of candidates, behind a barrier.
         unsafe {
-            let (others, mut deferred) = (Set::load(self.others), Set::load(self.others.add(WORDS)));
-            let occluding = self.occluding(count).or(others);
-            let (mut left, mut kept) = (Set::first(count), Set::NONE);
-            let (mut first, mut room, mut scored) = (Set::NONE, args.max_degree, 0);
-            let mut second = false;
+            let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
+            let occluding = self.occluding(count).or(new);
+            let (mut remaining, mut kept) = (BitSet::first(count), BitSet::EMPTY);
+            let (mut first, mut room, mut scored) = (BitSet::EMPTY, args.max_degree, 0);
+            let mut second_round = false;
             while room > 0 {
-                let open = if second { left } else { left.without(deferred) };
-                let next = open.and(occluding).least();
-                // Those in front of it lead towards nobody: nothing changes while they are kept.
-                let run = open.and(Set::first(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
-                scored += run.len().min(room - 1) * left.and(others).len();
+                let open = if second_round { remaining } else { remaining.without(deferred) };
+                let next = open.and(occluding).min();
+                // Candidates in front of `next` occlude nothing: all of them are kept in one step.
+                let run = open.and(BitSet::first(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
+                scored += run.len().min(room - 1) * remaining.and(new).len();
                 room = room.saturating_sub(run.len());
-                (kept, left) = (kept.or(run), left.without(run));
+                (kept, remaining) = (kept.or(run), remaining.without(run));
                 let Some(next) = next else {
-                    if second || args.alpha <= FIRST_ALPHA {
+                    if second_round || args.alpha <= FIRST_ALPHA {
                         break;
                     }
-                    (first, kept, second) = (kept, Set::NONE, true);
+                    (first, kept, second_round) = (kept, BitSet::EMPTY, true);
                     continue;
                 };
                 if room > 0 {
-                    let one = Set::only(next);
-                    (kept, left) = (kept.or(one), left.without(one));
+                    let one = BitSet::only(next);
+                    (kept, remaining) = (kept.or(one), remaining.without(one));
                     room -= 1;
                 }
                 if room > 0 {
-                    scored += if others.has(next) { left } else { left.and(others) }.len();
+                    scored += if new.contains(next) { remaining } else { remaining.and(new) }.len();
                     let occluded = self.occluded.add(2 * next * WORDS);
-                    left = left.without(Set::load(occluded));
-                    deferred = deferred.or(Set::load(occluded.add(WORDS)));
+                    remaining = remaining.without(BitSet::load(occluded));
+                    deferred = deferred.or(BitSet::load(occluded.add(WORDS)));
                 }
             }
-            if !second {
-                (first, kept) = (kept, Set::NONE);
+            if !second_round {
+                (first, kept) = (kept, BitSet::EMPTY);
             }
             warp::sync_warp(warp::FULL_MASK);
             if warp::lane_id() == 0 {
-                first.store(self.others);
-                kept.store(self.others.add(WORDS));
+                first.store(self.sets);
+                kept.store(self.sets.add(WORDS));
                 if scored > 0 {
                     atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
                 }
@@ -285,18 +291,18 @@ impl AllPairs {
         }
     }
 
-    /// Those that lead towards any. One warp.
+    /// The candidates that occlude any other. One warp.
     #[inline(always)]
-    unsafe fn occluding(&self, count: u32) -> Set {
-        let (mut occluding, mut first) = (Set::NONE, 0);
+    unsafe fn occluding(&self, count: u32) -> BitSet {
+        let (mut occluding, mut first) = (BitSet::EMPTY, 0);
         while first < count {
-            let place = first + warp::lane_id();
+            let index = first + warp::lane_id();
             // SAFETY: bits of candidates; the whole warp votes.
             unsafe {
-                let occluded = self.occluded.add(2 * place.min(count - 1) * WORDS);
-                let any = Set::load(occluded).or(Set::load(occluded.add(WORDS))).len() > 0;
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, any && place < count);
-                occluding = occluding.or(Set::word(first / 32, lanes));
+                let occluded = self.occluded.add(2 * index.min(count - 1) * WORDS);
+                let any = BitSet::load(occluded).or(BitSet::load(occluded.add(WORDS))).len() > 0;
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, any && index < count);
+                occluding = occluding.or(BitSet::word(first / 32, lanes));
             }
             first += warp::WARP_SIZE;
         }

@@ -1,20 +1,29 @@
-//! What of an old row an earlier prune kept.
+//! Finds the entries of a row that an earlier prune kept.
+//!
+//! A prune writes what each round kept, nearest first; later edges are appended behind both parts. So the two parts are
+//! the first two ascending runs of distances:
+//!
+//! ```text
+//! distances   1 4 9 | 2 3 7 | 5 6 1
+//!             first  second  appended since
+//! ```
+//!
+//! If the first appended edge is farther than the last entry of the second part, it is taken for a part of it. That
+//! is harmless: it is not compared with the entries of these parts until the row is pruned down to fewer.
 
 use cuda_std::prelude::*;
 
 use super::remaining::Deferred;
 use super::robust_prune::Memory;
-use super::sort::for_my_places;
 use super::{FIRST_ALPHA, PruneArgs};
+use crate::collectives::block_stride;
 use crate::neighbor;
 
-/// The ends of the parts of a row that the rounds of an earlier prune kept: of the first one's, and of both. A prune writes
-/// what each round kept nearest first, and later edges are appended: so these are the two heads that rise. Now and then the
-/// first of the appended is farther still, and goes uncompared with them until it is crowded. Whole block; a barrier.
+/// The end of the part that the first round kept, and the end of that of the second. Whole block; a barrier.
 ///
 /// # Safety
-/// There are `degree` keys, in the order of the row, which is also what both words of the ends hold; a barrier has passed
-/// since they were written.
+/// There are `degree` keys, in the order of the row; `memory.pruned_ends` hold `degree`. A barrier has passed since they
+/// were written.
 #[inline(always)]
 pub(super) unsafe fn pruned_ends(
     args: &PruneArgs,
@@ -23,10 +32,11 @@ pub(super) unsafe fn pruned_ends(
     memory: &Memory,
 ) -> [u32; 2] {
     let [first, second] = memory.pruned_ends;
-    // SAFETY: places are below the degree; the whole block comes to the barriers.
+    // SAFETY: places are below the degree; the whole block reaches the barriers.
     unsafe {
+        // The end of the ascending run from `begin` on: the first descent, found by all threads.
         let find = |end: Shared<u32>, begin: u32| {
-            for_my_places(degree.saturating_sub(1), |place| {
+            block_stride(degree.saturating_sub(1), |place| {
                 if place >= begin && keys.add(place).load() > keys.add(place + 1).load() {
                     end.atomic_min(place + 1);
                 }
@@ -39,11 +49,11 @@ pub(super) unsafe fn pruned_ends(
     }
 }
 
-/// Marks what an earlier prune kept as already_pruned, and gives the part of its second round. Whole block; a barrier passes before
-/// the marks are made.
+/// Clears the unvisited bit of the keys that an earlier prune kept; returns the part of its second round. Whole block; a
+/// barrier before the bits are cleared.
 ///
 /// # Safety
-/// As for [`pruned_ends`]; behind it, a barrier passes before the keys are read.
+/// As for [`pruned_ends`]; a barrier follows before the keys are read.
 #[inline(always)]
 pub(super) unsafe fn mark_already_pruned(
     args: &PruneArgs,
@@ -51,10 +61,10 @@ pub(super) unsafe fn mark_already_pruned(
     keys: Shared<u64>,
     memory: &Memory,
 ) -> Deferred {
-    // SAFETY: marks are made when nobody compares any more, each by one thread.
+    // SAFETY: the runs have been found when keys change, each by one thread.
     unsafe {
         let [begin, end] = pruned_ends(args, degree, keys, memory);
-        for_my_places(end, |place| {
+        block_stride(end, |place| {
             let key = keys.add(place);
             key.store(key.load() & !neighbor::UNVISITED);
         });

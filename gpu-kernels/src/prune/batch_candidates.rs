@@ -1,48 +1,62 @@
-//! The nearest of its own batch, which the graph does not lead to yet.
+//! Candidates from the same batch: the nearest of the vertices that are inserted together, which no search can find yet.
+//!
+//! ```text
+//! batch_candidates(p):
+//!     bound <- the max_degree-th of the candidates that the search for p found
+//!     nearest <- []
+//!     for round in 0..3:
+//!         stop if nearest has fewer than round entries
+//!         nearest <- the nearest max_degree of nearest and this round's peers that are nearer than bound
+//! ```
+//!
+//! The peers of a vertex are the other vertices of its group. The first round samples one of every few, the second takes
+//! some more of them, the third the rest: most vertices have no near peer, and pay for the sample alone
+//! (`jasper_vamana::PeerSampling`, which makes the same choice).
 
 use cuda_std::prelude::*;
 
 use super::layout::batch_capacity;
 use super::robust_prune::Memory;
 use super::score::score;
-use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
+use super::sort::{NO_CANDIDATE, sort_padded};
 use super::space::Space;
 use super::update::sampled;
 use super::{BatchCandidatesArgs, DISTANCES};
+use crate::collectives::block_stride;
 use crate::graph::NO_ROW;
 use crate::neighbor;
 
-/// Compares one vertex with the others of its group; one block a vertex.
+/// Compares one vertex with its peers; one block per vertex.
 ///
 /// # Safety
 /// The arguments are what [`BatchCandidatesArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
 pub(super) unsafe fn batch_candidates<S: Space>(args: BatchCandidatesArgs) {
     let list = thread::block_idx_x();
-    let most = args.prune.max_degree;
-    let memory = Memory::carve(&args.prune, batch_capacity(args.at_once, most, args.candidates_stride));
-    // SAFETY: the whole block comes to every step; there is room for what is found and what joins.
+    let limit = args.prune.max_degree;
+    let memory = Memory::carve(&args.prune, batch_capacity(args.at_once, limit, args.candidates_stride));
+    // SAFETY: the whole block reaches every barrier; there is room for the candidates and the peers.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list as usize));
         let bound = bound(&args, list, vertex, memory.keys);
         if thread::thread_idx_x() == 0 {
-            memory.fresh.store(0);
+            memory.count.store(0);
         }
         thread::sync_threads();
         let first = list / args.group * args.group;
         let len = args.group.min(args.lists - first);
-        let mut near = Near { vertex, bound, most, kept: 0, keys: memory.keys, count: memory.fresh };
+        let mut nearest = Nearest { vertex, bound, limit, len: 0, keys: memory.keys, count: memory.count };
         let space = S::new(&args.prune.graph, args.prune.form);
         let rounds = Rounds { every: args.every, second: args.every.min(1 + args.more), len };
         let (mut round, mut compared) = (0, 0);
-        while round < Rounds::COUNT && near.kept >= round.min(most) {
+        while round < Rounds::COUNT && nearest.len >= round.min(limit) {
             let turns = rounds.turns(round);
-            let others = rounds.peers(turns);
-            near.compare(&space, &args, others, |i| first + rounds.place(turns, i));
-            compared += others;
+            let peers = rounds.peers(turns);
+            nearest.insert(&space, &args, peers, |i| first + rounds.place(turns, i));
+            compared += peers;
             round += 1;
         }
-        near.keep(&args, list);
+        nearest.store(&args, list);
         if thread::thread_idx_x() == 0 {
             let itself = rounds.turn(list - first) < rounds.turns(round - 1).1;
             atomic::add(args.prune.counters.at(DISTANCES), u64::from(compared - u32::from(itself)));
@@ -50,8 +64,10 @@ pub(super) unsafe fn batch_candidates<S: Space>(args: BatchCandidatesArgs) {
     }
 }
 
-/// Who of a group of `len` is compared when. In each run of `every` that arrive together, a first one has turn 0, the one
-/// behind it turn 1, and so on around: the first round takes turn 0, the second all up to turn `second`.
+/// Which peers of a group of `len` each round compares.
+///
+/// The group is cut into runs of `every` consecutive vertices, and each vertex of a run has a turn, from a start that
+/// differs from run to run. The first round takes turn 0, the second the turns below `second`, the third the rest.
 #[derive(Clone, Copy)]
 struct Rounds {
     every: u32,
@@ -62,7 +78,7 @@ struct Rounds {
 impl Rounds {
     const COUNT: u32 = 3;
 
-    /// The first turn of a round, and the one behind its last.
+    /// The turns of a round, from the first to behind the last.
     #[inline(always)]
     fn turns(self, round: u32) -> (u32, u32) {
         match round {
@@ -72,7 +88,7 @@ impl Rounds {
         }
     }
 
-    /// Vertices of the group that have these turns.
+    /// The number of vertices of the group that have these turns.
     #[inline(always)]
     fn peers(self, (from, to): (u32, u32)) -> u32 {
         let rest = self.len % self.every;
@@ -83,43 +99,43 @@ impl Rounds {
     #[inline(always)]
     fn place(self, (from, to): (u32, u32), i: u32) -> u32 {
         let (run, turn) = (i / (to - from), from + i % (to - from));
-        let (first, there, start) = self.run(run);
-        first + (start + turn) % there
+        let (first, len, start) = self.run(run);
+        first + (start + turn) % len
     }
 
-    /// Whose turn a place is.
+    /// The turn of a place.
     #[inline(always)]
     fn turn(self, place: u32) -> u32 {
-        let (first, there, start) = self.run(place / self.every);
-        (place - first + there - start) % there
+        let (first, len, start) = self.run(place / self.every);
+        (place - first + len - start) % len
     }
 
-    /// Where a run begins, how many are in it, and which of them has turn 0.
+    /// The first place of a run, its length, and which of its places has turn 0.
     #[inline(always)]
     fn run(self, number: u32) -> (u32, u32, u32) {
         let first = number * self.every;
-        let there = self.every.min(self.len - first);
-        (first, there, sampled(number) % there)
+        let len = self.every.min(self.len - first);
+        (first, len, sampled(number) % len)
     }
 }
 
-/// The nearest so far to a vertex, of those nearer than `bound`.
-struct Near {
+/// The nearest peers so far, at most `limit`, all nearer than `bound`.
+struct Nearest {
     vertex: u32,
     bound: u64,
-    most: u32,
-    kept: u32,
+    limit: u32,
+    len: u32,
     keys: Shared<u64>,
     count: Shared<u32>,
 }
 
-impl Near {
-    /// Takes in `len` vertices, whose places in the batch `place` gives. Whole block; a barrier.
+impl Nearest {
+    /// Inserts `len` peers, whose places in the batch `place` gives. Whole block; a barrier.
     ///
     /// # Safety
     /// There are such places; a barrier has passed since the count was written.
     #[inline(always)]
-    unsafe fn compare<S: Space>(
+    unsafe fn insert<S: Space>(
         &mut self,
         space: &S,
         args: &BatchCandidatesArgs,
@@ -130,8 +146,7 @@ impl Near {
         while first < len {
             let at = |i: u32| place(first + i) as usize;
             let (bound, keys, count) = (self.bound, self.keys, self.count);
-            // SAFETY: the caller's promise; before this, at most `most` are kept, so that there is room for as many more
-            // as are compared.
+            // SAFETY: the caller's promise; at most `limit` keys are there, which leaves room for `at_once` more.
             unsafe {
                 let id = |i: u32| global::load_readonly(args.batch.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.identical.at(at(i))) == NO_ROW;
@@ -142,12 +157,12 @@ impl Near {
                     }
                 });
                 let found = count.load();
-                self.kept = found.min(self.most);
-                if found > self.most {
+                self.len = found.min(self.limit);
+                if found > self.limit {
                     sort_padded(keys, found);
-                    self.bound = keys.add(self.most - 1).load();
+                    self.bound = keys.add(self.limit - 1).load();
                     if thread::thread_idx_x() == 0 {
-                        count.store(self.kept);
+                        count.store(self.len);
                     }
                 }
                 thread::sync_threads();
@@ -156,26 +171,26 @@ impl Near {
         }
     }
 
-    /// Writes them down, rising. Whole block.
+    /// Writes them to global memory, ascending. Whole block.
     ///
     /// # Safety
-    /// There is such a list; a barrier has passed since the last was taken in.
+    /// There is such a list; a barrier has passed since the last insertion.
     #[inline(always)]
-    unsafe fn keep(&self, args: &BatchCandidatesArgs, list: u32) {
-        let batch_candidates = args.batch_candidates.add(list as usize * self.most as usize);
-        // SAFETY: the caller's promise; at most `most` are kept.
+    unsafe fn store(&self, args: &BatchCandidatesArgs, list: u32) {
+        let candidates = args.batch_candidates.add(list as usize * self.limit as usize);
+        // SAFETY: the caller's promise; there are at most `limit`.
         unsafe {
-            sort_padded(self.keys, self.kept);
-            for_my_places(self.most, |place| {
-                let key = if place < self.kept { self.keys.add(place).load() } else { NO_CANDIDATE };
-                global::store(batch_candidates.at(place as usize), key);
+            sort_padded(self.keys, self.len);
+            block_stride(self.limit, |place| {
+                let key = if place < self.len { self.keys.add(place).load() } else { NO_CANDIDATE };
+                global::store(candidates.at(place as usize), key);
             });
         }
     }
 }
 
-/// The candidate behind which nothing joins: where a row would be full of what the search found. Whole block; all have read
-/// it at the next barrier.
+/// The `max_degree`-th candidate of the search: farther peers would not fit a row of these. Whole block; all threads have
+/// read it at the next barrier.
 ///
 /// # Safety
 /// As for [`batch_candidates`]; there is room for the candidates.
@@ -184,16 +199,16 @@ unsafe fn bound(args: &BatchCandidatesArgs, list: u32, vertex: u32, keys: Shared
     // SAFETY: the whole block comes here; the candidates are those of this list.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list as usize));
-        let most = args.prune.max_degree;
-        if found < most {
+        let limit = args.prune.max_degree;
+        if found < limit {
             return NO_CANDIDATE;
         }
         let candidates = args.candidates.add(list as usize * args.candidates_stride as usize);
-        for_my_places(found, |place| {
+        block_stride(found, |place| {
             let key = global::load_readonly(candidates.at(place as usize)) | neighbor::UNVISITED;
             keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
         });
         sort_padded(keys, found);
-        keys.add(most - 1).load()
+        keys.add(limit - 1).load()
     }
 }

@@ -1,4 +1,4 @@
-//! Sets of few candidates, by their places.
+//! Sets of at most 128 candidates, as bits of two 64-bit words.
 
 use cuda_std::prelude::*;
 
@@ -6,41 +6,41 @@ use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS};
 
 const _: () = assert!(MAX_ALL_PAIRS == 128 && PAIR_WORDS == 4);
 
-/// Some of the candidates, a bit for each.
+/// A set of indices below 128.
 #[derive(Clone, Copy)]
-pub(super) struct Set([u64; 2]);
+pub(super) struct BitSet([u64; 2]);
 
-impl Set {
-    pub(super) const NONE: Self = Self([0; 2]);
+impl BitSet {
+    pub(super) const EMPTY: Self = Self([0; 2]);
 
-    /// The bits in some words.
+    /// Loads a set from four words.
     ///
     /// # Safety
-    /// They are at a multiple of 16, and a barrier has passed since they were written.
+    /// They are at a multiple of 16 bytes, and a barrier has passed since they were written.
     #[inline(always)]
     pub(super) unsafe fn load(words: Shared<u32>) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { words.cast().load() })
     }
 
-    /// The bits to some words.
+    /// Stores the set to four words.
     ///
     /// # Safety
-    /// They are at a multiple of 16, and nobody else uses them.
+    /// They are at a multiple of 16 bytes, and no other thread accesses them.
     #[inline(always)]
     pub(super) unsafe fn store(self, words: Shared<u32>) {
         // SAFETY: the caller's promise.
         unsafe { words.cast().store(self.0) }
     }
 
-    /// The 32 from `32 * word` on.
+    /// The indices from `32 * word` on whose bits are set.
     #[inline(always)]
     pub(super) fn word(word: u32, bits: u32) -> Self {
         let half = u64::from(bits) << (word % 2 * 32);
         if word < 2 { Self([half, 0]) } else { Self([0, half]) }
     }
 
-    /// The first `count`.
+    /// The indices below `count`.
     #[inline(always)]
     pub(super) fn first(count: u32) -> Self {
         let low = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
@@ -48,14 +48,14 @@ impl Set {
     }
 
     #[inline(always)]
-    pub(super) fn only(place: u32) -> Self {
-        let bit = 1 << (place % 64);
-        if place < 64 { Self([bit, 0]) } else { Self([0, bit]) }
+    pub(super) fn only(index: u32) -> Self {
+        let bit = 1 << (index % 64);
+        if index < 64 { Self([bit, 0]) } else { Self([0, bit]) }
     }
 
-    /// The least place.
+    /// The least index.
     #[inline(always)]
-    pub(super) fn least(self) -> Option<u32> {
+    pub(super) fn min(self) -> Option<u32> {
         let [low, high] = self.0;
         if low != 0 {
             Some(low.trailing_zeros())
@@ -66,10 +66,10 @@ impl Set {
         }
     }
 
-    /// How many are in front of `place`.
+    /// The number of indices below `index`.
     #[inline(always)]
-    pub(super) fn before(self, place: u32) -> u32 {
-        self.and(Self::first(place)).len()
+    pub(super) fn rank(self, index: u32) -> u32 {
+        self.and(Self::first(index)).len()
     }
 
     #[inline(always)]
@@ -93,7 +93,7 @@ impl Set {
     }
 
     #[inline(always)]
-    pub(super) fn has(self, place: u32) -> bool {
-        self.and(Self::only(place)).0 != [0; 2]
+    pub(super) fn contains(self, index: u32) -> bool {
+        self.and(Self::only(index)).0 != [0; 2]
     }
 }

@@ -1,5 +1,5 @@
-//! The table of kernels: element, sum, the bytes of a row, 0 for any, and the blocks of a multiprocessor, by which the
-//! assembler knows what registers it may spend.
+//! The table of kernels: element, term, bytes per row (0 for any), and blocks per multiprocessor, which bounds the
+//! registers that the assembler may use.
 
 use cuda_std::prelude::*;
 

@@ -1,4 +1,4 @@
-//! New vertices whose row is in the graph already.
+//! Finds new vertices whose vector is in the graph already.
 
 use cuda_std::prelude::*;
 
@@ -7,7 +7,9 @@ use crate::graph::NO_ROW;
 use crate::neighbor;
 use crate::rows::row_of_warp;
 
-/// Looks for the row of each vertex among those of its candidates, of which few begin as it does; one warp a list.
+/// Compares the vector of each new vertex with those of its candidates; one warp per vertex.
+///
+/// Each lane compares the first 16 bytes of one candidate. The few that agree are compared whole, by the warp together.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -18,25 +20,24 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
         return;
     }
     let candidates = args.candidates.add(list * args.candidates_stride as usize);
-    // SAFETY: a list that there is; whole warps come to every step.
+    // SAFETY: there is such a list; whole warps call the collectives.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list));
         let found = global::load_readonly(args.work.at(2 * list));
-        let begin = |id: u32| -> [u32; 4] {
+        let prefix = |id: u32| -> [u32; 4] {
             global::load_readonly(args.rows.at(id as usize * args.row_bytes as usize).cast())
         };
-        let own = begin(vertex);
+        let own = prefix(vertex);
         let (mut identical, mut first) = (NO_ROW, 0);
         while first < found {
             let place = first + warp::lane_id();
-            let there = place < found;
-            let id = if there {
+            let id = if place < found {
                 neighbor::id(global::load_readonly(candidates.at(place as usize)))
             } else {
                 vertex
             };
-            let alike = id != vertex && begin(id) == own;
-            let mut lanes = warp::warp_vote_ballot(warp::FULL_MASK, alike);
+            let is_equal = id != vertex && prefix(id) == own;
+            let mut lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_equal);
             while lanes != 0 {
                 let lane = lanes.trailing_zeros();
                 let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, lane, warp::WARP_SIZE);
@@ -53,22 +54,22 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     }
 }
 
-/// Whether two vertices have the same row. Whole warp.
+/// Whether two vertices have the same vector. Whole warp.
 ///
 /// # Safety
 /// There are such vertices.
 #[inline(always)]
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
-    let (mut same, mut at) = (true, warp::lane_id() as usize * 16);
+    let (mut equal, mut at) = (true, warp::lane_id() as usize * 16);
     // SAFETY: chunks are within the rows, which are at multiples of 16; the whole warp votes.
     unsafe {
         while at < args.row_bytes as usize {
             let [one, other]: [[u32; 4]; 2] =
                 [one, other].map(|id| global::load_readonly(row(id).at(at).cast()));
-            same &= one == other;
+            equal &= one == other;
             at += warp::WARP_SIZE as usize * 16;
         }
-        warp::warp_vote_all(warp::FULL_MASK, same)
+        warp::warp_vote_all(warp::FULL_MASK, equal)
     }
 }

@@ -1,17 +1,18 @@
-//! The links of a new vertex, from what its search expanded.
+//! Prunes the candidates of a new vertex into its row.
 
 use cuda_std::prelude::*;
 
 use super::layout::link_capacity;
 use super::remaining::Deferred;
 use super::robust_prune::{Memory, robust_prune};
-use super::sort::{NO_CANDIDATE, distinct, for_my_places, sort_padded};
+use super::sort::{NO_CANDIDATE, distinct, sort_padded};
 use super::space::Space;
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
+use crate::collectives::block_stride;
 use crate::graph::NO_ROW;
 use crate::neighbor;
 
-/// Prunes one list; one block a list.
+/// Links one new vertex: sorts its candidates, prunes them, writes its row; one block per vertex.
 ///
 /// # Safety
 /// The arguments are what [`LinkArgs`] says, and the launch is the one planned for them.
@@ -19,17 +20,17 @@ use crate::neighbor;
 pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
     let list = thread::block_idx_x() as usize;
     let stride = args.prune.graph.links_stride;
-    let memory =
-        Memory::carve(&args.prune, link_capacity(args.candidates_stride, batch_candidates_len(&args)));
+    let capacity = link_capacity(args.candidates_stride, batch_candidates_len(&args));
+    let memory = Memory::carve(&args.prune, capacity);
     let space = S::new(&args.prune.graph, args.prune.form);
-    // SAFETY: the whole block comes to every step; reads and writes are in the places of this list.
+    // SAFETY: the whole block reaches every barrier; reads and writes are in the places of this list.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(list));
         let identical = global::load_readonly(args.identical.at(list));
         let count = if identical == NO_ROW { sorted_candidates(&args, list, vertex, &memory) } else { 0 };
         let (ids, distances) =
             (args.ids.add(list * stride as usize), args.distances.add(list * stride as usize));
-        let take = |place: u32, key: u64| {
+        let store = |place: u32, key: u64| {
             if thread::thread_idx_x() == 0 {
                 global::store(ids.at(place as usize), neighbor::id(key));
                 global::store(distances.at(place as usize), neighbor::orderable(key));
@@ -42,9 +43,9 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
             &memory,
             (args.prune.max_degree, count),
             &Deferred::none(memory.old),
-            take,
+            store,
         );
-        for_my_places(stride - kept.all, |place| {
+        block_stride(stride - kept.all, |place| {
             global::store(ids.at((kept.all + place) as usize), NO_ROW);
         });
         if thread::thread_idx_x() == 0 {
@@ -60,37 +61,37 @@ pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
     }
 }
 
-/// Places for candidates from the batch itself.
+/// Places for candidates from the same batch.
 #[inline(always)]
 fn batch_candidates_len(args: &LinkArgs) -> u32 {
     if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree }
 }
 
-/// Brings the candidates of a list to shared memory, sorted, distinct and without the vertex itself; returns how many there
-/// are. Whole block; a barrier.
+/// Loads the candidates of a list into shared memory, sorted, distinct and without the vertex itself; returns their
+/// number. Whole block; a barrier.
 ///
 /// # Safety
 /// As for [`link`].
 #[inline(always)]
 unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &Memory) -> u32 {
-    let (keys, batch_candidates_len) = (memory.keys, batch_candidates_len(args));
-    // SAFETY: the whole block comes here; there is room for what was found and what joins.
+    let (keys, of_batch) = (memory.keys, batch_candidates_len(args));
+    // SAFETY: the whole block comes here; there is room for all candidates.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list));
         let candidates = args.candidates.add(list * args.candidates_stride as usize);
-        for_my_places(found, |place| {
+        block_stride(found, |place| {
             let key = global::load_streaming(candidates.at(place as usize)) | neighbor::UNVISITED;
             keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
         });
-        let batch_candidates = args.batch_candidates.add(list * batch_candidates_len as usize);
-        for_my_places(batch_candidates_len, |place| {
+        let batch_candidates = args.batch_candidates.add(list * of_batch as usize);
+        block_stride(of_batch, |place| {
             keys.add(found + place).store(global::load_streaming(batch_candidates.at(place as usize)));
         });
-        sort_padded(keys, found + batch_candidates_len);
-        if batch_candidates_len > 0 {
-            return distinct(keys, found + batch_candidates_len, memory.fresh);
+        sort_padded(keys, found + of_batch);
+        if of_batch > 0 {
+            return distinct(keys, found + of_batch, memory.count);
         }
-        // What a search found is distinct.
+        // The candidates of a search are distinct.
         if found > 0 && keys.add(found - 1).load() == NO_CANDIDATE { found - 1 } else { found }
     }
 }

@@ -1,4 +1,20 @@
-//! The row of a vertex with the edges that are new to it.
+//! Adds reversed edges to the row of their target.
+//!
+//! ```text
+//! merge(p, edges):                         edges sorted by (distance, source), at most max_candidates + max_degree
+//!     new <- edges whose source is not in the row of p
+//!     if the row has room for new: append new
+//!     else: row <- robust_prune(p, row + new)
+//! ```
+//!
+//! Deviations made for speed, and why the rows stay the same:
+//!
+//! 1. *The row is appended to unpruned while there is room*, as DiskANN's `inter_insert` does with its slack.
+//! 2. *Entries of the row that an earlier prune kept are not compared with each other* (`already_pruned`): that prune has
+//!    done so, with the same distances.
+//! 3. *Few candidates are pruned on bit sets* (`all_pairs`), with the same decisions.
+//! 4. *Edges beyond `max_candidates + max_degree` are not read*: even if the row has `max_degree` of them already,
+//!    `max_candidates` nearer ones are left, and a prune looks at no more.
 
 use cuda_std::prelude::*;
 
@@ -7,13 +23,14 @@ use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
 use super::robust_prune::{Memory, robust_prune, warp_number, warps};
 use super::score::score;
-use super::sort::{NO_CANDIDATE, for_my_places, sort_padded};
+use super::sort::{NO_CANDIDATE, sort_padded};
 use super::space::Space;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
+use crate::collectives::block_stride;
 use crate::graph::NO_ROW;
 use crate::neighbor;
 
-/// Appends the new edges of one target while there is room, else prunes old and new; one block a target.
+/// Merges the edges of one target; one block per target.
 ///
 /// # Safety
 /// The arguments are what [`MergeArgs`] says, and the launch is the one planned for them.
@@ -22,7 +39,7 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
     let group = thread::block_idx_x() as usize;
     let prune = &args.prune;
     let stride = prune.graph.links_stride;
-    // SAFETY: the whole block comes to every step, or leaves here; reads and writes are in the places of this target.
+    // SAFETY: the whole block reaches every barrier, or returns here; reads and writes are in the places of this target.
     unsafe {
         let [begin, end] = [group, group + 1].map(|group| global::load_readonly(args.begins.at(group)));
         let target = (global::load_readonly(args.keys.at(begin as usize)) >> 32) as u32;
@@ -34,13 +51,14 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
         }
         let memory = Memory::carve(prune, merge_capacity(prune.max_candidates, prune.max_degree));
         let ids = args.ids.add(group * stride as usize);
-        let degree = old_row(prune, target, &memory);
+        let degree = load_row(prune, target, &memory);
         let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
-        let fresh = new_edges(&args, begin as usize, edges, degree, &memory);
-        let mut kept = degree + fresh;
+        let new = load_new_edges(&args, begin as usize, edges, degree, &memory);
+        let mut kept = degree + new;
         if kept <= prune.max_degree {
+            // Room for all: append.
             sort_padded(memory.keys, edges);
-            for_my_places(stride, |place| {
+            block_stride(stride, |place| {
                 let id = match place {
                     _ if place < degree => memory.old.add(place).load(),
                     _ if place < kept => neighbor::id(memory.keys.add(place - degree).load()),
@@ -50,6 +68,7 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
             });
             return;
         }
+        // Score the old row behind the new edges, and mark what is already pruned.
         let space = S::new(&prune.graph, prune.form);
         let old = memory.keys.add(edges);
         score(
@@ -63,22 +82,23 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
         let deferred = mark_already_pruned(prune, degree, old, &memory);
+        // Prune both.
         let count = kept.min(prune.max_candidates);
-        let all_pairs = AllPairs::of(prune, &memory, edges + degree, old, &deferred);
+        let all_pairs = AllPairs::new(prune, &memory, edges + degree, old, &deferred);
         sort_padded(memory.keys, edges + degree);
-        let take = |place: u32, key: u64| global::store(ids.at(place as usize), neighbor::id(key));
+        let store = |place: u32, key: u64| global::store(ids.at(place as usize), neighbor::id(key));
         kept = match all_pairs {
-            Some(all_pairs) => all_pairs.robust_prune(&space, prune, count, take),
+            Some(all_pairs) => all_pairs.robust_prune(&space, prune, count, store),
             None => {
-                let take = |place, key| {
+                let store = |place, key| {
                     if thread::thread_idx_x() == 0 {
-                        take(place, key);
+                        store(place, key);
                     }
                 };
-                robust_prune(&space, prune, &memory, (prune.max_degree, count), &deferred, take).all
+                robust_prune(&space, prune, &memory, (prune.max_degree, count), &deferred, store).all
             }
         };
-        for_my_places(stride, |place| {
+        block_stride(stride, |place| {
             if place >= kept {
                 global::store(ids.at(place as usize), NO_ROW);
             }
@@ -86,19 +106,19 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
     }
 }
 
-/// Brings the row of `target` to shared memory; returns its length. Whole block; a barrier.
+/// Loads the row of `target` into shared memory; returns its length. Whole block; a barrier.
 ///
 /// # Safety
 /// As for [`merge`].
 #[inline(always)]
-unsafe fn old_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
+unsafe fn load_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
     let stride = args.graph.links_stride;
     let row = args.graph.links.add(target as usize * stride as usize);
     let (mut degree, mut first) = (0, 0);
-    // SAFETY: places are below the stride; the whole block comes to every barrier.
+    // SAFETY: places are below the stride; the whole block reaches every barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            memory.fresh.store(0);
+            memory.count.store(0);
         }
         while first < stride {
             let place = first + thread::thread_idx_x();
@@ -116,23 +136,23 @@ unsafe fn old_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
     degree
 }
 
-/// Brings the edges from `begin` on to shared memory as candidates, but for those that the old row has; returns how many
-/// that leaves. Whole block; a barrier.
+/// Loads the edges from `begin` on into shared memory as candidates, [`NO_CANDIDATE`] in place of those that the row has;
+/// returns the number of the others. One warp per edge. Whole block; a barrier.
 ///
 /// # Safety
 /// As for [`merge`].
 #[inline(always)]
-unsafe fn new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, memory: &Memory) -> u32 {
-    let (mut edge, mut fresh) = (warp_number(), 0);
-    // SAFETY: a warp takes an edge, which is the same in all its lanes; the old row is behind a barrier.
+unsafe fn load_new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, memory: &Memory) -> u32 {
+    let (mut edge, mut new) = (warp_number(), 0);
+    // SAFETY: all lanes of a warp have the same edge; a barrier has passed since the old row was written.
     unsafe {
         while edge < edges {
             let source = global::load_streaming(args.sources.at(begin + edge as usize));
             let (mut known, mut first) = (false, 0);
             while first < degree {
                 let place = first + warp::lane_id();
-                let here = place < degree && memory.old.add(place).load() == source;
-                known |= warp::warp_vote_any(warp::FULL_MASK, here);
+                let is_equal = place < degree && memory.old.add(place).load() == source;
+                known |= warp::warp_vote_any(warp::FULL_MASK, is_equal);
                 first += warp::WARP_SIZE;
             }
             if warp::lane_id() == 0 {
@@ -140,13 +160,13 @@ unsafe fn new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, mem
                 let key = if known { NO_CANDIDATE } else { neighbor::edge(orderable, source) };
                 memory.keys.add(edge).store(key);
             }
-            fresh += u32::from(!known);
+            new += u32::from(!known);
             edge += warps();
         }
-        if warp::lane_id() == 0 && fresh > 0 {
-            memory.fresh.atomic_add(fresh);
+        if warp::lane_id() == 0 && new > 0 {
+            memory.count.atomic_add(new);
         }
         thread::sync_threads();
-        memory.fresh.load()
+        memory.count.load()
     }
 }

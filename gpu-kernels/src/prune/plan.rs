@@ -1,4 +1,4 @@
-//! Which kernels a prune takes, and their grids.
+//! Selects the kernel for an element, form and length of rows, and its grid.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,13 @@ use crate::{Kernel, Launch};
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
-/// Warps of a block, which share the rows of a round. Of short rows, two warps score all that is left after some rounds
-/// at once, and more blocks hide more barriers; long rows take a warp several trips to memory each.
+/// Warps per block, which share the candidates. Of short rows, two warps score all that remain after some steps at once,
+/// and more blocks per multiprocessor hide more barriers; long rows take a warp several loads each.
 const fn warps(row_bytes: u32) -> u32 {
     if row_bytes <= 512 { 2 } else { 4 }
 }
 
-/// Rows that have kernels of their own: see [`crate::search`].
+/// Rows with specialized kernels: see [`crate::search`].
 const SPECIALIZED: [(ElementKind, Measure, u32); 13] = [
     (ElementKind::U8, Measure::SquaredL2, 128),
     (ElementKind::I8, Measure::SquaredL2, 96),
@@ -38,7 +38,7 @@ const SPECIALIZED: [(ElementKind, Measure, u32); 13] = [
     (ElementKind::F32, Measure::SquaredL2, 6144),
 ];
 
-/// What all families are made for.
+/// The rows that a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Rows {
     element: ElementKind,
@@ -62,7 +62,7 @@ impl Rows {
         format!("{family}_{}_{}{length}", self.element, self.measure.name()).into()
     }
 
-    /// A block for each of `lists`, of up to `capacity` candidates.
+    /// One block per list, with room for `capacity` candidates.
     fn launch(&self, args: &PruneArgs, lists: u32, capacity: u32) -> Launch {
         let PruneArgs { max_degree, graph, .. } = args;
         let (row_bytes, stride) = (graph.row_bytes, graph.links_stride);
@@ -78,7 +78,7 @@ impl Rows {
     }
 }
 
-/// A family of kernels, one for each kind of rows: its lists, and the candidates that a block has room for.
+/// A family of kernels, one per kind of rows: the number of lists, and the candidates that a block has room for.
 macro_rules! families {
     ($($(#[$doc:meta])* $Family:ident, $name:literal, $body:ident: |$args:ident: $Args:ty| $sizes:block;)*) => { $(
         $(#[$doc])*
@@ -86,7 +86,7 @@ macro_rules! families {
         pub struct $Family(Rows);
 
         impl $Family {
-            /// The kernel for rows of `row_bytes` that are scored by `form`.
+            /// The kernel for rows of `row_bytes` bytes and distances of `form`.
             ///
             /// # Panics
             /// If no graph is built with `form` on such rows.
@@ -122,17 +122,17 @@ families! {
         let batch_candidates = if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree };
         (args.lists, link_capacity(args.candidates_stride, batch_candidates))
     };
-    /// The kernel that merges new edges into the rows of their targets. Arguments: [`MergeArgs`].
+    /// The kernel that merges reversed edges into the rows of their targets. Arguments: [`MergeArgs`].
     Merge, "merge", merge_body: |args: MergeArgs| {
         (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
-    /// The kernel that compares new vertices with those of their group. Arguments: [`BatchCandidatesArgs`].
+    /// The kernel that finds candidates in the same batch. Arguments: [`BatchCandidatesArgs`].
     BatchCandidates, "batch_candidates", batch_candidates_body: |args: BatchCandidatesArgs| { (args.lists, batch_capacity(args.at_once, args.prune.max_degree, args.candidates_stride)) };
-    /// The kernel that takes hidden neighbours out of rows. Arguments: [`RepairArgs`].
+    /// The kernel that repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
     Repair, "repair", repair_body: |args: RepairArgs| { (args.rows, repair_capacity(&args.prune)) };
 }
 
-/// The kernel that looks for rows that are in the graph already: reads the first 16 bytes of each candidate's row.
+/// The kernel that finds vectors that are in the graph already: reads the first 16 bytes of each candidate's vector.
 /// Arguments: [`FindDuplicatesArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct FindDuplicates;

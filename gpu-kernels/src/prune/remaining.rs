@@ -1,29 +1,31 @@
-//! The candidates that a warp has left.
+//! The candidates that remain in a prune, split among the warps of a block.
 
 use cuda_std::prelude::*;
 
 use super::OcclusionRule;
 use super::layout::DEFERRED;
 use super::space::Space;
+use crate::collectives::compact;
 use crate::neighbor;
 
-/// Head of what is left where nothing is.
+/// The head of an empty list.
 pub(super) const NO_HEAD: u32 = u32::MAX;
 
-/// Places of candidates among the sorted keys, rising, some of them marked.
+/// Indices of candidates among the sorted keys, ascending. [`DEFERRED`] marks those of the second round.
 struct List {
-    places: Shared<u16>,
+    indices: Shared<u16>,
     begin: u32,
     end: u32,
 }
 
-/// What one warp has left: those that an earlier prune has kept beside each other are *already_pruned*, and apart.
+/// One warp's share of the remaining candidates. The already pruned ones have a list of their own, because they are not
+/// compared with each other.
 pub(super) struct Remaining {
-    others: List,
+    new: List,
     already_pruned: List,
 }
 
-/// The part of the old row that an earlier prune kept in its second round.
+/// The entries of the old row that an earlier prune kept in its second round.
 pub(super) struct Deferred {
     pub(super) old: Shared<u32>,
     pub(super) begin: u32,
@@ -31,7 +33,7 @@ pub(super) struct Deferred {
 }
 
 impl Deferred {
-    /// No part of an `old` row.
+    /// No entries of the `old` row.
     #[inline(always)]
     pub(super) fn none(old: Shared<u32>) -> Self {
         Self { old, begin: 0, end: 0 }
@@ -42,7 +44,7 @@ impl Deferred {
     /// # Safety
     /// A barrier has passed since the old row was written.
     #[inline(always)]
-    unsafe fn contain(&self, id: u32) -> bool {
+    unsafe fn contains(&self, id: u32) -> bool {
         let (mut found, mut place) = (false, self.begin);
         while place < self.end {
             // SAFETY: within the old row.
@@ -59,22 +61,23 @@ impl List {
         self.end - self.begin
     }
 
-    /// The first that does not wait, or the first of all in the `second` round; [`NO_HEAD`] if there is none. Whole warp.
+    /// The first entry that is not deferred, or the first of all in the second round; [`NO_HEAD`] if there is none. Whole
+    /// warp.
     ///
     /// # Safety
-    /// A barrier of the warp has passed since the list was changed.
+    /// The warp has synchronized since the list was changed.
     #[inline(always)]
-    unsafe fn head(&self, second: bool) -> u32 {
+    unsafe fn head(&self, second_round: bool) -> u32 {
         let mut first = 0;
         while first < self.len() {
-            let index = first + warp::lane_id();
-            // SAFETY: within the list; the whole warp comes to every vote.
+            let at = first + warp::lane_id();
+            // SAFETY: within the list; the whole warp votes.
             unsafe {
-                let place = if index < self.len() { self.marked(index) } else { DEFERRED };
-                let open = index < self.len() && (second || place & DEFERRED == 0);
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, open);
+                let entry = if at < self.len() { self.entry(at) } else { DEFERRED };
+                let is_open = at < self.len() && (second_round || entry & DEFERRED == 0);
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_open);
                 if lanes != 0 {
-                    return self.marked(first + lanes.trailing_zeros()) & !DEFERRED;
+                    return self.entry(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
             }
             first += warp::WARP_SIZE;
@@ -82,170 +85,157 @@ impl List {
         NO_HEAD
     }
 
-    /// The place at `index`, behind the first, with its mark.
+    /// Entry `at` with its mark.
     ///
     /// # Safety
-    /// A barrier of the warp has passed since the list was changed; there is one.
+    /// The list has one, and the warp has synchronized since the list was changed.
     #[inline(always)]
-    unsafe fn marked(&self, index: u32) -> u32 {
+    unsafe fn entry(&self, at: u32) -> u32 {
         // SAFETY: within the list.
-        unsafe { self.places.add(self.begin + index).load() }.into()
+        unsafe { self.indices.add(self.begin + at).load() }.into()
     }
 
-    /// Takes a `place` away that does not wait, or in the `second` round the first.
+    /// Removes `index`, which is the [head](Self::head). Whole warp.
     ///
     /// # Safety
-    /// Whole warp. As for [`Self::marked`]; a barrier of the warp passes before the list is looked at again.
+    /// As for [`Self::entry`]; the warp synchronizes before the list is read again.
     #[inline(always)]
-    unsafe fn remove(&mut self, place: u32) {
-        // SAFETY: the caller's promise; the head is in the list.
-        if unsafe { self.marked(0) } & !DEFERRED == place {
+    unsafe fn remove(&mut self, index: u32) {
+        // SAFETY: the list has the head.
+        if unsafe { self.entry(0) } & !DEFERRED == index {
             self.begin += 1;
             return;
         }
         let (mut first, mut end) = (0, self.begin);
         while first < self.len() {
-            let index = first + warp::lane_id();
-            // SAFETY: within the list; what is stored has been read, by this lane or before a barrier.
+            let at = first + warp::lane_id();
+            // SAFETY: within the list; what is overwritten has been read, by this lane or before the synchronization.
             unsafe {
-                let there = index < self.len();
-                let here = if there { self.marked(index) } else { 0 };
+                let is_entry = at < self.len();
+                let entry = if is_entry { self.entry(at) } else { 0 };
                 warp::sync_warp(warp::FULL_MASK);
-                end = self.store(end, here, there && here & !DEFERRED != place);
+                end = self.compact(end, entry, is_entry && entry & !DEFERRED != index);
             }
             first += warp::WARP_SIZE;
         }
         self.end = end;
     }
 
-    /// Stores the places that are `wanted` from `to` on; returns the end.
+    /// Stores the entries of the lanes with `is_kept` from `to` on; returns the end.
     ///
     /// # Safety
-    /// Whole warp; nobody reads there without a barrier between.
+    /// Whole warp; nobody reads there without a synchronization between.
     #[inline(always)]
-    unsafe fn store(&self, to: u32, place: u32, wanted: bool) -> u32 {
-        // SAFETY: the whole warp comes here; no two lanes have the same place in the list.
-        unsafe {
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, wanted);
-            if wanted {
-                let before = lanes & ((1 << warp::lane_id()) - 1);
-                self.places.add(to + before.count_ones()).store(place as u16);
-            }
-            to + lanes.count_ones()
-        }
+    unsafe fn compact(&self, to: u32, entry: u32, is_kept: bool) -> u32 {
+        // SAFETY: the caller's promise.
+        to + unsafe { compact(self.indices.add(to), entry as u16, is_kept) }
     }
 }
 
 impl Remaining {
-    /// The share of a warp of the first `count` keys: every so many-th of them, from `warp` of `warps` on. Settled ones
-    /// that are `deferred` are for the second round alone. Whole warp.
+    /// This warp's share of the first `count` keys: every `warps`-th of them, from `warp` on. Whole warp.
     ///
     /// # Safety
-    /// A barrier has passed since the keys were written; `others` and `already_pruned` have room for the share.
+    /// A barrier has passed since the keys were written; `new` and `already_pruned` have room for the share.
     #[inline(always)]
     pub(super) unsafe fn share(
         (keys, count): (Shared<u64>, u32),
         (warp, warps): (u32, u32),
-        others: Shared<u16>,
+        new: Shared<u16>,
         already_pruned: Shared<u16>,
         deferred: &Deferred,
     ) -> Self {
-        let list = |places| List { places, begin: 0, end: 0 };
-        let (mut others, mut already_pruned) = (list(others), list(already_pruned));
+        let list = |indices| List { indices, begin: 0, end: 0 };
+        let (mut new, mut already_pruned) = (list(new), list(already_pruned));
         let mut first = warp;
         while first < count {
-            let place = first + warp::lane_id() * warps;
-            let there = place < count;
-            // SAFETY: places are below `count`.
+            let index = first + warp::lane_id() * warps;
+            let is_candidate = index < count;
+            // SAFETY: indices are below `count`.
             unsafe {
-                let key = if there { keys.add(place).load() } else { neighbor::UNVISITED };
-                let is_already_pruned = key & neighbor::UNVISITED == 0;
-                others.end = others.store(others.end, place, there && !is_already_pruned);
-                let deferred = is_already_pruned && deferred.contain(neighbor::id(key));
-                already_pruned.end = already_pruned.store(
-                    already_pruned.end,
-                    place | if deferred { DEFERRED } else { 0 },
-                    is_already_pruned,
-                );
+                let key = if is_candidate { keys.add(index).load() } else { neighbor::UNVISITED };
+                let is_pruned = key & neighbor::UNVISITED == 0;
+                new.end = new.compact(new.end, index, is_candidate && !is_pruned);
+                let is_deferred = is_pruned && deferred.contains(neighbor::id(key));
+                let entry = index | if is_deferred { DEFERRED } else { 0 };
+                already_pruned.end = already_pruned.compact(already_pruned.end, entry, is_pruned);
             }
             first += warp::WARP_SIZE * warps;
         }
-        Self { others, already_pruned }
+        Self { new, already_pruned }
     }
 
     /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Whole warp.
     ///
     /// # Safety
-    /// A barrier of the warp has passed since anything was dropped.
+    /// The warp has synchronized since candidates were dropped.
     #[inline(always)]
-    pub(super) unsafe fn head(&self, second: bool) -> u32 {
+    pub(super) unsafe fn head(&self, second_round: bool) -> u32 {
         // SAFETY: the caller's promise.
-        unsafe { self.others.head(second).min(self.already_pruned.head(second)) }
+        unsafe { self.new.head(second_round).min(self.already_pruned.head(second_round)) }
     }
 
-    /// Takes the head away, if it is `place`. Whole warp.
+    /// Removes candidate `index` if it is this warp's head. Whole warp.
     ///
     /// # Safety
-    /// As for [`Self::head`], and a barrier of the warp passes before anything is looked at again.
+    /// As for [`Self::head`].
     #[inline(always)]
-    pub(super) unsafe fn skip(&mut self, place: u32, second: bool) {
-        // SAFETY: the caller's promise; heads are the same in all lanes.
+    pub(super) unsafe fn remove(&mut self, index: u32, second_round: bool) {
+        // SAFETY: the caller's promise; all lanes agree on the heads.
         unsafe {
-            if self.others.head(second) == place {
-                self.others.remove(place);
-            } else if self.already_pruned.head(second) == place {
-                self.already_pruned.remove(place);
+            if self.new.head(second_round) == index {
+                self.new.remove(index);
+            } else if self.already_pruned.head(second_round) == index {
+                self.already_pruned.remove(index);
             }
             warp::sync_warp(warp::FULL_MASK);
         }
     }
 
-    /// Drops those that `kept` occludes towards, but that two already_pruned ones do not drop each other, and lets those wait for the
-    /// second round that it occludes towards with the slack of the first; returns how many were compared.
+    /// Compares the remaining candidates with `kept`, except already pruned ones with each other: drops those that it
+    /// occludes, and defers those that it occludes without slack. Returns the number of distances.
     ///
     /// # Safety
-    /// Whole warp. The keys are those that places are of; `kept` is the key of `near`, which is of the space.
+    /// Whole warp. The keys are those that indices refer to; `kept` is the key of `reference`.
     #[inline(always)]
     pub(super) unsafe fn drop_occluded<S: Space>(
         &mut self,
         space: &S,
         keys: Shared<u64>,
-        (kept, near): (u64, &S::Near),
-        slack: OcclusionRule,
+        (kept, reference): (u64, &S::Reference),
+        rule: OcclusionRule,
     ) -> u32 {
-        let others = self.others.len();
-        let compared = others + if kept & neighbor::UNVISITED != 0 { self.already_pruned.len() } else { 0 };
-        let (mut others_end, mut settled_end) = (self.others.begin, self.already_pruned.begin);
+        let new = self.new.len();
+        let compared = new + if kept & neighbor::UNVISITED != 0 { self.already_pruned.len() } else { 0 };
+        let (mut new_end, mut pruned_end) = (self.new.begin, self.already_pruned.begin);
         let mut first = 0;
         while first < compared {
-            let index = first + S::place();
-            let there = S::place() < S::PER_WARP && index < compared;
-            let is_other = index < others;
-            // SAFETY: within the lists; each place is that of a key, and keys name vertices.
+            let at = first + S::slot();
+            let is_scored = S::slot() < S::PER_WARP && at < compared;
+            let is_new = at < new;
+            // SAFETY: within the lists; entries are indices of keys, and keys name vertices.
             unsafe {
-                let mut place = 0;
-                if there {
-                    place = if is_other {
-                        self.others.marked(index)
-                    } else {
-                        self.already_pruned.marked(index - others)
-                    };
+                let mut entry = 0;
+                if is_scored {
+                    entry = if is_new { self.new.entry(at) } else { self.already_pruned.entry(at - new) };
                 }
-                let key = if there { keys.add(place & !DEFERRED).load() } else { kept };
-                let (between, distance) = (space.distance(near, neighbor::id(key)), neighbor::distance(key));
+                let key = if is_scored { keys.add(entry & !DEFERRED).load() } else { kept };
+                let between = space.distance(reference, neighbor::id(key));
+                let distance = neighbor::distance(key);
                 if between <= distance {
-                    place |= DEFERRED;
+                    entry |= DEFERRED;
                 }
-                let is_live = there && !slack.occludes(between, distance);
+                let is_kept = is_scored && !rule.occludes(between, distance);
+                // All entries of this step are read: the lists may be compacted in place.
                 warp::sync_warp(warp::FULL_MASK);
-                others_end = self.others.store(others_end, place, is_live && is_other);
-                settled_end = self.already_pruned.store(settled_end, place, is_live && !is_other);
+                new_end = self.new.compact(new_end, entry, is_kept && is_new);
+                pruned_end = self.already_pruned.compact(pruned_end, entry, is_kept && !is_new);
             }
             first += S::PER_WARP;
         }
-        self.others.end = others_end;
-        if compared > others {
-            self.already_pruned.end = settled_end;
+        self.new.end = new_end;
+        if compared > new {
+            self.already_pruned.end = pruned_end;
         }
         compared
     }

@@ -1,4 +1,4 @@
-//! The rounds of a prune.
+//! Both rounds of a prune: see the [parent module](super) for the algorithm.
 
 use cuda_std::prelude::*;
 
@@ -8,18 +8,18 @@ use super::space::Space;
 use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
 use crate::neighbor;
 
-/// What a block has in shared memory.
+/// The shared memory of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
     /// Candidates.
     pub(super) keys: Shared<u64>,
     /// The old row.
     pub(super) old: Shared<u32>,
-    /// Edges that are new.
-    pub(super) fresh: Shared<u32>,
-    /// Ends of the two heads of the old row that are already_pruned: what the rounds of an earlier prune kept.
+    /// A counter.
+    pub(super) count: Shared<u32>,
+    /// The ends of the parts of the old row that the rounds of an earlier prune kept.
     pub(super) pruned_ends: [Shared<u32>; 2],
-    others: Shared<u16>,
+    new: Shared<u16>,
     already_pruned: Shared<u16>,
     heads: Shared<u32>,
     capacity: u32,
@@ -35,9 +35,9 @@ impl Memory {
         Self {
             keys: base.cast(),
             old: base.byte_add(layout.old).cast(),
-            fresh: words,
+            count: words,
             pruned_ends: [words.add(1), words.add(2)],
-            others: base.byte_add(layout.others).cast(),
+            new: base.byte_add(layout.new).cast(),
             already_pruned: base.byte_add(layout.already_pruned).cast(),
             heads: base.byte_add(layout.heads).cast(),
             capacity,
@@ -45,63 +45,58 @@ impl Memory {
     }
 }
 
-/// The number of this warp.
+/// The index of this warp in its block.
 #[inline(always)]
 pub(super) fn warp_number() -> u32 {
     thread::thread_idx_x() / warp::WARP_SIZE
 }
 
-/// Warps of a block.
+/// Warps per block.
 #[inline(always)]
 pub(super) fn warps() -> u32 {
     thread::block_dim_x() / warp::WARP_SIZE
 }
 
-/// How many were kept: in the first round, and in both.
+/// How many candidates were kept: by the first round, and by both.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) first: u32,
     pub(super) all: u32,
 }
 
-/// Keeps up to `most`, `max_degree` of them or fewer, of the first `count` keys, which rise, and hands each to `take` with its number; returns how
-/// many. Whole block.
+/// Prunes the first `count` keys, which ascend, to at most `limit` (`max_degree` or fewer). Calls `emit` with the index
+/// and the key of each kept candidate. Whole block.
 ///
-/// Twice it goes through them: first with a slack of 1, then with `alpha` through those that were occluded to, as the CPU
-/// executor does. Whom a kept candidate occludes towards with `alpha` is dropped at once, so that none is compared with it
-/// again.
-///
-/// Candidates without the unvisited bit are *already_pruned*: an earlier prune has kept them beside each other, so that they
-/// are compared with the others only. Of these, it kept those `deferred` the second time.
+/// Keys without the unvisited bit are already pruned: they are not compared with each other. Those among `deferred`
+/// wait for the second round from the start.
 ///
 /// # Safety
-/// The keys name vertices of the space, distinct ones; a barrier has passed since they and the old row were written.
+/// The keys name distinct vertices of the space; a barrier has passed since they and the old row were written.
 #[inline(always)]
 pub(super) unsafe fn robust_prune<S: Space>(
     space: &S,
     args: &PruneArgs,
     memory: &Memory,
-    (most, count): (u32, u32),
+    (limit, count): (u32, u32),
     deferred: &Deferred,
-    take: impl Fn(u32, u64),
+    emit: impl Fn(u32, u64),
 ) -> Kept {
     let (warp, warps, keys) = (warp_number(), warps(), memory.keys);
-    let (mut kept, mut scored, mut turn) = (0, 0, 0);
-    let (mut first, mut second) = (0, false);
-    // SAFETY: places are below `count`, and each warp has room for its share of the capacity; every branch goes by what
-    // is the same in all threads, or in all lanes of a warp where only that has to be.
+    let (mut kept, mut scored, mut step) = (0, 0, 0);
+    let (mut first, mut second_round) = (0, false);
+    // SAFETY: indices are below `count`, and each warp has room for its share of the capacity. Branches depend on values
+    // that all threads of the block agree on, or all lanes of a warp where only a warp must converge.
     unsafe {
-        let (others, already_pruned) = (
-            memory.others.add(warp * (memory.capacity / warps)),
-            memory.already_pruned.add(warp * args.max_degree),
-        );
-        let mut left = Remaining::share((keys, count), (warp, warps), others, already_pruned, deferred);
+        let new = memory.new.add(warp * (memory.capacity / warps));
+        let already_pruned = memory.already_pruned.add(warp * args.max_degree);
+        let mut remaining = Remaining::share((keys, count), (warp, warps), new, already_pruned, deferred);
         loop {
+            // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step ahead
+            // writes to the other half.
             warp::sync_warp(warp::FULL_MASK);
-            // A warp that is a turn ahead writes to the other half.
-            let heads = memory.heads.add(turn % 2 * warps);
-            turn += 1;
-            let head = left.head(second);
+            let heads = memory.heads.add(step % 2 * warps);
+            step += 1;
+            let head = remaining.head(second_round);
             if warp::lane_id() == 0 {
                 heads.add(warp).store(head);
             }
@@ -111,22 +106,24 @@ pub(super) unsafe fn robust_prune<S: Space>(
                 next = next.min(heads.add(warp).load());
             }
             if next == NO_HEAD {
-                if second || args.alpha <= FIRST_ALPHA {
+                if second_round || args.alpha <= FIRST_ALPHA {
                     break;
                 }
-                second = true;
+                second_round = true;
                 continue;
             }
+            // Keep it.
             let key = keys.add(next).load();
-            take(kept, key);
+            emit(kept, key);
             kept += 1;
-            first += u32::from(!second);
-            if kept == most {
+            first += u32::from(!second_round);
+            if kept == limit {
                 break;
             }
-            left.skip(next, second);
-            let near = space.near(neighbor::id(key));
-            scored += left.drop_occluded(space, keys, (key, &near), OcclusionRule::of(args));
+            // Drop what it occludes.
+            remaining.remove(next, second_round);
+            let reference = space.reference(neighbor::id(key));
+            scored += remaining.drop_occluded(space, keys, (key, &reference), OcclusionRule::new(args));
         }
         if warp::lane_id() == 0 && scored > 0 {
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));

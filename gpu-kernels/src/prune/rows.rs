@@ -1,11 +1,11 @@
-//! Links turned around, and rows written into the graph.
+//! Reverses edges, and writes rows into the graph.
 
 use cuda_std::prelude::*;
 
 use super::{PublishArgs, ReverseEdgesArgs};
 use crate::graph::NO_ROW;
 
-/// Turns links around: one thread a link.
+/// Reverses edges; one thread per link.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -15,7 +15,7 @@ pub unsafe fn turn_around(args: ReverseEdgesArgs) {
     if link >= args.lists as usize * args.links_stride as usize {
         return;
     }
-    // SAFETY: below the number of links there is room for.
+    // SAFETY: below the number of links.
     unsafe {
         let target = global::load_streaming(args.ids.at(link));
         let mut key = u64::MAX;
@@ -28,10 +28,10 @@ pub unsafe fn turn_around(args: ReverseEdgesArgs) {
     }
 }
 
-/// Links that a thread writes at once.
+/// Links per thread.
 const AT_ONCE: usize = 4;
 
-/// Writes rows into the graph: one thread for four links.
+/// Writes rows into the graph; one thread per four links.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -42,7 +42,7 @@ pub unsafe fn publish_rows(args: PublishArgs) {
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: a row and a piece of it that there are; each vertex is written for one row.
+    // SAFETY: there is such a row; each vertex has one.
     unsafe {
         let vertex = global::load_readonly(args.vertices.at(row));
         if vertex != NO_ROW {

@@ -1,34 +1,34 @@
-//! Distances of one vertex to others, as keys in shared memory.
+//! Scores vertices against one vertex.
 
 use cuda_std::prelude::*;
 
 use super::robust_prune::{warp_number, warps};
 use super::space::Space;
 
-/// Scores the vertices that `id` gives for the places below `len`, and hands each to `take` with its place and distance.
-/// Whole block; a barrier.
+/// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and distance of
+/// each. Whole block; a barrier.
 ///
 /// # Safety
-/// The ids are those of vertices, and so is `vertex`.
+/// The ids and `vertex` name vertices.
 #[inline(always)]
 pub(super) unsafe fn score<S: Space>(
     space: &S,
     vertex: u32,
     len: u32,
     id: impl Fn(u32) -> u32,
-    take: impl Fn(u32, u32, f32),
+    emit: impl Fn(u32, u32, f32),
 ) {
     let mut first = warp_number() * S::PER_WARP;
-    // SAFETY: whole warps come to every distance, those without a vertex with the first one in its place.
+    // SAFETY: whole warps compute every distance; lanes without a vertex use `vertex` itself.
     unsafe {
-        let near = space.near(vertex);
+        let reference = space.reference(vertex);
         while first < len {
-            let place = first + S::place();
-            let there = S::place() < S::PER_WARP && place < len;
-            let id = if there { id(place) } else { vertex };
-            let distance = space.distance(&near, id);
-            if there {
-                take(place, id, distance);
+            let index = first + S::slot();
+            let is_scored = S::slot() < S::PER_WARP && index < len;
+            let id = if is_scored { id(index) } else { vertex };
+            let distance = space.distance(&reference, id);
+            if is_scored {
+                emit(index, id, distance);
             }
             first += warps() * S::PER_WARP;
         }

@@ -1,42 +1,32 @@
-//! Keys sorted in shared memory.
+//! Sorts keys in shared memory and removes duplicates.
 
 use cuda_std::prelude::*;
 
 use super::robust_prune::warp_number;
+use crate::collectives::{block_stride, rank_in};
 
-/// The key of no candidate: behind all others.
+/// The key of no candidate: greater than all others.
 pub(super) const NO_CANDIDATE: u64 = u64::MAX;
 
-/// Calls `work` for every place below `len` that falls to this thread.
-#[inline(always)]
-pub(super) fn for_my_places(len: u32, work: impl Fn(u32)) {
-    let mut place = thread::thread_idx_x();
-    while place < len {
-        work(place);
-        place += thread::block_dim_x();
-    }
-}
-
-/// Sorts `len` keys, and fills up behind them with keys of no candidate, to a power of two. Whole block; a barrier
-/// behind it.
+/// Pads `len` keys to a power of two with [`NO_CANDIDATE`] and sorts them. Whole block; ends with a barrier.
 ///
 /// # Safety
-/// There is room.
+/// There is room for the padding.
 #[inline(always)]
 pub(super) unsafe fn sort_padded(keys: Shared<u64>, len: u32) {
     let padded = len.next_power_of_two();
-    // SAFETY: behind what there is, a place of one thread.
+    // SAFETY: each place of the padding is written by one thread.
     unsafe {
-        for_my_places(padded - len, |place| keys.add(len + place).store(NO_CANDIDATE));
+        block_stride(padded - len, |place| keys.add(len + place).store(NO_CANDIDATE));
         thread::sync_threads();
         sort(keys, padded);
     }
 }
 
-/// Sorts `len` keys, a power of two, bitonically. Whole block; a barrier behind it, if there is more than one key.
+/// Bitonic sort of `len` keys, a power of two. Whole block; ends with a barrier if there is more than one key.
 ///
 /// # Safety
-/// There are that many keys, which a barrier has passed since they were written.
+/// There are that many keys, and a barrier has passed since they were written.
 #[inline(always)]
 pub(super) unsafe fn sort(keys: Shared<u64>, len: u32) {
     let mut run = 2;
@@ -47,7 +37,7 @@ pub(super) unsafe fn sort(keys: Shared<u64>, len: u32) {
             while pair < len / 2 {
                 let low = 2 * pair - (pair & (stride - 1));
                 let high = low + stride;
-                // SAFETY: every pair of a step is of one thread, and steps are apart by barriers.
+                // SAFETY: within a step every pair belongs to one thread; barriers separate the steps.
                 unsafe {
                     let (a, b) = (keys.add(low).load(), keys.add(high).load());
                     if (b < a) == (low & run == 0) {
@@ -65,17 +55,17 @@ pub(super) unsafe fn sort(keys: Shared<u64>, len: u32) {
     }
 }
 
-/// Brings the distinct of `len` sorted keys to the front; returns how many there are, those of no candidate not counted.
-/// `word` is that of the count. Whole block; a barrier.
+/// Compacts the distinct of `len` sorted keys to the front, without [`NO_CANDIDATE`]; returns their number, which all
+/// threads read from `count`. Whole block; a barrier.
 ///
 /// # Safety
-/// There are that many keys; a barrier has passed since they were written, and since the word was read.
+/// There are that many keys; a barrier has passed since they were written and since `count` was read.
 #[inline(always)]
-pub(super) unsafe fn distinct(keys: Shared<u64>, len: u32, word: Shared<u32>) -> u32 {
-    // SAFETY: one warp, as a whole, goes through the keys: it writes none before it has read it.
+pub(super) unsafe fn distinct(keys: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
+    // SAFETY: one whole warp goes through the keys; it writes no key before it has read it.
     unsafe {
         if warp_number() == 0 {
-            let (mut count, mut last, mut first) = (0, NO_CANDIDATE, 0);
+            let (mut kept, mut last, mut first) = (0, NO_CANDIDATE, 0);
             while first < len {
                 let place = first + warp::lane_id();
                 let key = if place < len { keys.add(place).load() } else { NO_CANDIDATE };
@@ -84,19 +74,18 @@ pub(super) unsafe fn distinct(keys: Shared<u64>, len: u32, word: Shared<u32>) ->
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
                 warp::sync_warp(warp::FULL_MASK);
                 if is_new {
-                    let before = lanes & ((1 << warp::lane_id()) - 1);
-                    keys.add(count + before.count_ones()).store(key);
+                    keys.add(kept + rank_in(lanes)).store(key);
                 }
-                count += lanes.count_ones();
+                kept += lanes.count_ones();
                 (last, _) =
                     warp::warp_shuffle_idx(warp::FULL_MASK, key, warp::WARP_SIZE - 1, warp::WARP_SIZE);
                 first += warp::WARP_SIZE;
             }
             if warp::lane_id() == 0 {
-                word.store(count);
+                count.store(kept);
             }
         }
         thread::sync_threads();
-        word.load()
+        count.load()
     }
 }

@@ -1,4 +1,4 @@
-//! Distances of one vertex to others: the space that the graph is built in.
+//! Distances of one vertex to others, several per warp.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -11,34 +11,33 @@ use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::tile::{Tile, Unit};
 
-/// How far vertices are from each other.
+/// The distances between vertices.
 pub(super) trait Space: Sized {
-    /// The vertex that distances are from, in registers.
-    type Near;
-    /// Vertices that a warp scores at once.
+    /// The vertex that others are compared with, in registers.
+    type Reference;
+    /// Vertices that a warp scores per call.
     const PER_WARP: u32;
 
-    /// The space that the vertices of `graph` are in.
+    /// The distances of `form` between the vertices of `graph`.
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
-    /// Which of the vertices that are scored at once is this lane's; [`Self::PER_WARP`] for a lane that has none. Rises
-    /// with the lane.
-    fn place() -> u32;
+    /// Which of the vertices of a call is this lane's; [`Self::PER_WARP`] for a lane that has none. Ascends with the lane.
+    fn slot() -> u32;
 
-    /// Reads the vertex `id`.
+    /// Loads the vertex `id`.
     ///
     /// # Safety
-    /// It is one, and nobody writes its row meanwhile.
-    unsafe fn near(&self, id: u32) -> Self::Near;
+    /// There is such a vertex, and its row is not written during the launch.
+    unsafe fn reference(&self, id: u32) -> Self::Reference;
 
-    /// The distance of `near` from the vertex `id` of each lane that has a [place](Self::place).
+    /// The distance of `reference` from the vertex `id` of each lane that has a [slot](Self::slot).
     ///
     /// # Safety
-    /// Whole warp. Every id is that of a vertex, and nobody writes its row meanwhile.
-    unsafe fn distance(&self, near: &Self::Near, id: u32) -> f32;
+    /// Whole warp. Every id names a vertex, whose row is not written during the launch.
+    unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32;
 }
 
-/// Rows, read by tiles.
+/// Rows, each read by a tile of lanes.
 pub(super) struct Rows<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
     tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
     rows: DevicePtr<u8>,
@@ -68,7 +67,7 @@ where
     /// The squared length of a row; anything where the form needs none.
     ///
     /// # Safety
-    /// As for [`Space::near`].
+    /// As for [`Space::reference`].
     #[inline(always)]
     unsafe fn squared_norm(&self, id: u32) -> f32 {
         match self.form {
@@ -85,7 +84,7 @@ where
     E: Coordinates,
     T: Term,
 {
-    type Near = Row<STEPS>;
+    type Reference = Row<STEPS>;
     const PER_WARP: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
 
     #[inline(always)]
@@ -93,30 +92,30 @@ where
         Self { tile: Tile::new(graph.row_bytes), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 
-    /// Lane r of a tile has its row r.
+    /// Lane `r` of a tile has row `r` of the tile.
     #[inline(always)]
-    fn place() -> u32 {
+    fn slot() -> u32 {
         let (tile, lane) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         if lane < ROWS as u32 { tile * ROWS as u32 + lane } else { Self::PER_WARP }
     }
 
     #[inline(always)]
-    unsafe fn near(&self, id: u32) -> Self::Near {
+    unsafe fn reference(&self, id: u32) -> Self::Reference {
         let row = self.row(id);
         // SAFETY: the caller's promise.
         unsafe { Row { row, own: self.tile.kept(row), squared_norm: self.squared_norm(id) } }
     }
 
     #[inline(always)]
-    unsafe fn distance(&self, near: &Self::Near, id: u32) -> f32 {
+    unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let unit = |step: u32| {
             if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::KEEPS {
-                return near.own[step as usize];
+                return reference.own[step as usize];
             }
             // SAFETY: within the row.
             self.tile.keep(
-                unsafe { global::load_readonly(near.row.at(self.tile.offset(step) as usize).cast()) },
+                unsafe { global::load_readonly(reference.row.at(self.tile.offset(step) as usize).cast()) },
                 step,
             )
         };
@@ -135,7 +134,7 @@ where
                     sum = sums[r];
                 }
             }
-            let norms = [near.squared_norm, self.squared_norm(id)];
+            let norms = [reference.squared_norm, self.squared_norm(id)];
             self.form.distance(E::to_f32(sum), norms)
         }
     }
