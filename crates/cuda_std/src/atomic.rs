@@ -1,4 +1,4 @@
-//! Atomic updates of global memory: each gives what was there, and orders nothing else (relaxed).
+//! Atomic updates of global memory. Each returns the old value, and is relaxed.
 //!
 //! Of unsigned integers: u32 and u64.
 
@@ -28,10 +28,10 @@ macro_rules! updates {
 updates! {
     /// Adds, wrapping (`atom.global.add.u32`, `.u64`).
     add, Add;
-    /// Leaves the bits of either (`atom.global.or.b32`, `.b64`).
+    /// Bitwise or (`atom.global.or.b32`, `.b64`).
     or, Or;
-    /// Leaves the bits of both (`atom.global.and.b32`, `.b64`).
+    /// Bitwise and (`atom.global.and.b32`, `.b64`).
     and, And;
-    /// Leaves `value` (`atom.global.exch.b32`, `.b64`).
+    /// Replaces the value (`atom.global.exch.b32`, `.b64`).
     exchange, Exchange;
 }

@@ -1,11 +1,11 @@
-//! Loads and stores of global memory, with what is cached and what is ordered.
+//! Loads and stores of global memory.
 //!
 //! | load | when |
 //! | --- | --- |
 //! | [`load`] | data that this launch also writes |
-//! | [`load_readonly`] | data that nobody writes during the launch; the compiler may move and merge these loads |
-//! | [`load_streaming`] | the same, read once: leaves the first-level cache to others |
-//! | [`load_relaxed`] | words that other threads update atomically meanwhile |
+//! | [`load_readonly`] | data that the launch does not write; the compiler may move and merge these loads |
+//! | [`load_streaming`] | the same, read once: does not allocate in the L1 cache |
+//! | [`load_relaxed`] | words that other threads update atomically |
 //!
 //! A value of 16 bytes ([`[u32; 4]`](crate::Value)) is one load or store of 16 bytes.
 
@@ -15,7 +15,7 @@ use crate::{Value, Word, imp};
 /// Reads (`ld.global`).
 ///
 /// # Safety
-/// `p` leads to a `T` in global memory, aligned to its size; no other thread writes it without a barrier or fence between.
+/// `p` points to a `T` in global memory, aligned to its size; no write of another thread races with this.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load<T: Value>(p: *const T) -> T {
@@ -26,7 +26,7 @@ pub unsafe fn load<T: Value>(p: *const T) -> T {
 /// Reads data that is constant during the launch (`ld.global.nc`).
 ///
 /// # Safety
-/// `p` leads to a `T` in global memory, aligned to its size; nobody writes it during the launch.
+/// `p` points to a `T` in global memory, aligned to its size, that is not written during the launch.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_readonly<T: Value>(p: *const T) -> T {
@@ -34,7 +34,7 @@ pub unsafe fn load_readonly<T: Value>(p: *const T) -> T {
     unsafe { imp::load(Load::ReadOnly, p) }
 }
 
-/// Reads data that is constant during the launch and will not be read again soon (`ld.global.nc.L1::no_allocate`).
+/// Reads data that is constant during the launch, without allocating in L1 (`ld.global.nc.L1::no_allocate`).
 ///
 /// # Safety
 /// As [`load_readonly`].
@@ -45,10 +45,10 @@ pub unsafe fn load_streaming<T: Value>(p: *const T) -> T {
     unsafe { imp::load(Load::Streaming, p) }
 }
 
-/// Reads a word that another thread may be writing: one of its values, ordering nothing else (`ld.relaxed.gpu.global`).
+/// Reads a word that other threads may write concurrently; orders nothing else (`ld.relaxed.gpu.global`).
 ///
 /// # Safety
-/// `p` leads to a `T` in global memory, aligned to its size; other threads write it by [`atomic`](crate::atomic)
+/// `p` points to a `T` in global memory, aligned to its size; other threads write it by [`atomic`](crate::atomic)
 /// updates only.
 #[inline(always)]
 #[track_caller]
@@ -60,8 +60,7 @@ pub unsafe fn load_relaxed<T: Word>(p: *const T) -> T {
 /// Writes (`st.global`).
 ///
 /// # Safety
-/// `p` leads to room for a `T` in global memory, aligned to its size; no other thread reads or writes it without a
-/// barrier or fence between.
+/// `p` points to room for a `T` in global memory, aligned to its size; no access of another thread races with this.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
@@ -69,7 +68,7 @@ pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     unsafe { imp::store(p, value) }
 }
 
-/// Asks for the line around `p` to be brought to the second-level cache (`prefetch.global.L2`).
+/// Prefetches the line of `p` to the L2 cache (`prefetch.global.L2`).
 ///
 /// # Safety
 /// `p` is in global memory.

@@ -1,5 +1,5 @@
-//! The standard library of Jasper's kernels: each function is one PTX instruction on the device (rustc's own
-//! `nvptx64-nvidia-cuda` target) and an emulated one on the host, so that one source runs on a GPU and in `cargo test`.
+//! The device library of Jasper's kernels. Each function is one PTX instruction on the device (rustc's own
+//! `nvptx64-nvidia-cuda` target) and is emulated on the host, so the same source runs on a GPU and in `cargo test`.
 //!
 //! ```
 //! use cuda_std::prelude::*;
@@ -12,16 +12,16 @@
 //!     pub n_rows: u32,
 //! }
 //!
-//! /// One warp a row: the sum of its 128 coordinates.
+//! /// Sums the 128 coordinates of each row; one warp per row.
 //! ///
 //! /// # Safety
-//! /// The pointers lead to the shapes above; blocks are of whole warps.
+//! /// The pointers have the shapes above; blocks consist of whole warps.
 //! #[kernel(max_threads = 256)]
 //! pub unsafe fn sum_rows(args: SumRows) {
 //!     let row = thread::index_1d() / warp::WARP_SIZE;
 //!     if row < args.n_rows {
 //!         let chunk = row * warp::WARP_SIZE + warp::lane_id();
-//!         // SAFETY: row < n_rows, and whole warps come here.
+//!         // SAFETY: row < n_rows, for the whole warp.
 //!         unsafe {
 //!             let [a, b, c, d] = global::load_streaming(args.rows.add(chunk as usize));
 //!             let sum = warp::warp_sum(warp::FULL_MASK, (a + b) + (c + d), warp::WARP_SIZE);
@@ -33,18 +33,16 @@
 //! }
 //! ```
 //!
-//! Where to look:
-//!
 //! | module | holds |
 //! | --- | --- |
 //! | [`kernel`] | the attribute that makes a function an entry point, with launch bounds |
-//! | [`thread`] | who am I, block barriers, fences |
-//! | [`warp`] | shuffles, votes, matches, reductions of the 32 lanes |
+//! | [`thread`] | indices, block barriers, fences |
+//! | [`warp`] | shuffles, votes, matches and reductions of 32 lanes |
 //! | [`shared`] | the block's dynamic shared memory, by 32-bit address |
-//! | [`global`] | loads and stores with their caching and order |
+//! | [`global`] | loads and stores, with their caching |
 //! | [`atomic`] | atomic updates of global memory |
 //! | [`math`] | fused multiply-add, halves, dot products of bytes |
-//! | [`mma`] | products of small matrices by a whole warp |
+//! | [`mma`] | matrix products of a warp |
 //!
 //! # A kernel crate
 //! The crate that holds kernels opens with
@@ -52,12 +50,11 @@
 //! the device: this crate has the panic handler.
 //!
 //! # What is unsafe
-//! Functions that touch memory, and those that several threads must call together. Both are checked by the emulator,
-//! neither by the device. Pointers are plain addresses of global memory: a pointer to anything else is a fault.
+//! Functions that access memory, and those that several threads must call together. The emulator checks both, the device
+//! neither. Pointers are addresses of global memory; a pointer to anything else is a fault.
 //!
 //! # Back ends
-//! The public modules hold the documentation and call a back end, which gives just these functions over the words of
-//! `primitive`:
+//! The public modules call a back end, which has these functions, with the types of `primitive`:
 //!
 //! | function | of |
 //! | --- | --- |
@@ -69,8 +66,8 @@
 //! | `update<T: Word>(*mut T, Update<T>) -> T`, `update_shared<T: Word>(u32, Update<T>) -> T` | [`atomic`], [`shared`] |
 //! | `mma(Mma, [u32; 4], [u32; 2], [u32; 4]) -> [u32; 4]` | [`mma`] |
 //!
-//! On the host that is `emulator::back_end`; every function on the way down is `#[track_caller]`, so that a fault names
-//! the line of the kernel. Arithmetic needs no emulator: `math` has its own plain Rust.
+//! On the host it is `emulator::back_end`. Every function on the way there is `#[track_caller]`, so that a fault names the
+//! line of the kernel. `math` needs no emulator: it has a plain implementation.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(

@@ -1,6 +1,6 @@
-//! The shared memory of a block, by its 32-bit address.
+//! The dynamic shared memory of a block, by 32-bit address.
 //!
-//! There is one array of it, as long as the launch asked for, which a kernel cuts into its own parts:
+//! It is one array of the size given at launch, which a kernel divides:
 //!
 //! ```
 //! use cuda_std::prelude::*;
@@ -17,14 +17,14 @@ use core::marker::PhantomData;
 use crate::primitive::Update;
 use crate::{Value, Word, imp};
 
-/// The start of the block's dynamic shared memory, aligned to 16 bytes. It holds nothing yet.
+/// The start of the block's dynamic shared memory, aligned to 16 bytes and uninitialized.
 #[inline(always)]
 #[track_caller]
 pub fn dynamic_shared_mem<T>() -> Shared<T> {
     Shared { address: imp::shared_base(), of: PhantomData }
 }
 
-/// A place in shared memory that holds values of type `T`: 4 bytes wide, where a pointer has 8.
+/// A pointer to values of type `T` in shared memory: 4 bytes wide.
 pub struct Shared<T> {
     address: u32,
     of: PhantomData<fn() -> T>,
@@ -39,7 +39,7 @@ impl<T> Clone for Shared<T> {
 impl<T> Copy for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// The place `count` values further.
+    /// The pointer `count` values further.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "the name that pointers have")]
@@ -47,21 +47,21 @@ impl<T> Shared<T> {
         self.byte_add(count.wrapping_mul(size_of::<T>() as u32))
     }
 
-    /// The place `bytes` bytes further.
+    /// The pointer `bytes` bytes further.
     #[inline(always)]
     #[must_use]
     pub fn byte_add(self, bytes: u32) -> Self {
         Self { address: self.address.wrapping_add(bytes), of: PhantomData }
     }
 
-    /// The same place, holding other values.
+    /// The same address, with another type.
     #[inline(always)]
     #[must_use]
     pub fn cast<U>(self) -> Shared<U> {
         Shared { address: self.address, of: PhantomData }
     }
 
-    /// The address in the window of shared memory.
+    /// The address in the shared state space.
     #[inline(always)]
     #[must_use]
     pub fn address(self) -> u32 {
@@ -73,8 +73,8 @@ impl<T: Value> Shared<T> {
     /// Reads (`ld.shared`).
     ///
     /// # Safety
-    /// The place is inside of what the launch asked for and aligned to the size of `T`; it was written, and no other
-    /// thread writes it without a barrier between.
+    /// The address is within the shared memory of the launch and aligned to the size of `T`; the value was written, and no
+    /// write of another thread races with this.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load(self) -> T {
@@ -85,8 +85,8 @@ impl<T: Value> Shared<T> {
     /// Writes (`st.shared`).
     ///
     /// # Safety
-    /// The place is inside of what the launch asked for and aligned to the size of `T`; no other thread reads or writes
-    /// it without a barrier between.
+    /// The address is within the shared memory of the launch and aligned to the size of `T`; no access of another thread
+    /// races with this.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store(self, value: T) {
@@ -96,8 +96,8 @@ impl<T: Value> Shared<T> {
 }
 
 impl<T: Word> Shared<T> {
-    /// Reads what other threads of the block may write meanwhile (`ld.relaxed.cta.shared`). A
-    /// [`block_fence`](crate::thread::block_fence) behind it lets what was written before a fence before that be seen.
+    /// Reads what other threads of the block may write concurrently (`ld.relaxed.cta.shared`). Followed by a
+    /// [`block_fence`](crate::thread::block_fence), it acquires what the writer released.
     ///
     /// # Safety
     /// As [`load`](Self::load), but other threads may write the place by [`store_relaxed`](Self::store_relaxed) or update
@@ -109,8 +109,8 @@ impl<T: Word> Shared<T> {
         unsafe { imp::load_shared_relaxed(self.address) }
     }
 
-    /// Writes what other threads of the block may read meanwhile (`st.relaxed.cta.shared`). A
-    /// [`block_fence`](crate::thread::block_fence) before it lets who reads it see what this thread did before.
+    /// Writes what other threads of the block may read concurrently (`st.relaxed.cta.shared`). After a
+    /// [`block_fence`](crate::thread::block_fence), it releases what this thread did before the fence.
     ///
     /// # Safety
     /// As [`store`](Self::store), to a place that was written before; other threads may read it by

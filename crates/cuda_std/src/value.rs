@@ -1,4 +1,4 @@
-//! What one instruction moves: plain values of 1, 2, 4, 8 or 16 bytes.
+//! Values that one instruction loads or stores.
 
 /// A value that one instruction loads or stores.
 ///

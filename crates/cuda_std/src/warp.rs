@@ -1,7 +1,7 @@
-//! What the 32 lanes of a warp do together, without memory.
+//! Warp collectives: shuffles, votes, matches and reductions.
 //!
-//! `mask` names the lanes that take part, bit `i` lane `i`. Shuffles, votes, matches and reductions exchange values and
-//! order no memory: a lane that is to see what another wrote needs [`sync_warp`] between.
+//! Bit `i` of `mask` says whether lane `i` participates. Only [`sync_warp`] orders memory; the other collectives exchange
+//! values.
 
 use crate::primitive::{Collective, Special};
 use crate::{Word, imp};
@@ -11,17 +11,17 @@ pub const WARP_SIZE: u32 = 32;
 /// The mask of a whole warp.
 pub const FULL_MASK: u32 = u32::MAX;
 
-/// The number of this thread in its warp (`%laneid`).
+/// The index of this thread in its warp (`%laneid`).
 #[inline(always)]
 #[track_caller]
 pub fn lane_id() -> u32 {
     imp::special(Special::Lane)
 }
 
-/// Waits for the lanes of `mask`; what each wrote before, all of them see afterwards (`bar.warp.sync`).
+/// Barrier of the lanes of `mask`: what each wrote before is visible to all of them afterwards (`bar.warp.sync`).
 ///
 /// # Safety
-/// Every lane of `mask` comes here with the same mask, which names it.
+/// Every lane of `mask`, and no other, calls this with the same mask.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_warp(mask: u32) {
@@ -33,13 +33,12 @@ macro_rules! shuffles {
     ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => { $(
         $(#[$doc])*
         ///
-        /// `width` is a power of two up to 32: the warp is cut into segments of as many lanes, which shuffle each for
-        /// itself. The flag is false where the lane asked for is outside of the segment; the value is then the
-        /// lane's own. Values of 8 bytes take two instructions.
+        /// `width` is a power of two up to 32: the warp is divided into segments of `width` lanes, which shuffle
+        /// independently. The flag is false if the source lane is outside of the segment; the value is then the lane's
+        /// own. Values of 8 bytes take two instructions.
         ///
         /// # Safety
-        /// Every lane of `mask` comes here with the same mask, which names it, and the same `width`. The lane asked for
-        /// is in `mask`.
+        /// Every lane of `mask`, and no other, calls this with the same mask and `width`. The source lane is in `mask`.
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name<T: Word>(mask: u32, value: T, delta: u32, width: u32) -> (T, bool) {
@@ -51,10 +50,10 @@ macro_rules! shuffles {
 shuffles! {
     /// The value of the lane `delta` below (`shfl.sync.up.b32`).
     warp_shuffle_up, ShuffleUp;
-    /// The value of the lane numbered `delta` in its segment (`shfl.sync.idx.b32`).
+    /// The value of lane `delta` of the segment (`shfl.sync.idx.b32`).
     warp_shuffle_idx, ShuffleIdx;
-    /// The value of the lane whose number differs in the bits of `delta` (`shfl.sync.bfly.b32`). A lane of an earlier
-    /// segment counts as inside.
+    /// The value of the lane whose index is this one's xor `delta` (`shfl.sync.bfly.b32`). A lane of an earlier segment
+    /// counts as inside.
     warp_shuffle_xor, ShuffleXor;
 }
 
@@ -91,7 +90,7 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     unsafe { imp::collective(Collective::Ballot, mask, u32::from(predicate), 0, WARP_SIZE).0 }
 }
 
-/// The lanes of `mask` that brought the same value (`match.any.sync.b32`).
+/// The lanes of `mask` with the same value (`match.any.sync.b32`).
 ///
 /// # Safety
 /// As [`sync_warp`].
@@ -127,7 +126,7 @@ reductions! {
     warp_reduce_or, ReduceOr;
 }
 
-/// What [`warp_sum`] adds: f32, or integers that wrap.
+/// A type that [`warp_sum`] adds: f32, or integers, which wrap.
 pub trait Summand: Word {
     #[doc(hidden)]
     const SUM: Collective;
@@ -143,12 +142,11 @@ impl Summand for i32 {
 }
 
 /// The sum over each segment of `width` lanes, in all of them (`shfl.sync.bfly.b32` and an addition for each power of
-/// two below `width`, the greatest first: the order of a sum of f32 is fixed by `width`, and every lane has the same
-/// bits). One rendezvous in the emulator.
+/// two below `width`, the greatest first: `width` fixes the order of an f32 sum, and every lane gets the same bits).
 ///
 /// # Safety
-/// Every lane of `mask` comes here with the same mask, which names it, and the same `width`: a power of two up to 32.
-/// The mask is made of whole segments.
+/// Every lane of `mask`, and no other, calls this with the same mask and `width`, a power of two up to 32. The mask
+/// consists of whole segments.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_sum<T: Summand>(mask: u32, value: T, width: u32) -> T {

@@ -1,11 +1,11 @@
-//! The slots of a set, rising.
+//! Lists the slots of a set, ascending.
 
 use cuda_std::prelude::*;
 
 use super::{ListArgs, contains};
 use crate::scan::select::select;
 
-/// Lists the slots of a set; one block a tile.
+/// Lists the slots of a set; one block per tile.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -13,13 +13,13 @@ use crate::scan::select::select;
 pub unsafe fn list_slots(args: ListArgs) {
     let listed = |at: usize| {
         // SAFETY: within `len`, for which both sets have bits where they are anywhere.
-        let [bits, but] =
-            [args.bits, args.but].map(|set| !set.is_null() && unsafe { contains(set, at as u32) });
-        (args.bits.is_null() || bits) && !but
+        let [bits, except] =
+            [args.bits, args.except].map(|set| !set.is_null() && unsafe { contains(set, at as u32) });
+        (args.bits.is_null() || bits) && !except
     };
     // SAFETY: the whole block is here; there are at most `len`.
     unsafe {
-        if let Some(count) = select(&args.round, args.len, listed, args.slots, args.first) {
+        if let Some(count) = select(&args.look_back, args.len, listed, args.slots, args.first) {
             global::store(args.count.at(0), count);
         }
     }

@@ -1,10 +1,10 @@
-//! Slots into a set, or out of it.
+//! Adds slots to a set, or removes them.
 
 use cuda_std::prelude::*;
 
 use super::{Change, MarkArgs, WORD};
 
-/// Changes a set: one thread a slot.
+/// Changes a set; one thread per slot.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -12,7 +12,7 @@ use super::{Change, MarkArgs, WORD};
 pub unsafe fn mark_slots(args: MarkArgs) {
     let at = thread::index_1d();
     let mut changed = false;
-    // SAFETY: below the number of slots, each of which has a bit; whole warps come to the vote.
+    // SAFETY: below the number of slots, each of which has a bit; whole warps vote.
     unsafe {
         if at < args.len {
             let slot = global::load_streaming(args.slots.at(at as usize));

@@ -1,11 +1,11 @@
-//! Sets of slots in device memory: a bit for each, 32 a word, as [`SearchArgs::allowed`](crate::search::SearchArgs) has
+//! Sets of slots in device memory: bit maps, 32 slots per word, as [`SearchArgs::allowed`](crate::search::SearchArgs) has
 //! them.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `mark` | the kernel that puts slots of a list into a set, or takes them out |
+//! | `mark` | the kernel that adds slots to a set, or removes them |
 //! | `list` | the kernel that lists the slots of a set |
-//! | `plan` | [`Mark`] and [`List`]: the grids of both; [`mark`] and [`Slots`]: what is launched |
+//! | `plan` | [`Mark`] and [`List`]: their grids; [`mark`] and [`Slots`]: their launches |
 
 #[cfg(feature = "kernels")]
 mod list;
@@ -20,34 +20,34 @@ pub use plan::{List, Mark, Slots, mark};
 #[cfg(feature = "kernels")]
 use cuda_std::prelude::*;
 
-use crate::scan::Round;
+use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 
-/// Slots of a word.
+/// Slots per word.
 pub(crate) const WORD: u32 = u32::BITS;
-/// Threads of a block that marks.
+/// Threads per block that marks.
 #[cfg(not(target_arch = "nvptx64"))]
 const MARK_THREADS: u32 = 256;
 
-/// What becomes of the slots of a list.
+/// A change of a set.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// They are in the set.
+    /// Adds slots.
     Add,
-    /// They are not.
+    /// Removes slots.
     Remove,
 }
 
-/// What a change of a set takes.
+/// Arguments of the kernel that changes a set.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MarkArgs {
-    /// `[len]`: slots, in any order; a slot may be there more than once.
+    /// `[len]`: slots, in any order; duplicates are allowed.
     pub slots: DevicePtr<u32>,
-    /// `[words]`: the set, with a bit for each of them.
+    /// `[words]`: the set.
     pub bits: DevicePtrMut<u32>,
-    /// `[1]`: slots that were not as they are now, added to what is there.
+    /// `[1]`: the number of slots that changed, to which the launch adds.
     pub changed: DevicePtrMut<u32>,
     /// Slots.
     pub len: u32,
@@ -55,27 +55,27 @@ pub struct MarkArgs {
     pub change: Change,
 }
 
-/// What a list of the slots of a set takes.
+/// Arguments of the kernel that lists a set.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ListArgs {
-    /// `[words]`: the slots that are listed, from `first` on; null if all are.
+    /// `[words]`: the set to list, from `first` on; null for all slots.
     pub bits: DevicePtr<u32>,
-    /// `[words]`: slots that are not, from `first` on; null if there are none such.
-    pub but: DevicePtr<u32>,
-    /// `[slots]`, at most `len`: the slots, rising.
+    /// `[words]`: slots to leave out, from `first` on; null for none.
+    pub except: DevicePtr<u32>,
+    /// `[slots]`, at most `len`: the slots, ascending.
     pub slots: DevicePtrMut<u32>,
-    /// `[1]`: how many there are.
+    /// `[1]`: the number of slots listed.
     pub count: DevicePtrMut<u32>,
-    /// Of as many tiles as hold `len` slots.
-    pub round: Round,
+    /// With as many tiles as hold `len` slots.
+    pub look_back: LookBack,
     /// The slot of the lowest bit.
     pub first: u32,
-    /// Slots that are looked at.
+    /// Slots to consider.
     pub len: u32,
 }
 
-/// Whether `slot` is in the set, which nobody changes meanwhile.
+/// Whether `slot` is in the set, which must not change during the launch.
 ///
 /// # Safety
 /// The set has a bit for it.

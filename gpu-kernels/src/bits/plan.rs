@@ -1,10 +1,10 @@
-//! What is launched to change sets, and to list their slots.
+//! The launches that change and list sets.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{Change, ListArgs, MARK_THREADS, MarkArgs, WORD};
-use crate::scan::{Tiles, select_launch, select_tiles};
+use crate::scan::{TileStates, select_launch, select_tiles};
 use crate::{Buffer, DevicePtr, Kernel, Launch, Stream};
 
 /// The kernel that changes a set: reads each slot of the list once.
@@ -28,7 +28,7 @@ impl Kernel for Mark {
     }
 }
 
-/// Puts `slots` into the set `bits`, or takes them out; gives how many were not as they are now. Waits for the device.
+/// Adds `slots` to the set `bits`, or removes them; returns the number that changed. Synchronizes.
 ///
 /// # Errors
 /// Of the device.
@@ -64,7 +64,7 @@ impl Kernel for List {
     }
 
     fn launch(&self, args: &ListArgs) -> Launch {
-        select_launch(&args.round)
+        select_launch(&args.look_back)
     }
 
     #[cfg(feature = "kernels")]
@@ -73,36 +73,35 @@ impl Kernel for List {
     }
 }
 
-/// The slots of a set, and what it takes to list them.
+/// The listed slots of a set, and the scratch memory to list them.
 pub struct Slots<S: Stream> {
-    /// `[capacity]`: the slots, rising.
+    /// `[capacity]`: the slots, ascending.
     pub slots: S::Buffer<u32>,
     count: S::Buffer<u32>,
-    tiles: Tiles<S>,
+    tiles: TileStates<S>,
 }
 
 impl<S: Stream> Slots<S> {
-    /// Room for lists of up to `capacity` slots: [`bytes`](Self::bytes) of device memory.
+    /// Allocates lists of up to `capacity` slots: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Out of memory.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             slots: stream.allocate(capacity as usize)?,
             count: stream.allocate(1)?,
-            tiles: Tiles::allocate(stream, select_tiles(capacity) as usize, 1)?,
+            tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
         })
     }
 
-    /// Bytes of device memory that lists of up to `capacity` slots take: 4 a slot.
+    /// Bytes of device memory of lists of up to `capacity` slots: 4 per slot.
     pub const fn bytes(capacity: u32) -> u64 {
         (capacity as u64 + 1) * size_of::<u32>() as u64
-            + Tiles::<S>::bytes(select_tiles(capacity) as usize, 1)
+            + TileStates::<S>::bytes(select_tiles(capacity) as usize, 1)
     }
 
-    /// Lists the slots of `range`, which begins with a word, that are in `bits` and not in `but`; `None` for a set of all
-    /// slots, or of none. Gives how many there are. One launch, which is waited for: a bit a slot, and 4 bytes for each
-    /// that is listed.
+    /// Lists the slots of `range`, which begins at a word, that are in `bits` and not in `except`. `None` stands for all slots
+    /// and for none. Returns their number. One launch, synchronous: a bit per slot, and 4 bytes per listed slot.
     ///
     /// # Errors
     /// Of the device.
@@ -113,27 +112,27 @@ impl<S: Stream> Slots<S> {
         &mut self,
         stream: &S,
         bits: Option<&S::Buffer<u32>>,
-        but: Option<&S::Buffer<u32>>,
+        except: Option<&S::Buffer<u32>>,
         range: Range<u32>,
     ) -> Result<u32, S::Error> {
         let len = range.end.saturating_sub(range.start);
         assert!(range.start.is_multiple_of(WORD), "slot {} does not begin a word", range.start);
         assert!(len as usize <= self.slots.len(), "{len} slots are more than room for {}", self.slots.len());
         let words = range.end.div_ceil(WORD) as usize;
-        for set in [bits, but].into_iter().flatten() {
+        for set in [bits, except].into_iter().flatten() {
             assert!(words <= set.len(), "slot {} is behind a set of {} words", range.end, set.len());
         }
         let from = |set: Option<&S::Buffer<u32>>| {
             set.map_or(DevicePtr::null(), |set| set.input().add((range.start / WORD) as usize))
         };
         let Self { slots, count, tiles } = self;
-        tiles.round(stream, select_tiles(len), |round| {
+        tiles.launch(stream, select_tiles(len), |look_back| {
             let args = ListArgs {
                 bits: from(bits),
-                but: from(but),
+                except: from(except),
                 slots: slots.output(),
                 count: count.output(),
-                round,
+                look_back,
                 first: range.start,
                 len,
             };

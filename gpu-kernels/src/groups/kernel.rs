@@ -1,11 +1,11 @@
-//! The search for groups: a selection of the places where one begins.
+//! Finds groups: a selection of the places where one begins.
 
 use cuda_std::prelude::*;
 
 use super::GroupArgs;
 use crate::scan::select::select;
 
-/// Finds groups; one block a tile.
+/// Finds groups; one block per tile.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -19,7 +19,7 @@ pub unsafe fn find_groups(args: GroupArgs) {
     };
     // SAFETY: the whole block is here; there are no more groups than keys, and room for one more.
     unsafe {
-        if let Some(groups) = select(&args.round, args.len, begins_group, args.begins, 0) {
+        if let Some(groups) = select(&args.look_back, args.len, begins_group, args.begins, 0) {
             global::store(args.begins.at(groups as usize), args.len);
             global::store(args.count.at(0), groups);
         }

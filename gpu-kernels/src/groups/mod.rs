@@ -1,4 +1,4 @@
-//! Groups of sorted keys: where each run of keys begins that are equal but for their low bits.
+//! Groups of sorted keys: finds where each run of keys that are equal above their low bits begins.
 //!
 //! ```text
 //! keys >> shift   3 3 3 5 8 8
@@ -13,23 +13,23 @@ mod plan;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{FindGroups, Groups};
 
-use crate::scan::Round;
+use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 
-/// What the search for groups takes.
+/// Arguments of the kernel that finds groups.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GroupArgs {
     /// `[len]`, ascending but for the low `shift` bits.
     pub keys: DevicePtr<u64>,
-    /// `[groups + 1]`, at most `len + 1`: where each group begins, and the end of the last.
+    /// `[groups + 1]`, at most `len + 1`: the begin of each group, and the end of the last.
     pub begins: DevicePtrMut<u32>,
-    /// `[1]`: how many groups there are.
+    /// `[1]`: the number of groups.
     pub count: DevicePtrMut<u32>,
-    /// Of as many tiles as hold `len` keys, and one at least.
-    pub round: Round,
+    /// With as many tiles as hold `len` keys, at least one.
+    pub look_back: LookBack,
     /// Keys.
     pub len: u32,
-    /// Low bits that do not count, below 64.
+    /// Low bits that are ignored, below 64.
     pub shift: u32,
 }

@@ -1,9 +1,9 @@
-//! What the search for groups launches, and what it leaves.
+//! The launch that finds groups, and its results.
 
 use std::borrow::Cow;
 
 use super::GroupArgs;
-use crate::scan::{Tiles, select_launch, select_tiles};
+use crate::scan::{TileStates, select_launch, select_tiles};
 use crate::{Buffer, Kernel, Launch, Stream};
 
 /// The kernel that finds groups: reads each key once.
@@ -18,7 +18,7 @@ impl Kernel for FindGroups {
     }
 
     fn launch(&self, args: &GroupArgs) -> Launch {
-        select_launch(&args.round)
+        select_launch(&args.look_back)
     }
 
     #[cfg(feature = "kernels")]
@@ -27,36 +27,36 @@ impl Kernel for FindGroups {
     }
 }
 
-/// Runs of equal keys among sorted ones, and what it takes to find them.
+/// Runs of equal keys among sorted ones, and the scratch memory to find them.
 pub struct Groups<S: Stream> {
     /// `[capacity + 1]`: group `g` is the keys `begins[g]..begins[g + 1]`.
     pub begins: S::Buffer<u32>,
-    /// `[1]`: how many groups there are.
+    /// `[1]`: the number of groups.
     pub count: S::Buffer<u32>,
-    tiles: Tiles<S>,
+    tiles: TileStates<S>,
 }
 
 impl<S: Stream> Groups<S> {
-    /// Room for the groups of up to `capacity` keys: [`bytes`](Self::bytes) of device memory.
+    /// Allocates the groups of up to `capacity` keys: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Out of memory.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             begins: stream.allocate(capacity as usize + 1)?,
             count: stream.allocate(1)?,
-            tiles: Tiles::allocate(stream, select_tiles(capacity) as usize, 1)?,
+            tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
         })
     }
 
-    /// Bytes of device memory that the groups of up to `capacity` keys take: 4 a key.
+    /// Bytes of device memory of the groups of up to `capacity` keys: 4 per key.
     pub const fn bytes(capacity: u32) -> u64 {
         (capacity as u64 + 2) * size_of::<u32>() as u64
-            + Tiles::<S>::bytes(select_tiles(capacity) as usize, 1)
+            + TileStates::<S>::bytes(select_tiles(capacity) as usize, 1)
     }
 
-    /// Finds the groups of the first `len` of `keys`, which ascend but for their low `shift` bits. One launch, queued
-    /// without waiting: 8 bytes a key and 4 a group.
+    /// Finds the groups of the first `len` of `keys`, which ascend if the low `shift` bits are ignored. One asynchronous
+    /// launch: 8 bytes per key and 4 per group.
     ///
     /// # Errors
     /// Of the device.
@@ -72,12 +72,12 @@ impl<S: Stream> Groups<S> {
         );
         assert!(shift < u64::BITS, "a shift by {shift} leaves nothing of a key; it must be below 64");
         let Self { begins, count, tiles } = self;
-        tiles.round(stream, select_tiles(len), |round| {
+        tiles.launch(stream, select_tiles(len), |look_back| {
             let args = GroupArgs {
                 keys: keys.input(),
                 begins: begins.output(),
                 count: count.output(),
-                round,
+                look_back,
                 len,
                 shift,
             };

@@ -1,13 +1,12 @@
-//! Where links lead: what can be reached from somewhere, which vertices lead to slots that are not live, and where there is
-//! room for one link more.
+//! Traversals of the adjacency: reachability, live vertices with deleted neighbors, and vertices with room for a link.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `reach` | the kernel that goes one edge further |
-//! | `rows_to_repair` | the kernel that looks for vertices that deletes have touched |
-//! | `room` | the kernel that looks for the nearest with a free place |
+//! | `reach` | one step of a breadth-first search |
+//! | `rows_to_repair` | finds live vertices with deleted neighbors |
+//! | `room` | finds the nearest reached vertex with room for a link |
 //! | `plan` | [`Reach`], [`FindRowsToRepair`] and [`FindRoom`]: their grids |
-//! | `reached` | [`Reached`]: one launch after another, until nothing new is reached |
+//! | `reached` | [`Reached`]: the breadth-first search, one launch per level |
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
@@ -27,37 +26,37 @@ pub use reached::Reached;
 
 use crate::{DevicePtr, DevicePtrMut};
 
-/// What a step outwards takes.
+/// Arguments of one step of a breadth-first search.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReachArgs {
     /// `[vertices][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
     pub links: DevicePtr<u32>,
-    /// `[frontier_len]`: the vertices whose links are followed.
+    /// `[frontier_len]`: the vertices to expand.
     pub frontier: DevicePtr<u32>,
-    /// `[words]`: a bit for each slot that is reached. Those that links lead to are added.
+    /// `[words]`: the set of reached slots, to which the neighbors are added.
     pub reached: DevicePtrMut<u32>,
-    /// `[slots]`: all that were added, in the order in which they were. The frontier is a part of it, or elsewhere.
+    /// `[slots]`: the queue, to which new slots are appended. The frontier is a part of it, or elsewhere.
     pub queue: DevicePtrMut<u32>,
-    /// `[1]`: how many are in the queue.
+    /// `[1]`: the length of the queue.
     pub queue_len: DevicePtrMut<u32>,
-    /// Vertices whose links are followed.
+    /// Vertices to expand.
     pub frontier_len: u32,
-    /// Slots there are. Links beyond are not followed.
+    /// Slots. Links to others are ignored.
     pub slots: u32,
     /// Places for links of each vertex, a multiple of 32.
     pub links_stride: u32,
 }
 
-/// What a look for vertices takes that deletes have touched.
+/// Arguments of the kernel that finds live vertices with deleted neighbors.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RowsToRepairArgs {
     /// `[slots][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
     pub links: DevicePtr<u32>,
-    /// `[words]`: a bit for each slot: whether it is live.
+    /// `[words]`: a bit per slot: whether it is live.
     pub live: DevicePtr<u32>,
-    /// `[words]`: a bit for each slot: whether it is live and has a link to one that is not.
+    /// `[words]`: a bit per slot: whether it is live and has a neighbor that is not.
     pub rows_to_repair: DevicePtrMut<u32>,
     /// Slots.
     pub slots: u32,
@@ -65,24 +64,24 @@ pub struct RowsToRepairArgs {
     pub links_stride: u32,
 }
 
-/// What a look for places takes, for vertices that nothing leads to.
+/// Arguments of the kernel that finds room for links to unreachable vertices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RoomArgs {
     /// `[vertices][links_stride]`: links, then [`NO_ROW`](crate::graph::NO_ROW).
     pub links: DevicePtr<u32>,
-    /// `[words]`: a bit for each slot: whether it is reached. A vertex that is looked for is not.
+    /// `[words]`: a bit per slot: whether it is reached.
     pub reached: DevicePtr<u32>,
     /// `[lists][candidates_stride]`: keys of vertices, in any order.
     pub candidates: DevicePtr<u64>,
-    /// `[lists][2]`: how many candidates there are, and a number that is not looked at.
+    /// `[lists][2]`: the number of candidates, and a number that is not read.
     pub work: DevicePtr<u32>,
-    /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices that get no place.
+    /// `[lists]`: other than [`NO_ROW`](crate::graph::NO_ROW) for vertices to skip.
     pub identical: DevicePtr<u32>,
-    /// `[lists]`: the key of the nearest candidate that is reached and has fewer than `max_degree` links, all ones if there
-    /// is none.
+    /// `[lists]`: the key of the nearest candidate that is reached and has fewer than `max_degree` links, all ones if there is
+    /// none.
     pub nearest: DevicePtrMut<u64>,
-    /// Vertices that are looked for.
+    /// Unreachable vertices.
     pub lists: u32,
     /// Places for candidates of each.
     pub candidates_stride: u32,

@@ -1,4 +1,4 @@
-//! The grids of what follows links.
+//! The grids of the traversals.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::bits::WORD;
 use crate::rows::warp_a_row;
 use crate::{Kernel, Launch};
 
-/// The kernel that goes one edge further. Arguments: [`ReachArgs`].
+/// The kernel of one step of a breadth-first search. Arguments: [`ReachArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Reach;
 
@@ -28,7 +28,7 @@ impl Kernel for Reach {
     }
 }
 
-/// The kernel that looks for vertices that deletes have touched: reads every row of a live vertex once. Arguments:
+/// The kernel that finds live vertices with deleted neighbors: reads every row of a live vertex once. Arguments:
 /// [`RowsToRepairArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct FindRowsToRepair;
@@ -50,8 +50,8 @@ impl Kernel for FindRowsToRepair {
     }
 }
 
-/// The kernel that looks for places for vertices that nothing leads to: reads each candidate once, and a word of the row of
-/// most. Arguments: [`RoomArgs`].
+/// The kernel that finds room for links to unreachable vertices: reads each candidate once, and a word of the row of most.
+/// Arguments: [`RoomArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct FindRoom;
 

@@ -1,48 +1,48 @@
-//! One step outwards after another.
+//! The breadth-first search, one launch per level.
 
 use super::{Reach, ReachArgs};
 use crate::bits::WORD;
 use crate::graph::NO_ROW;
 use crate::{Buffer, Stream};
 
-/// Places of a row of links are a multiple of this.
+/// Links per row are a multiple of this.
 const LINKS_ALIGN: usize = 32;
 
-/// A set of slots that paths lead to.
+/// The set of slots that can be reached.
 pub struct Reached<S: Stream> {
     bits: S::Buffer<u32>,
-    /// `[slots]`: those of the set, in the order in which they were added.
+    /// `[slots]`: the slots of the set, in the order in which they were reached.
     queue: S::Buffer<u32>,
     /// `[1]`
     len: S::Buffer<u32>,
-    /// How many of the queue have been expanded.
+    /// The number of slots of the queue that are expanded.
     expanded: u32,
 }
 
 impl<S: Stream> Reached<S> {
-    /// No slot out of `slots`: [`bytes`](Self::bytes) of device memory.
+    /// The empty set out of `slots`: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// When there is not that much memory.
-    pub fn none_of(stream: &S, slots: u32) -> Result<Self, S::Error> {
+    /// Out of memory.
+    pub fn empty(stream: &S, slots: u32) -> Result<Self, S::Error> {
         let mut bits = stream.allocate(slots.div_ceil(WORD) as usize)?;
         stream.fill(&mut bits, 0)?;
         Ok(Self { bits, queue: stream.allocate(slots as usize)?, len: stream.upload(&[0])?, expanded: 0 })
     }
 
-    /// Bytes of device memory that a set out of `slots` takes: a little more than 4 a slot.
+    /// Bytes of device memory of a set out of `slots`: a little more than 4 per slot.
     pub const fn bytes(slots: u32) -> u64 {
         (slots as u64 + slots.div_ceil(WORD) as u64 + 1) * size_of::<u32>() as u64
     }
 
-    /// A bit for each slot: whether it is in the set.
+    /// A bit per slot: whether it is reached.
     pub fn bits(&self) -> &S::Buffer<u32> {
         &self.bits
     }
 
-    /// Adds `from` and everything that paths from there lead to, where `links` is `[slots][links_stride]`.
+    /// Adds `from` and everything reachable from there; `links` is `[slots][links_stride]`.
     ///
-    /// A launch for each step outwards, which is waited for; each row is read once, over all calls.
+    /// One synchronous launch per level; each row is read once, over all calls.
     ///
     /// # Errors
     /// Of the device.
@@ -63,7 +63,7 @@ impl<S: Stream> Reached<S> {
             self.queue.len(),
             links.len()
         );
-        // The first step is from a vertex outside of the graph, whose links are where all begins.
+        // The first level expands a vertex outside of the graph, whose neighbors are `from`.
         let mut begin = from.to_vec();
         begin.resize(from.len().next_multiple_of(LINKS_ALIGN), NO_ROW);
         let (outside, begin_links) = (stream.upload(&[0])?, stream.upload(&begin)?);

@@ -1,14 +1,15 @@
-//! Where a vertex that nothing leads to finds a place.
+//! Finds room for a link to an unreachable vertex.
 
 use cuda_std::prelude::*;
 
 use super::RoomArgs;
 use crate::bits::contains;
+use crate::collectives::{warp_min, warp_stride};
 use crate::graph::NO_ROW;
 use crate::neighbor;
 use crate::rows::row_of_warp;
 
-/// Looks for the nearest candidate of each vertex that is reached and has a free place; one warp a list.
+/// Finds the nearest candidate of each vertex that is reached and has room for a link; one warp per list.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -19,29 +20,25 @@ pub unsafe fn find_room(args: RoomArgs) {
         return;
     }
     let candidates = args.candidates.add(list * args.candidates_stride as usize);
-    // SAFETY: a list that there is; whole warps come to every step, and to both votes.
+    // SAFETY: there is such a list; whole warps call the collectives.
     unsafe {
         let identical = global::load_readonly(args.identical.at(list));
         let found = if identical == NO_ROW { global::load_readonly(args.work.at(2 * list)) } else { 0 };
-        let (mut nearest, mut place) = (u64::MAX, warp::lane_id());
-        while place < found {
+        let mut nearest = u64::MAX;
+        warp_stride(found, |place| {
             let key = global::load_readonly(candidates.at(place as usize)) | neighbor::UNVISITED;
             if key < nearest && has_room(&args, neighbor::id(key)) {
                 nearest = key;
             }
-            place += warp::WARP_SIZE;
-        }
-        // The least of the upper halves, then of the lower halves beside it.
-        let upper = warp::warp_reduce_min(warp::FULL_MASK, neighbor::orderable(nearest));
-        let lower = if neighbor::orderable(nearest) == upper { nearest as u32 } else { u32::MAX };
-        let lower = warp::warp_reduce_min(warp::FULL_MASK, lower);
+        });
+        let nearest = warp_min(nearest);
         if warp::lane_id() == 0 {
-            global::store(args.nearest.at(list), u64::from(upper) << 32 | u64::from(lower));
+            global::store(args.nearest.at(list), nearest);
         }
     }
 }
 
-/// Whether a vertex is reached, and the last place of its row free.
+/// Whether a vertex is reached and the last place of its row is free.
 ///
 /// # Safety
 /// There is such a vertex.

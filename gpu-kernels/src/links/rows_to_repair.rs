@@ -7,7 +7,7 @@ use crate::bits::{WORD, contains};
 use crate::graph::NO_ROW;
 use crate::rows::row_of_warp;
 
-/// Looks for live vertices with links to slots that are not; one warp for the slots of a word.
+/// Finds live vertices with neighbors that are not live; one warp per word of slots.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -17,7 +17,7 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     if word >= args.slots.div_ceil(WORD) as usize {
         return;
     }
-    // SAFETY: a word that there is, whose bits are of slots; whole warps come to every step.
+    // SAFETY: there is such a word, whose bits are slots; whole warps vote.
     unsafe {
         let mut live = global::load_readonly(args.live.at(word));
         let mut to_repair = 0;
@@ -34,7 +34,7 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     }
 }
 
-/// Whether the vertex has a link to a slot that is not live. Whole warp.
+/// Whether the vertex has a neighbor that is not live. Whole warp.
 ///
 /// # Safety
 /// There is such a vertex.
@@ -42,7 +42,7 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
 unsafe fn has_deleted_neighbor(args: &RowsToRepairArgs, vertex: usize) -> bool {
     let row = args.links.add(vertex * args.links_stride as usize);
     let (mut place, mut found) = (warp::lane_id(), false);
-    // SAFETY: places of the row; links lead to slots.
+    // SAFETY: places of the row; links name slots.
     unsafe {
         while place < args.links_stride {
             let slot = global::load_readonly(row.at(place as usize));

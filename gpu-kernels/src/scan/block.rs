@@ -1,31 +1,31 @@
-//! What the warps and blocks of single-pass kernels do together.
+//! Sums over a warp and a block, and the numbering of tiles.
 
 use cuda_std::prelude::*;
 
-use super::Round;
+use super::LookBack;
 
-/// The number of the tile that this block works on. Whole block; a barrier.
+/// The index of this block's tile. Whole block; a barrier.
 ///
 /// # Safety
-/// `slot` is a word of shared memory that is used for nothing else.
+/// `slot` is a word of shared memory that nothing else uses.
 #[inline(always)]
-pub(crate) unsafe fn take_tile(round: &Round, slot: Shared<u32>) -> u32 {
+pub(crate) unsafe fn take_tile(look_back: &LookBack, slot: Shared<u32>) -> u32 {
     // SAFETY: one thread writes the slot, the others read it past the barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            slot.store(atomic::add(round.tickets.at(0), 1).wrapping_sub(round.first_ticket));
+            slot.store(atomic::add(look_back.tickets.at(0), 1).wrapping_sub(look_back.first_ticket));
         }
         thread::sync_threads();
         slot.load()
     }
 }
 
-/// The sum of `value` over the lanes up to this one. Whole warp.
+/// The inclusive prefix sum of `value` over the lanes. Whole warp.
 ///
 /// # Safety
 /// Called by all lanes of a warp.
 #[inline(always)]
-pub(crate) unsafe fn warp_sum_up_to(value: u32) -> u32 {
+pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     let mut sum = value;
     let mut distance = 1;
     while distance < warp::WARP_SIZE {
@@ -40,11 +40,11 @@ pub(crate) unsafe fn warp_sum_up_to(value: u32) -> u32 {
     sum
 }
 
-/// The sum over all warps before this one, and over all `WARPS`, where the sum of a warp is what its last lane brings
-/// as `sum`. Whole block; a barrier.
+/// The sum over the warps before this one, and over all `WARPS`. `sum` is the sum of a warp in its last lane. Whole block;
+/// a barrier.
 ///
 /// # Safety
-/// `sums` are `WARPS` words of shared memory that are used for nothing else.
+/// `sums` are `WARPS` words of shared memory that nothing else uses.
 #[inline(always)]
 pub(crate) unsafe fn block_sums<const WARPS: u32>(sum: u32, sums: Shared<u32>) -> (u32, u32) {
     let this = thread::thread_idx_x() / warp::WARP_SIZE;

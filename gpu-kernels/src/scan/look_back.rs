@@ -1,23 +1,35 @@
 //! Decoupled look-back (Merrill and Garland, 2016): how a tile learns the sum of all tiles before it, in one launch.
 //!
-//! A tile publishes its own sum as an *aggregate* as soon as it has it. Then it walks back, adding aggregates, until it
-//! meets a *prefix*: a sum that holds all tiles before as well. Now it knows its own prefix, and publishes that. Tile 0
-//! publishes a prefix at once.
+//! ```text
+//! sum_before(tile):
+//!     publish aggregate(tile)                        the sum of the tile alone; of tile 0, this is its prefix
+//!     before <- 0
+//!     for other in tile - 1, tile - 2, ...:
+//!         wait until other has published
+//!         before <- before + its sum
+//!         stop if that was a prefix                  it includes all tiles before other
+//!     publish prefix(tile) = before + aggregate(tile)
+//! ```
 //!
-//! - Sum and stamp share one word, so that no fence is needed: who sees the stamp sees the sum.
-//! - Tiles are numbered in the order in which their blocks begin, so whoever is waited for is running, whatever the
-//!   order in which a device begins its blocks.
+//! Deviations made for speed, and why they are right:
+//!
+//! 1. *Sum and status share one 64-bit word*, so no fence is needed: a thread that sees the status sees the sum.
+//! 2. *Tiles are numbered in the order in which their blocks start*, by a ticket. Every tile that is waited for is
+//!    therefore running already, and the wait ends whatever order the device starts blocks in.
+//! 3. *Statuses are stamps that grow from launch to launch*, so the words are not cleared between launches.
+//! 4. *Several tiles are read at once*: 4 by one thread, or 32 by a warp. The loads overlap, and what was read of tiles
+//!    behind the nearest prefix is ignored.
 
 use cuda_std::prelude::*;
 
-use super::Round;
+use super::LookBack;
 
-/// Earlier tiles that a thread looks at together: each look is a trip to the L2 cache, and these overlap.
+/// Earlier tiles that a thread reads at once: each read is a round trip to the L2 cache, and these overlap.
 const WINDOW: usize = 4;
-/// Nanoseconds to wait before looking again at a tile that has said nothing yet.
+/// Nanoseconds to sleep before reading a pending tile again.
 const PAUSE: u32 = 20;
 
-/// The sums of one column of the tiles.
+/// The status words of one column: a launch may sum several values per tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     first: *mut u64,
@@ -25,24 +37,25 @@ pub(crate) struct Column {
     stamp: u32,
 }
 
-/// What a tile has published.
-enum Sum {
-    Nothing,
+/// The status of a tile.
+enum Status {
+    /// Nothing published yet.
+    Pending,
     Aggregate(u32),
     Prefix(u32),
 }
 
-impl Round {
+impl LookBack {
     /// Column `column` of `columns`.
     #[inline(always)]
     pub(crate) fn column(&self, column: u32, columns: u32) -> Column {
         Column { first: self.words.at(column as usize), stride: columns as usize, stamp: self.stamp }
     }
 
-    /// The sum of all tiles before `tile`, whose own sum is `sum`, where a tile has one column. Whole block; a barrier.
+    /// The sum of all tiles before `tile`, whose own sum is `sum`, with one column per tile. Whole block; a barrier.
     ///
     /// # Safety
-    /// `slot` is a word of shared memory that is used for nothing else.
+    /// `slot` is a word of shared memory that nothing else uses.
     #[inline(always)]
     pub(crate) unsafe fn sum_before(&self, tile: u32, sum: u32, slot: Shared<u32>) -> u32 {
         let column = self.column(0, 1);
@@ -66,10 +79,10 @@ impl Round {
 }
 
 impl Column {
-    /// Publishes `sum`, that of the tile alone. One thread.
+    /// Publishes the sum of the tile alone. One thread.
     ///
     /// # Safety
-    /// The words have room for the tile; one thread publishes it in a round, its aggregate first.
+    /// The words have room for the tile; one thread publishes it in a launch, its aggregate first.
     #[inline(always)]
     pub(crate) unsafe fn publish_aggregate(self, tile: u32, sum: u32) {
         // Tile 0 has none before it.
@@ -78,7 +91,7 @@ impl Column {
         unsafe { self.publish(tile, stamp, sum) }
     }
 
-    /// Publishes `sum`, that of the tile and of all before it. One thread.
+    /// Publishes the sum of the tile and all tiles before it. One thread.
     ///
     /// # Safety
     /// As for [`publish_aggregate`](Self::publish_aggregate).
@@ -88,15 +101,14 @@ impl Column {
         unsafe { self.publish(tile, self.stamp + 2, sum) }
     }
 
-    /// The sum of all tiles before `tile`, found by one thread.
+    /// The sum of all tiles before `tile`. One thread.
     ///
     /// # Safety
-    /// Every earlier tile is published in this round sooner or later, and nothing that it does before that waits for
-    /// this thread.
+    /// Every earlier tile publishes its aggregate in this launch, without waiting for this thread.
     #[inline(always)]
     pub(crate) unsafe fn sum_before(self, tile: u32) -> u32 {
         let mut sum = 0u32;
-        // Tiles that are still to be added.
+        // The number of tiles to add.
         let mut rest = tile;
         while rest > 0 {
             let mut words = [0; WINDOW];
@@ -104,31 +116,31 @@ impl Column {
                 // SAFETY: a word of an earlier tile.
                 *word = unsafe { global::load_relaxed(self.word(rest.saturating_sub(1 + back as u32))) };
             }
-            let mut silent = false;
-            // Without a way out, so that the words stay in registers.
+            let mut pending = false;
+            // No early exit: the loop is unrolled, and the words stay in registers.
             for word in &words {
-                if rest > 0 && !silent {
+                if rest > 0 && !pending {
                     match self.read(*word) {
-                        Sum::Nothing => silent = true,
-                        Sum::Aggregate(value) => {
+                        Status::Pending => pending = true,
+                        Status::Aggregate(value) => {
                             sum = sum.wrapping_add(value);
                             rest -= 1;
                         }
-                        Sum::Prefix(value) => {
+                        Status::Prefix(value) => {
                             sum = sum.wrapping_add(value);
                             rest = 0;
                         }
                     }
                 }
             }
-            if silent {
+            if pending {
                 thread::nanosleep(PAUSE);
             }
         }
         sum
     }
 
-    /// The sum of all tiles before `tile`, found by a whole warp: lane l looks at the tile l places before the last.
+    /// The sum of all tiles before `tile`. Whole warp: lane `l` reads the tile `l` places before the last.
     ///
     /// # Safety
     /// As for [`sum_before`](Self::sum_before); called by all lanes of a warp.
@@ -136,22 +148,22 @@ impl Column {
     pub(crate) unsafe fn sum_before_by_warp(self, tile: u32) -> u32 {
         let lane = warp::lane_id();
         let mut sum = 0u32;
-        // Tiles that are still to be added.
+        // The number of tiles to add.
         let mut rest = tile;
         while rest > 0 {
-            // SAFETY: a word of an earlier tile; all lanes take the same turns, as all see the same ballots.
+            // SAFETY: a word of an earlier tile; all lanes see the same ballots, and so stay together.
             unsafe {
-                let seen = self.read(global::load_relaxed(self.word(rest.saturating_sub(1 + lane))));
-                let prefixes = warp::warp_vote_ballot(warp::FULL_MASK, matches!(seen, Sum::Prefix(_)));
-                let silent = warp::warp_vote_ballot(warp::FULL_MASK, matches!(seen, Sum::Nothing));
-                // The lanes up to the nearest prefix; all, if there is none.
+                let status = self.read(global::load_relaxed(self.word(rest.saturating_sub(1 + lane))));
+                let prefixes = warp::warp_vote_ballot(warp::FULL_MASK, matches!(status, Status::Prefix(_)));
+                let pending = warp::warp_vote_ballot(warp::FULL_MASK, matches!(status, Status::Pending));
+                // The lanes up to the nearest prefix; all if there is none.
                 let needed = prefixes ^ prefixes.wrapping_sub(1);
-                if silent & needed != 0 {
+                if pending & needed != 0 {
                     thread::nanosleep(PAUSE);
                     continue;
                 }
-                let value = match seen {
-                    Sum::Aggregate(value) | Sum::Prefix(value) if needed >> lane & 1 == 1 => value,
+                let value = match status {
+                    Status::Aggregate(value) | Status::Prefix(value) if needed >> lane & 1 == 1 => value,
                     _ => 0,
                 };
                 sum = sum.wrapping_add(warp::warp_reduce_add(warp::FULL_MASK, value));
@@ -170,14 +182,14 @@ impl Column {
     }
 
     #[inline(always)]
-    fn read(self, word: u64) -> Sum {
+    fn read(self, word: u64) -> Status {
         let (stamp, value) = ((word >> 32) as u32, word as u32);
         if stamp <= self.stamp {
-            Sum::Nothing
+            Status::Pending
         } else if stamp == self.stamp + 1 {
-            Sum::Aggregate(value)
+            Status::Aggregate(value)
         } else {
-            Sum::Prefix(value)
+            Status::Prefix(value)
         }
     }
 
@@ -197,24 +209,24 @@ mod tests {
     use super::*;
     use crate::DevicePtrMut;
 
-    /// Up to this stamp words are of earlier rounds.
+    /// The greatest stamp of earlier launches.
     const STAMP: u32 = 6;
 
-    /// What a warp finds before `tile` where tile `prefix` has published a prefix, and those after it aggregates.
+    /// The sum before `tile` in each lane, if tile `prefix` has published a prefix and those after it aggregates.
     fn find(prefix: u32, tile: u32, walk: unsafe fn(Column, u32) -> u32) -> Vec<u32> {
         let stamp = |other: u32| match other.cmp(&prefix) {
             std::cmp::Ordering::Less => STAMP,
             std::cmp::Ordering::Equal => STAMP + 2,
             std::cmp::Ordering::Greater => STAMP + 1,
         };
-        // The column beside is of no concern.
+        // The other column is not read.
         let words: Vec<u64> =
             (0..tile).flat_map(|other| [0, u64::from(stamp(other)) << 32 | u64::from(other + 1)]).collect();
         let emulator = Emulator::new(u64::from(prefix));
         let words = emulator.upload("words", &words);
         let found = emulator.allocate::<u32>("found", 32);
         let tickets = DevicePtrMut::new(std::ptr::null_mut());
-        let round = Round {
+        let look_back = LookBack {
             words: DevicePtrMut::new(words.as_mut_ptr()),
             tickets,
             first_ticket: 0,
@@ -223,7 +235,7 @@ mod tests {
         };
         // SAFETY: the words are those of `tile` tiles of two columns, and there is room for an answer a lane.
         let kernel = || unsafe {
-            let sum = walk(round.column(1, 2), tile);
+            let sum = walk(look_back.column(1, 2), tile);
             global::store(found.as_mut_ptr().add(warp::lane_id() as usize), sum);
         };
         emulator.launch("look_back", (1, 1), 32, 0, kernel).unwrap();

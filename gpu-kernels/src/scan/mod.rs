@@ -1,14 +1,18 @@
-//! Decoupled look-back, by which the blocks of one launch learn the sum of what lies before them, and the selection
-//! built on it. The digit passes of [`sort`](crate::sort) use the look-back too.
+//! Decoupled look-back and stream compaction.
+//!
+//! The blocks of one launch learn the sum of everything in front of them while they run, so that a scan reads its input
+//! once. [`sort`](crate::sort) uses the look-back for the positions of digits, [`groups`](crate::groups) and
+//! [`bits`](crate::bits) use the selection. `look_back` has the algorithm.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `round` | [`Round`]: the words by which the tiles of one launch tell each other their sums |
-//! | `block` | sums over a warp and over a block, and the numbering of tiles |
 //! | `look_back` | how a tile learns the sum of all tiles before it |
-//! | `select` | the numbers that something holds of, listed: what other kernels are made of |
-//! | `tiles` | [`Tiles`]: the words of one launch after another |
+//! | `block` | sums over a warp and a block, and the numbering of tiles |
+//! | `select` | stream compaction: lists the numbers that satisfy a predicate |
+//! | `tile_states` | [`TileStates`]: the status words, from one launch to the next |
 //! | `plan` | the launch of a selection |
+
+use crate::DevicePtrMut;
 
 #[cfg(feature = "kernels")]
 pub(crate) mod block;
@@ -16,21 +20,39 @@ pub(crate) mod block;
 mod look_back;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
-mod round;
 #[cfg(feature = "kernels")]
 pub(crate) mod select;
 #[cfg(not(target_arch = "nvptx64"))]
-mod tiles;
+mod tile_states;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) use plan::{select_launch, select_tiles};
-pub use round::Round;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use tiles::Tiles;
+pub use tile_states::TileStates;
 
-/// Threads of a block that selects.
+/// Threads per block of a selection.
 pub(crate) const SELECT_THREADS: u32 = 256;
-/// Numbers that a thread of it looks at.
+/// Numbers per thread.
 pub(crate) const SELECT_NUMBERS: usize = 16;
-/// Numbers that a block looks at.
+/// Numbers per block.
 pub const SELECT_TILE: u32 = SELECT_THREADS * SELECT_NUMBERS as u32;
+
+/// The state of the look-back in one launch.
+///
+/// Status words and tickets are not cleared between launches. A launch gets the number of its first ticket and a stamp
+/// greater than any before: words with smaller stamps are from earlier launches.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LookBack {
+    /// `[tiles][columns]`: status words. The upper half is a stamp, the lower half a sum: that of the tile alone for
+    /// `stamp + 1`, that of the tile and all tiles before it for `stamp + 2`.
+    pub words: DevicePtrMut<u64>,
+    /// `[1]`: tickets drawn. Blocks number their tiles by it, in the order in which they start.
+    pub tickets: DevicePtrMut<u32>,
+    /// The ticket of tile 0.
+    pub first_ticket: u32,
+    /// The greatest stamp of earlier launches.
+    pub stamp: u32,
+    /// Tiles, one per block.
+    pub tiles: u32,
+}

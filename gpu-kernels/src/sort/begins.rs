@@ -1,11 +1,11 @@
-//! Turns the counts of each digit into where its values begin: 256 counters, one block.
+//! Sums the counts of each pass: a block scans the 256 counts of one.
 
 use cuda_std::prelude::*;
 
 use super::{BeginsArgs, RADIX, WARPS};
-use crate::scan::block::{block_sums, warp_sum_up_to};
+use crate::scan::block::{block_sums, warp_inclusive_sum};
 
-/// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per value of the digit.
+/// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per digit value.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -15,7 +15,7 @@ pub unsafe fn sort_begins(args: BeginsArgs) {
     // SAFETY: each thread owns one counter of the pass; the whole block calls the collectives.
     unsafe {
         let count = global::load(counter);
-        let up_to = warp_sum_up_to(count);
+        let up_to = warp_inclusive_sum(count);
         let (warps_before, _) = block_sums::<WARPS>(up_to, shared::dynamic_shared_mem());
         global::store(counter, warps_before + up_to - count);
     }

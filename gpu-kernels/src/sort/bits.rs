@@ -1,9 +1,9 @@
-//! The part of the keys that a sort goes by.
+//! The bits of the keys that a sort uses.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use std::ops::Range;
 
-/// Bits that a pass sorts by, at most.
+/// Bits per pass, at most.
 pub(crate) const DIGIT_BITS: u32 = 8;
 
 /// The bits `begin..end` of a u64, bit 0 the lowest.
@@ -26,7 +26,7 @@ impl Bits {
         Self { begin, end }
     }
 
-    /// Digits, from the lowest: as many passes sort by all bits.
+    /// The number of digits, and so of passes.
     #[inline(always)]
     pub const fn passes(self) -> u32 {
         (self.end - self.begin).div_ceil(DIGIT_BITS)
@@ -41,9 +41,9 @@ impl Bits {
         Self { begin, end }
     }
 
-    /// These bits of `key`, moved down to bit 0: of a digit, its value.
+    /// These bits of `key`, shifted to bit 0: the value of a digit.
     #[inline(always)]
-    pub const fn of(self, key: u64) -> u32 {
+    pub const fn extract(self, key: u64) -> u32 {
         (key >> self.begin) as u32 & ((1 << (self.end - self.begin)) - 1)
     }
 }
@@ -70,9 +70,9 @@ mod tests {
     fn a_digit_has_the_bits_of_its_place() {
         let bits = Bits::new(4..23);
         let key = 0xfedc_ba98_7654_3210;
-        let digits: Vec<u32> = (0..bits.passes()).map(|pass| bits.digit(pass).of(key)).collect();
+        let digits: Vec<u32> = (0..bits.passes()).map(|pass| bits.digit(pass).extract(key)).collect();
         assert_eq!(digits, [0x21, 0x43, 0x5]);
-        assert_eq!(Bits::new(56..64).of(key), 0xfe);
+        assert_eq!(Bits::new(56..64).extract(key), 0xfe);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! How many keys have each value of each digit, for all passes at once.
+//! Counts the digits of all passes.
 
 use cuda_std::prelude::*;
 
-use super::{Bits, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, COUNT_TURNS, CountArgs, RADIX};
+use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArgs, RADIX};
 
-/// Counts in shared memory, and adds what it counted to the counts of all blocks; one block for `COUNT_TILE` keys.
+/// Counts in shared memory, then adds to the counts of all blocks; one block per `COUNT_TILE` keys.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -14,18 +14,18 @@ pub unsafe fn sort_count(args: CountArgs) {
     let passes = args.bits.passes();
     // SAFETY: counters and counts are there for every digit; keys are read within `len`.
     unsafe {
-        for_my_part(passes * RADIX, |counter| counters.add(counter).store(0));
+        for_each_counter(passes * RADIX, |counter| counters.add(counter).store(0));
         thread::sync_threads();
         let first = thread::block_idx_x() as usize * COUNT_TILE as usize + thread::thread_idx_x() as usize;
-        for turn in 0..COUNT_TURNS {
-            let first = first + (turn * COUNT_KEYS * COUNT_THREADS) as usize;
+        for batch in 0..COUNT_BATCHES {
+            let first = first + (batch * COUNT_KEYS * COUNT_THREADS) as usize;
             let (keys, loaded) = load_keys(&args, first);
             for pass in 0..passes {
                 count_runs(args.bits.digit(pass), &keys, loaded, counters.add(pass * RADIX));
             }
         }
         thread::sync_threads();
-        for_my_part(passes * RADIX, |counter| {
+        for_each_counter(passes * RADIX, |counter| {
             let count = counters.add(counter).load();
             if count > 0 {
                 atomic::add(args.counts.at(counter as usize), count);
@@ -34,9 +34,9 @@ pub unsafe fn sort_count(args: CountArgs) {
     }
 }
 
-/// Calls `work` for every index below `len` that falls to this thread.
+/// Calls `work` with this thread's share of the indices below `len`.
 #[inline(always)]
-fn for_my_part(len: u32, work: impl Fn(u32)) {
+fn for_each_counter(len: u32, work: impl Fn(u32)) {
     let mut index = thread::thread_idx_x();
     while index < len {
         work(index);
@@ -44,7 +44,7 @@ fn for_my_part(len: u32, work: impl Fn(u32)) {
     }
 }
 
-/// This thread's keys from `first` on, and how many of them there are before the end.
+/// This thread's keys from `first` on, and the number of those before the end.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -63,11 +63,10 @@ unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usiz
     (keys, loaded)
 }
 
-/// Counts a digit of the first `loaded` keys. A run of equal digits is one addition, so that keys with a digit in
-/// common do not queue up at its counter.
+/// Counts a digit of the first `loaded` keys, a run of equal digits with one addition.
 ///
 /// # Safety
-/// `counters` has the values of the digit.
+/// `counters` has a counter per value of the digit.
 #[inline(always)]
 pub(super) unsafe fn count_runs<const N: usize>(
     digit: Bits,
@@ -75,10 +74,10 @@ pub(super) unsafe fn count_runs<const N: usize>(
     loaded: usize,
     counters: Shared<u32>,
 ) {
-    let mut run = digit.of(keys[0]);
+    let mut run = digit.extract(keys[0]);
     let mut length = 0;
     for (k, key) in keys.iter().enumerate() {
-        let value = if k < loaded { digit.of(*key) } else { run };
+        let value = if k < loaded { digit.extract(*key) } else { run };
         if value != run {
             // SAFETY: a value of the digit.
             unsafe { counters.add(run).atomic_add(length) };

@@ -1,13 +1,30 @@
 //! Stable radix sort of (u64 key, u32 value) pairs: Onesweep (Adinets and Merrill, 2022).
 //!
-//! One kernel counts the digits of all passes while it reads the keys once, and one block per pass sums its 256 counts.
-//! Then each pass of eight bits reads and writes every pair once: a block sorts a tile by the digit in shared memory, learns by look-back how many pairs of
-//! each digit lie before the tile, and writes runs of equal digits. Bytes moved: 8 a pair to count, and 24 a pair and
-//! pass.
+//! ```text
+//! sort(pairs, bits):
+//!     counts[pass][digit] <- the number of keys with this digit, for all passes in one read     `count`
+//!     begins[pass] <- exclusive prefix sums of counts[pass]                                     `begins`
+//!     for pass in 0..passes, 8 bits each, the lowest first:                                     `pass`
+//!         for each tile of 4096 pairs, in parallel:
+//!             sort the tile by the digit, stably, in shared memory
+//!             before[digit] <- pairs with this digit in all tiles before, by look-back
+//!             write the pairs of each digit from begins[pass][digit] + before[digit] on
+//! ```
+//!
+//! Deviations made for speed, and why the order stays the same:
+//!
+//! 1. *All passes are counted up front*: a pass permutes the keys, and so changes no count. Memory traffic is 8 bytes per
+//!    pair to count, and 24 bytes per pair and pass.
+//! 2. *A tile publishes its counts before it is sorted*, as soon as they are known: other tiles wait for them
+//!    ([decoupled look-back](crate::scan)).
+//! 3. *Runs of equal digits are counted with one addition*, so that keys with a common digit do not serialize on its
+//!    counter.
+//! 4. *Pairs go through shared memory*, so that global writes are runs of equal digits and coalesced. The place of a pair
+//!    in its tile is unique and grows with (warp, index, lane), which is the order of the input: hence stable.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `bits` | [`Bits`]: the part of the keys that counts, and its digits |
+//! | `bits` | [`Bits`]: the bits that are sorted by, and their digits |
 //! | `count` | the kernel that counts digits |
 //! | `begins` | the kernel that sums the counts of each pass |
 //! | `pass` | the kernel that sorts by one digit |
@@ -32,51 +49,51 @@ pub use pairs::{Pairs, SortScratch, sort_pairs};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{Begins, Count, Pass};
 
-use crate::scan::Round;
+use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 
-/// Values of a digit: one thread of a block owns each.
+/// Values of a digit. One thread of a block owns each.
 pub(crate) const RADIX: u32 = 1 << bits::DIGIT_BITS;
-/// Warps of a block that sorts a tile.
+/// Warps per block that sorts a tile.
 pub(crate) const WARPS: u32 = RADIX / 32;
-/// Pairs of a thread that sorts a tile.
+/// Pairs per thread.
 pub(crate) const PAIRS_PER_THREAD: u32 = 16;
-/// Pairs that a block sorts.
+/// Pairs per tile.
 pub const TILE: u32 = RADIX * PAIRS_PER_THREAD;
-/// Threads of a block that counts.
+/// Threads per block that counts.
 pub(crate) const COUNT_THREADS: u32 = 512;
-/// Keys that a thread loads before it counts them.
+/// Keys that a thread loads at once.
 pub(crate) const COUNT_KEYS: u32 = 16;
-/// How often it does so: each block ends with an addition to memory for every value of every digit.
-pub(crate) const COUNT_TURNS: u32 = 4;
-/// Keys that a block counts.
-pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_TURNS;
+/// Such loads per thread: each block ends with one atomic addition per value of every digit, so blocks are large.
+pub(crate) const COUNT_BATCHES: u32 = 4;
+/// Keys per block.
+pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_BATCHES;
 
-/// What the count of digits takes.
+/// Arguments of the kernel that counts digits.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CountArgs {
     /// `[len]`.
     pub keys: DevicePtr<u64>,
-    /// `[passes][256]`: how many keys have each value of each digit, added to what is there.
+    /// `[passes][256]`: the number of keys with each value of each digit, to which the launch adds.
     pub counts: DevicePtrMut<u32>,
     /// Keys.
     pub len: u32,
-    /// What is sorted by.
+    /// The bits to sort by.
     pub bits: Bits,
 }
 
-/// What the sums of the counts take.
+/// Arguments of the kernel that sums the counts.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct BeginsArgs {
-    /// `[passes][256]`: how many keys have each value of each digit, replaced by where in the sorted pass they begin.
+    /// `[passes][256]`: the counts, replaced by the place where the pairs of each digit begin.
     pub counts: DevicePtrMut<u32>,
     /// Passes.
     pub passes: u32,
 }
 
-/// What a pass takes: the pairs, and where those of each digit go.
+/// Arguments of the kernel that sorts by one digit.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PassArgs {
@@ -90,15 +107,15 @@ pub struct PassArgs {
     pub sorted_values: DevicePtrMut<u32>,
     /// `[256]`: where the pairs of each digit begin.
     pub begins: DevicePtr<u32>,
-    /// Of 256 columns, one for each value of the digit.
-    pub round: Round,
+    /// With 256 columns, one per value of the digit.
+    pub look_back: LookBack,
     /// Pairs.
     pub len: u32,
-    /// The bits of this pass alone, at most eight.
+    /// The bits of this pass, at most eight.
     pub digit: Bits,
 }
 
-/// Where a pass keeps what in shared memory, in bytes.
+/// The layout of shared memory in a pass, as byte offsets.
 pub(crate) struct SharedLayout;
 
 impl SharedLayout {
@@ -106,13 +123,13 @@ impl SharedLayout {
     pub(crate) const KEYS: u32 = 0;
     /// `u32[TILE]`: their values.
     pub(crate) const VALUES: u32 = Self::KEYS + TILE * size_of::<u64>() as u32;
-    /// `u32[WARPS][RADIX]`: pairs of each digit in each warp; then where in the tile the next of these goes.
+    /// `u32[WARPS][RADIX]`: pairs of each digit in each warp; then the place in the tile of the next of them.
     pub(crate) const COUNTERS: u32 = Self::VALUES + TILE * size_of::<u32>() as u32;
-    /// `u32[RADIX]`: what to add to a place in the tile for the place in the sorted array.
+    /// `u32[RADIX]`: the difference of a pair's place in the sorted array and in the tile.
     pub(crate) const SHIFTS: u32 = Self::COUNTERS + WARPS * RADIX * size_of::<u32>() as u32;
-    /// `u32[WARPS]`: pairs of the digits that each warp owns.
+    /// `u32[WARPS]`: the sum of the counts of each warp's digits.
     pub(crate) const SUMS: u32 = Self::SHIFTS + RADIX * size_of::<u32>() as u32;
-    /// `u32`: the number of the tile.
+    /// `u32`: the index of the tile.
     pub(crate) const SLOT: u32 = Self::SUMS + WARPS * size_of::<u32>() as u32;
     /// All of it.
     #[cfg(not(target_arch = "nvptx64"))]

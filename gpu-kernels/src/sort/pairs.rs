@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::bits::{Bits, DIGIT_BITS};
 use super::{Begins, BeginsArgs, Count, CountArgs, Pass, PassArgs, RADIX, TILE};
-use crate::scan::Tiles;
+use crate::scan::TileStates;
 use crate::{Buffer, Stream};
 
 /// Passes over all bits of a key.
@@ -23,53 +23,52 @@ impl<S: Stream> Pairs<S> {
     /// Room for `capacity` pairs: 12 bytes of device memory each.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Out of memory.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         let capacity = capacity as usize;
         Ok(Self { keys: stream.allocate(capacity)?, values: stream.allocate(capacity)? })
     }
 
-    /// Pairs that there is room for.
+    /// The capacity in pairs.
     pub fn capacity(&self) -> usize {
         self.keys.len().min(self.values.len())
     }
 }
 
-/// What a sort needs beside the pairs, for any number of sorts.
+/// Scratch memory of a sort, for any number of sorts.
 pub struct SortScratch<S: Stream> {
-    /// Where a pass writes; then the pairs and these change places.
+    /// The output of a pass, swapped with the pairs after it.
     other: Pairs<S>,
     /// `[MAX_PASSES][RADIX]`.
     counts: S::Buffer<u32>,
-    tiles: Tiles<S>,
+    tiles: TileStates<S>,
 }
 
 impl<S: Stream> SortScratch<S> {
-    /// What sorts of up to `capacity` pairs need: [`bytes`](Self::bytes) of device memory.
+    /// Scratch for up to `capacity` pairs: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Out of memory.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             other: Pairs::allocate(stream, capacity)?,
             counts: stream.allocate((MAX_PASSES * RADIX) as usize)?,
-            tiles: Tiles::allocate(stream, capacity.div_ceil(TILE) as usize, RADIX as usize)?,
+            tiles: TileStates::allocate(stream, capacity.div_ceil(TILE) as usize, RADIX as usize)?,
         })
     }
 
-    /// Bytes of device memory that sorts of up to `capacity` pairs need beside them: 12.5 a pair.
+    /// Bytes of device memory for up to `capacity` pairs: 12.5 per pair.
     pub const fn bytes(capacity: u32) -> u64 {
         capacity as u64 * (size_of::<u64>() + size_of::<u32>()) as u64
             + (MAX_PASSES * RADIX) as u64 * size_of::<u32>() as u64
-            + Tiles::<S>::bytes(capacity.div_ceil(TILE) as usize, RADIX as usize)
+            + TileStates::<S>::bytes(capacity.div_ceil(TILE) as usize, RADIX as usize)
     }
 }
 
-/// Sorts the first `len` pairs by `bits` of their keys. Pairs that are equal in these keep their order: back edges
-/// whose keys are `target << 32 | distance` and whose values are sources that ascend come out by (target, distance,
-/// source).
+/// Sorts the first `len` pairs by `bits` of their keys, stably. Reversed edges whose keys are `target << 32 | distance` and
+/// whose values are ascending sources are therefore sorted by (target, distance, source).
 ///
-/// Two launches and one for every eight bits, queued without waiting.
+/// Two launches and one per eight bits, asynchronous.
 ///
 /// # Errors
 /// Of the device.
@@ -96,14 +95,14 @@ pub fn sort_pairs<S: Stream>(
     // SAFETY: there are counts for every pass.
     unsafe { stream.launch(&Begins, args)? };
     for pass in 0..bits.passes() {
-        tiles.round(stream, len.div_ceil(TILE), |round| {
+        tiles.launch(stream, len.div_ceil(TILE), |look_back| {
             let args = PassArgs {
                 keys: pairs.keys.input(),
                 values: pairs.values.input(),
                 sorted_keys: other.keys.output(),
                 sorted_values: other.values.output(),
                 begins: counts.input().add((pass * RADIX) as usize),
-                round,
+                look_back,
                 len,
                 digit: bits.digit(pass),
             };

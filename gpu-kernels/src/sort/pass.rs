@@ -1,4 +1,4 @@
-//! One pass: each block sorts a tile by the digit, learns by look-back where its pairs go, and writes them in runs.
+//! Sorts by one digit: see the [parent module](super) for the algorithm.
 
 use cuda_std::Value;
 use cuda_std::prelude::*;
@@ -7,17 +7,18 @@ use super::bits::DIGIT_BITS;
 use super::count::count_runs;
 use super::{PAIRS_PER_THREAD, PassArgs, RADIX, SharedLayout, TILE, WARPS};
 use crate::DevicePtr;
-use crate::scan::block::{block_sums, take_tile, warp_sum_up_to};
+use crate::collectives::rank_in;
+use crate::scan::block::{block_sums, take_tile, warp_inclusive_sum};
 
 const PAIRS: usize = PAIRS_PER_THREAD as usize;
-/// Values in a line of the cache, 128 bytes.
-const VALUES_A_LINE: u32 = 32;
+/// Values per cache line of 128 bytes.
+const VALUES_PER_LINE: u32 = 32;
 
-/// A thread's part of each of the keys, values, or places of the tile.
+/// A thread's share of the keys, values or places of the tile.
 ///
-/// A warp has consecutive pairs, and of these each lane has every 32nd: so loads are coalesced, and the order of pairs
-/// is that of (warp, index in this array, lane).
-type Mine<T> = [T; PAIRS];
+/// A warp has consecutive pairs, and each lane every 32nd of them, so loads are coalesced and the order of pairs is that
+/// of (warp, index in this array, lane).
+type PerThread<T> = [T; PAIRS];
 
 /// The shared memory of a block.
 #[derive(Clone, Copy)]
@@ -30,27 +31,27 @@ struct Memory {
     slot: Shared<u32>,
 }
 
-/// Sorts by one digit, stably; one block a tile, one thread for each value of the digit.
+/// Sorts by one digit, stably; one block per tile, one thread per value of the digit.
 ///
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn sort_pass(args: PassArgs) {
     let memory = Memory::carve();
-    // SAFETY: the whole block is here throughout.
+    // SAFETY: the whole block calls the collectives.
     unsafe {
         memory.clear_counters();
-        let tile = take_tile(&args.round, memory.slot);
+        let tile = take_tile(&args.look_back, memory.slot);
         let first = tile as usize * TILE as usize;
-        // Past the end are keys with all bits set: they come last in the tile, and are not written.
-        let keys = load_mine(args.keys, first, args.len, u64::MAX);
+        // Keys past the end have all bits set: they are last in the tile, and not written.
+        let keys = load_tile(args.keys, first, args.len, u64::MAX);
         prefetch_values(&args, first);
         count_runs(args.digit, &keys, PAIRS, memory.own_counters());
         thread::sync_threads();
         let (count, begin) = place_digits(&args, tile, memory);
         thread::sync_threads();
         let places = stage_keys(&args, memory, &keys);
-        let values = load_mine(args.values, first, args.len, 0);
+        let values = load_tile(args.values, first, args.len, 0);
         find_shift(&args, tile, count, begin, memory.shifts);
         stage_values(memory, &places, &values);
         thread::sync_threads();
@@ -92,16 +93,16 @@ impl Memory {
     }
 }
 
-/// This thread's elements of the tile that begins at `first`; `beyond` past the end.
+/// This thread's elements of the tile that begins at `first`; `padding` past the end.
 ///
 /// # Safety
 /// `array` has `len` elements.
 #[inline(always)]
-unsafe fn load_mine<T: Value>(array: DevicePtr<T>, first: usize, len: u32, beyond: T) -> Mine<T> {
+unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, padding: T) -> PerThread<T> {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
     let array = array.add(own);
-    let mut mine = [beyond; PAIRS];
+    let mut mine = [padding; PAIRS];
     // SAFETY: within `len`.
     unsafe {
         if first + TILE as usize <= len as usize {
@@ -119,23 +120,22 @@ unsafe fn load_mine<T: Value>(array: DevicePtr<T>, first: usize, len: u32, beyon
     mine
 }
 
-/// Has the values of the tile that begins at `first` brought to the second-level cache: they are needed later than the
-/// keys, and would take registers meanwhile.
+/// Prefetches the values of the tile that begins at `first` to the L2 cache: they are needed after the keys, and would
+/// occupy registers meanwhile.
 ///
 /// # Safety
 /// As the fields of the arguments say.
 #[inline(always)]
 unsafe fn prefetch_values(args: &PassArgs, first: usize) {
-    let index = first + (thread::thread_idx_x() * VALUES_A_LINE) as usize;
-    if thread::thread_idx_x() < TILE / VALUES_A_LINE && index < args.len as usize {
+    let index = first + (thread::thread_idx_x() * VALUES_PER_LINE) as usize;
+    if thread::thread_idx_x() < TILE / VALUES_PER_LINE && index < args.len as usize {
         // SAFETY: within `len`, whose array is there.
         unsafe { global::prefetch_l2(args.values.at(index)) };
     }
 }
 
-/// Turns the counters of all warps into where in the tile their pairs begin, and publishes how many pairs have each
-/// digit, as early as that is known: other tiles wait for it. Returns, for the digit that this thread owns, how many
-/// pairs have it and where these begin. Whole block; a barrier.
+/// Replaces the counters of all warps by the place in the tile where their pairs begin, and publishes the tile's count of
+/// each digit. Returns the count of this thread's digit, and the place where its pairs begin. Whole block; a barrier.
 ///
 /// # Safety
 /// The counters are complete.
@@ -151,8 +151,8 @@ unsafe fn place_digits(args: &PassArgs, tile: u32, memory: Memory) -> (u32, u32)
             counts[warp as usize] = count;
             all += count;
         }
-        args.round.column(digit, RADIX).publish_aggregate(tile, all);
-        let up_to = warp_sum_up_to(all);
+        args.look_back.column(digit, RADIX).publish_aggregate(tile, all);
+        let up_to = warp_inclusive_sum(all);
         let (warps_before, _) = block_sums::<WARPS>(up_to, memory.sums);
         let begin = warps_before + up_to - all;
         let mut next = begin;
@@ -164,19 +164,19 @@ unsafe fn place_digits(args: &PassArgs, tile: u32, memory: Memory) -> (u32, u32)
     }
 }
 
-/// Brings this thread's keys to their places in the sorted tile, which it returns. Whole warp.
+/// Stores this thread's keys at their places in the sorted tile; returns the places. Whole warp.
 ///
 /// # Safety
-/// The counters say where in the tile the pairs of each warp and digit begin.
+/// The counters hold the place in the tile where the pairs of each warp and digit begin.
 #[inline(always)]
-unsafe fn stage_keys(args: &PassArgs, memory: Memory, keys: &Mine<u64>) -> Mine<u32> {
+unsafe fn stage_keys(args: &PassArgs, memory: Memory, keys: &PerThread<u64>) -> PerThread<u32> {
     let next = memory.own_counters();
     let lane = warp::lane_id();
     let mut places = [0; PAIRS];
     for k in 0..PAIRS {
-        let digit = args.digit.of(keys[k]);
-        // SAFETY: all lanes are here, in one turn after another: the additions of a turn come before those of the next,
-        // since its shuffle waits for them. So each pair has a place of its own, in the order of turns and lanes.
+        let digit = args.digit.extract(keys[k]);
+        // SAFETY: all lanes are here. The additions of an iteration come before those of the next, since its shuffle
+        // waits for them, so each pair has a place of its own, in the order of iterations and lanes.
         unsafe {
             let peers = find_peers(digit);
             let last = 31 - peers.leading_zeros();
@@ -185,26 +185,26 @@ unsafe fn stage_keys(args: &PassArgs, memory: Memory, keys: &Mine<u64>) -> Mine<
                 place = next.add(digit).atomic_add(peers.count_ones());
             }
             let (place, _) = warp::warp_shuffle_idx(warp::FULL_MASK, place, last, warp::WARP_SIZE);
-            places[k] = place + (peers & ((1 << lane) - 1)).count_ones();
+            places[k] = place + rank_in(peers);
             memory.keys.add(places[k]).store(keys[k]);
         }
     }
     places
 }
 
-/// Brings this thread's values to the places of their keys.
+/// Stores this thread's values at the places of their keys.
 ///
 /// # Safety
 /// The places are those of [`stage_keys`].
 #[inline(always)]
-unsafe fn stage_values(memory: Memory, places: &Mine<u32>, values: &Mine<u32>) {
+unsafe fn stage_values(memory: Memory, places: &PerThread<u32>, values: &PerThread<u32>) {
     for k in 0..PAIRS {
         // SAFETY: a place of the tile.
         unsafe { memory.values.add(places[k]).store(values[k]) };
     }
 }
 
-/// The lanes whose digit is this one. Whole warp. One vote for each bit is faster than `match.any.sync`.
+/// The lanes with this digit. Whole warp. A vote per bit is faster than `match.any.sync`.
 ///
 /// # Safety
 /// Called by all lanes of a warp.
@@ -220,16 +220,15 @@ unsafe fn find_peers(digit: u32) -> u32 {
     peers
 }
 
-/// For the digit that this thread owns, with `count` pairs from place `begin` of the tile on: publishes how many
-/// there are up to the end of this tile, and leaves in `shifts` what to add to their places in the tile for those in
-/// the sorted array.
+/// For this thread's digit, of which the tile has `count` pairs from place `begin` on: looks back for the pairs in earlier
+/// tiles, publishes the sum, and stores the shift from places in the tile to those in the sorted array.
 ///
 /// # Safety
 /// The aggregate of this tile has been published.
 #[inline(always)]
 unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts: Shared<u32>) {
     let digit = thread::thread_idx_x();
-    let column = args.round.column(digit, RADIX);
+    let column = args.look_back.column(digit, RADIX);
     // SAFETY: a tile publishes its aggregates before it waits for any other.
     unsafe {
         let before = column.sum_before(tile);
@@ -239,10 +238,10 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
     }
 }
 
-/// Writes the pairs of the sorted tile that begins at `first` of the array: threads in a row write pairs in a row.
+/// Writes the pairs of the sorted tile that begins at `first`: adjacent threads write adjacent pairs.
 ///
 /// # Safety
-/// The tile is sorted and the shifts are there.
+/// The tile is sorted and the shifts are stored.
 #[inline(always)]
 unsafe fn write(args: &PassArgs, memory: Memory, first: usize) {
     let pairs = (args.len as usize - first).min(TILE as usize) as u32;
@@ -260,13 +259,13 @@ unsafe fn write(args: &PassArgs, memory: Memory, first: usize) {
 /// Writes the pair at `place` of the sorted tile.
 ///
 /// # Safety
-/// There is one, and the shifts are there.
+/// There is one, and the shifts are stored.
 #[inline(always)]
 unsafe fn write_pair(args: &PassArgs, memory: Memory, place: u32) {
     // SAFETY: shifted places are those of the sorted array, within `len`.
     unsafe {
         let key = memory.keys.add(place).load();
-        let to = memory.shifts.add(args.digit.of(key)).load().wrapping_add(place) as usize;
+        let to = memory.shifts.add(args.digit.extract(key)).load().wrapping_add(place) as usize;
         global::store(args.sorted_keys.at(to), key);
         global::store(args.sorted_values.at(to), memory.values.add(place).load());
     }

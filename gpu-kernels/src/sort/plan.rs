@@ -60,7 +60,7 @@ impl Kernel for Pass {
     }
 
     fn launch(&self, args: &PassArgs) -> Launch {
-        Launch::linear(args.round.tiles, RADIX).with_shared(SharedLayout::BYTES)
+        Launch::linear(args.look_back.tiles, RADIX).with_shared(SharedLayout::BYTES)
     }
 
     #[cfg(feature = "kernels")]

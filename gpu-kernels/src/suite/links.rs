@@ -55,7 +55,7 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for (slots, most) in [(1, 1), (40, 1), (500, 2), (300, 60)] {
         let links = Links::random(&mut rng, slots, most);
         let on_device = stream.upload(&links.places()).unwrap();
-        let mut reached = Reached::none_of(stream, slots).unwrap();
+        let mut reached = Reached::empty(stream, slots).unwrap();
         let mut expected = BTreeSet::new();
         for seeds in [1, 0, 40] {
             let from: Vec<u32> = (0..seeds).map(|_| rng.random_range(0..slots)).collect();

@@ -49,16 +49,6 @@ pub fn f32_to_half2(low: f32, high: f32) -> u32 {
 }
 
 #[inline(always)]
-pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
-    instruction!("fma.rn.f16x2", a, b, c)
-}
-
-#[inline(always)]
-pub fn half2_sub(a: u32, b: u32) -> u32 {
-    instruction!("sub.rn.f16x2", a, b)
-}
-
-#[inline(always)]
 pub fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
     instruction!("dp4a.u32.u32", a, b, c)
 }

@@ -1,8 +1,8 @@
-//! Every access of memory: its bounds, its alignment, what it reads, and whom it races with.
+//! The checks of every access: bounds, alignment, initialization and races.
 
 use super::block::{Block, Checked};
-use super::fault::{Access, Fault, Other, Site, Touch};
-use super::shadow::{PAGE_BYTES, Page, Rival, Toucher};
+use super::fault::{Access, AccessKind, Fault, Other, Site};
+use super::shadow::{Accessor, Conflicting, PAGE_BYTES, Page};
 use super::trace::{Mark, TracePage};
 
 /// An access by a running thread.
@@ -13,8 +13,8 @@ pub struct By {
 }
 
 impl Block {
-    /// Checks an access of `bytes` bytes of shared memory, and notes it; gives back where they begin.
-    pub fn check_shared(&mut self, by: By, touch: Touch, offset: u32, bytes: usize) -> Checked<usize> {
+    /// Checks and records an access of `bytes` bytes of shared memory; returns their offset.
+    pub fn check_shared(&mut self, by: By, touch: AccessKind, offset: u32, bytes: usize) -> Checked<usize> {
         let start = offset as usize;
         let fault = |block: &Self, fault: fn(super::Place, Access) -> Fault| {
             let at = block.place(by.thread, Some(by.site));
@@ -27,7 +27,7 @@ impl Block {
             return fault(self, |at, access| Fault::Misaligned { at, access });
         }
         let written = &mut self.written[start..start + bytes];
-        if touch == Touch::Store {
+        if touch == AccessKind::Store {
             written.fill(true);
         } else if written.contains(&false) {
             return fault(self, |at, access| Fault::Uninitialised { at, access });
@@ -36,23 +36,23 @@ impl Block {
         Ok(start)
     }
 
-    fn race_shared(&mut self, by: By, touch: Touch, offset: u32, bytes: usize) -> Checked<()> {
+    fn race_shared(&mut self, by: By, touch: AccessKind, offset: u32, bytes: usize) -> Checked<()> {
         let tag = self.tag();
-        let toucher = Toucher { touch, thread: by.thread, site: by.site, tag, clocks: &self.clocks };
+        let accessor = Accessor { touch, thread: by.thread, site: by.site, tag, clocks: &self.clocks };
         let page = &mut self.shadows.shared[offset as usize / PAGE_BYTES];
-        let raced = page.touch(offset as usize % PAGE_BYTES, bytes, &toucher);
-        raced.map_err(|rival| self.race(by, self.shared_access(touch, offset, bytes), rival))
+        let raced = page.touch(offset as usize % PAGE_BYTES, bytes, &accessor);
+        raced.map_err(|conflicting| self.race(by, self.shared_access(touch, offset, bytes), conflicting))
     }
 
-    /// Checks an access of `bytes` bytes of global memory, and notes it.
-    pub fn check_global(&mut self, by: By, touch: Touch, address: usize, bytes: usize) -> Checked<()> {
+    /// Checks and records an access of `bytes` bytes of global memory.
+    pub fn check_global(&mut self, by: By, touch: AccessKind, address: usize, bytes: usize) -> Checked<()> {
         self.check_buffer(by, touch, address, bytes)?;
         let page = self.page(address);
         let offset = address % PAGE_BYTES;
-        let toucher =
-            Toucher { touch, thread: by.thread, site: by.site, tag: self.tag(), clocks: &self.clocks };
-        if let Err(rival) = self.shadows.global[page].touch(offset, bytes, &toucher) {
-            return Err(self.race(by, self.global_access(touch, address, bytes), rival));
+        let accessor =
+            Accessor { touch, thread: by.thread, site: by.site, tag: self.tag(), clocks: &self.clocks };
+        if let Err(conflicting) = self.shadows.global[page].touch(offset, bytes, &accessor) {
+            return Err(self.race(by, self.global_access(touch, address, bytes), conflicting));
         }
         let mark = self.mark(by, touch);
         let read_only = self.trace[page].1.touch(offset, bytes, mark);
@@ -60,23 +60,23 @@ impl Block {
             .map_or(Ok(()), |other| Err(self.read_only(by, self.global_access(touch, address, bytes), other)))
     }
 
-    /// The same for a load through the read-only path.
+    /// The same for a read-only load.
     pub fn check_read_only(&mut self, by: By, address: usize, bytes: usize) -> Checked<()> {
-        self.check_buffer(by, Touch::Load, address, bytes)?;
+        self.check_buffer(by, AccessKind::Load, address, bytes)?;
         let page = self.page(address);
-        let mark = self.mark(by, Touch::Load);
+        let mark = self.mark(by, AccessKind::Load);
         let written = self.trace[page].1.read_only(address % PAGE_BYTES, bytes, mark);
         written.map_or(Ok(()), |other| {
-            Err(self.read_only(by, self.global_access(Touch::Load, address, bytes), other))
+            Err(self.read_only(by, self.global_access(AccessKind::Load, address, bytes), other))
         })
     }
 
-    /// Bounds, alignment, and that what is read was written.
-    fn check_buffer(&mut self, by: By, touch: Touch, address: usize, bytes: usize) -> Checked<()> {
+    /// Checks bounds, alignment and initialization.
+    fn check_buffer(&mut self, by: By, touch: AccessKind, address: usize, bytes: usize) -> Checked<()> {
         let fault = match self.launch.regions.find(address, bytes, &mut self.near) {
             None => |at, access| Fault::OutOfBounds { at, access },
             Some(_) if !address.is_multiple_of(bytes) => |at, access| Fault::Misaligned { at, access },
-            Some(region) if touch == Touch::Store => {
+            Some(region) if touch == AccessKind::Store => {
                 region.mark_written(address, bytes);
                 return Ok(());
             }
@@ -100,12 +100,12 @@ impl Block {
         })
     }
 
-    fn mark(&self, by: By, touch: Touch) -> Mark {
+    fn mark(&self, by: By, touch: AccessKind) -> Mark {
         Mark { touch, site: by.site, block: self.number, thread: by.thread }
     }
 
-    fn race(&self, by: By, access: Access, rival: Rival) -> Box<Fault> {
-        let Rival { touch, thread, site } = rival;
+    fn race(&self, by: By, access: Access, conflicting: Conflicting) -> Box<Fault> {
+        let Conflicting { touch, thread, site } = conflicting;
         let other = Box::new(Other { touch, block: self.index(), thread, site });
         Box::new(Fault::Race { at: self.place(by.thread, Some(by.site)), access, other })
     }
@@ -118,7 +118,7 @@ impl Block {
 
     /// An atomic store of `thread` to shared memory releases all that the thread knew at its last fence.
     pub fn release_fenced(&mut self, thread: u32, offset: usize) {
-        if let Some(fenced) = &self.asides[thread as usize].fenced {
+        if let Some(fenced) = &self.extras[thread as usize].fenced {
             self.released.entry(offset).or_default().join(fenced);
         }
     }
@@ -126,16 +126,16 @@ impl Block {
     /// What was released at `offset` of shared memory becomes known to `thread` at its next fence.
     pub fn acquire_at_fence(&mut self, thread: u32, offset: usize) {
         if let Some(released) = self.released.get(&offset) {
-            self.asides[thread as usize].found.get_or_insert_default().join(released);
+            self.extras[thread as usize].found.get_or_insert_default().join(released);
         }
     }
 
     /// A fence of `thread`.
     pub fn fence(&mut self, thread: u32) {
-        let aside = &mut self.asides[thread as usize];
-        if let Some(found) = aside.found.take() {
+        let extra = &mut self.extras[thread as usize];
+        if let Some(found) = extra.found.take() {
             self.clocks.acquire(thread, &found);
         }
-        aside.fenced = Some(self.clocks.release(thread));
+        extra.fenced = Some(self.clocks.release(thread));
     }
 }

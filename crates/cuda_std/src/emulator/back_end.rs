@@ -1,4 +1,4 @@
-//! The primitives of this crate on the host: each checks what it is asked, then does it.
+//! The host back end: each function checks its arguments, then does its work.
 //!
 //! Everything is `#[track_caller]`, so that faults name the line of the kernel.
 
@@ -6,8 +6,8 @@ use std::panic::Location;
 
 use super::access::By;
 use super::barrier::stuck;
-use super::block::{Wait, attempt, wait, with};
-use super::fault::Touch;
+use super::block::{Wait, check, wait, with};
+use super::fault::AccessKind;
 use super::memory;
 use crate::primitive::{Barrier, Collective, Load, Mma, Special, Update};
 use crate::{Value, Word};
@@ -15,7 +15,7 @@ use crate::{Value, Word};
 /// Where shared memory begins.
 const SHARED_BASE: u32 = 0;
 
-/// A thread that polls so often without waiting gives up its turn: what it polls for may need it.
+/// A thread yields after so many polls: another thread may have to run for the poll to succeed.
 const POLLS: u32 = 64;
 
 #[track_caller]
@@ -58,10 +58,10 @@ pub fn pause() {
     nap();
 }
 
-/// Lets others go first.
+/// Yields to others.
 #[track_caller]
 fn nap() {
-    attempt(|block, thread| {
+    check(|block, thread| {
         let patience = block.launch.patience;
         let lane = &mut block.lanes[thread as usize];
         lane.naps += 1;
@@ -74,7 +74,7 @@ fn nap() {
     wait(Wait::Nap, |_| ());
 }
 
-/// Counts an ordered access: a loop of them may be waiting for another thread.
+/// Counts a relaxed or atomic access: a loop of them may be waiting for another thread.
 #[track_caller]
 fn poll() {
     let polls = with(|block, thread| {
@@ -98,7 +98,7 @@ pub unsafe fn collective<T: Word>(
     width: u32,
 ) -> (T, bool) {
     let site = Location::caller();
-    attempt(|block, thread| {
+    check(|block, thread| {
         let wrong = if mask >> (thread % 32) & 1 == 0 {
             format!("lane {} is not in the mask {mask:#010x} that it gives", thread % 32)
         } else if !width.is_power_of_two() || width > 32 {
@@ -123,14 +123,14 @@ pub unsafe fn collective<T: Word>(
 #[track_caller]
 pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     with(|block, thread| {
-        let fragments = &mut block.asides[thread as usize].fragments;
+        let fragments = &mut block.extras[thread as usize].fragments;
         fragments[..4].copy_from_slice(&a);
         fragments[4..6].copy_from_slice(&b);
         fragments[6..].copy_from_slice(&c);
     });
     wait(Wait::Mma(op), |_| ());
     with(|block, thread| {
-        let [.., d0, d1, d2, d3] = block.asides[thread as usize].fragments;
+        let [.., d0, d1, d2, d3] = block.extras[thread as usize].fragments;
         [d0, d1, d2, d3]
     })
 }
@@ -141,16 +141,16 @@ pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
 pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
     let site = Location::caller();
     let (address, bytes) = (p as usize, size_of::<T>());
-    let value = attempt(|block, thread| {
+    let value = check(|block, thread| {
         let by = By { thread, site };
         let touch = match how {
-            Load::Weak => Touch::Load,
+            Load::Weak => AccessKind::Load,
             Load::ReadOnly | Load::Streaming => {
                 block.check_read_only(by, address, bytes)?;
                 // SAFETY: just checked.
                 return Ok(unsafe { memory::read(p) });
             }
-            Load::Relaxed => Touch::AtomicLoad,
+            Load::Relaxed => AccessKind::AtomicLoad,
         };
         block.check_global(by, touch, address, bytes)?;
         // SAFETY: just checked.
@@ -167,8 +167,8 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
 #[track_caller]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     let site = Location::caller();
-    attempt(|block, thread| {
-        block.check_global(By { thread, site }, Touch::Store, p as usize, size_of::<T>())?;
+    check(|block, thread| {
+        block.check_global(By { thread, site }, AccessKind::Store, p as usize, size_of::<T>())?;
         // SAFETY: just checked.
         unsafe { memory::write(p, value) };
         Ok(())
@@ -184,8 +184,8 @@ pub unsafe fn prefetch(_: *const u8) {}
 #[track_caller]
 pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
     let site = Location::caller();
-    let old = attempt(|block, thread| {
-        block.check_global(By { thread, site }, Touch::AtomicStore, p as usize, size_of::<T>())?;
+    let old = check(|block, thread| {
+        block.check_global(By { thread, site }, AccessKind::AtomicStore, p as usize, size_of::<T>())?;
         // SAFETY: just checked.
         Ok(unsafe { memory::update(p, |old| update.apply(old)) })
     });
@@ -203,9 +203,9 @@ pub fn shared_base() -> u32 {
 #[track_caller]
 pub unsafe fn load_shared<T: Value>(address: u32) -> T {
     let site = Location::caller();
-    attempt(|block, thread| {
+    check(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, Touch::Load, offset, size_of::<T>())?;
+        let start = block.check_shared(By { thread, site }, AccessKind::Load, offset, size_of::<T>())?;
         // SAFETY: the bytes are there, and any bits are a `T`.
         Ok(unsafe { block.shared.as_ptr().add(start).cast::<T>().read_unaligned() })
     })
@@ -216,9 +216,9 @@ pub unsafe fn load_shared<T: Value>(address: u32) -> T {
 #[track_caller]
 pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
     let site = Location::caller();
-    attempt(|block, thread| {
+    check(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, Touch::Store, offset, size_of::<T>())?;
+        let start = block.check_shared(By { thread, site }, AccessKind::Store, offset, size_of::<T>())?;
         // SAFETY: the bytes are there.
         unsafe { block.shared.as_mut_ptr().add(start).cast::<T>().write_unaligned(value) };
         Ok(())
@@ -230,9 +230,10 @@ pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
 #[track_caller]
 pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
     let site = Location::caller();
-    let value = attempt(|block, thread| {
+    let value = check(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, Touch::AtomicLoad, offset, size_of::<T>())?;
+        let start =
+            block.check_shared(By { thread, site }, AccessKind::AtomicLoad, offset, size_of::<T>())?;
         let word = block.shared[start..].as_ptr().cast::<T>();
         block.acquire_at_fence(thread, start);
         // SAFETY: the bytes are there.
@@ -247,9 +248,10 @@ pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
 #[track_caller]
 pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
     let site = Location::caller();
-    attempt(|block, thread| {
+    check(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, Touch::AtomicStore, offset, size_of::<T>())?;
+        let start =
+            block.check_shared(By { thread, site }, AccessKind::AtomicStore, offset, size_of::<T>())?;
         // A store replaces what earlier ones released; an update adds to it.
         block.released.remove(&start);
         block.release_fenced(thread, start);
@@ -265,9 +267,10 @@ pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
 #[track_caller]
 pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
     let site = Location::caller();
-    let old = attempt(|block, thread| {
+    let old = check(|block, thread| {
         let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, Touch::AtomicStore, offset, size_of::<T>())?;
+        let start =
+            block.check_shared(By { thread, site }, AccessKind::AtomicStore, offset, size_of::<T>())?;
         block.acquire_at_fence(thread, start);
         block.release_fenced(thread, start);
         let word = block.shared[start..].as_mut_ptr().cast::<T>();

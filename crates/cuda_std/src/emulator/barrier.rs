@@ -1,4 +1,4 @@
-//! Barriers of the block: who has come, when it opens, and what to say when it never will.
+//! Block barriers, and the report of a deadlock.
 
 use std::mem::discriminant;
 
@@ -7,9 +7,9 @@ use super::clock::lanes;
 use super::fault::{Fault, Waiting};
 use crate::primitive::{Barrier, Collective};
 
-/// Opens the barrier if all threads have come; says whether it did.
+/// Releases the barrier if all threads have reached it; returns whether it did.
 ///
-/// It is called after each turn of a warp: no more than a warp comes to a barrier between two calls.
+/// Called after each warp has run, so at most one warp reaches a barrier between two calls.
 pub fn meet(block: &mut Block) -> Checked<bool> {
     let count =
         |lanes: fn(&Warp) -> u32| block.warps.iter().map(|warp| lanes(warp).count_ones() as usize).sum();
@@ -22,7 +22,7 @@ pub fn meet(block: &mut Block) -> Checked<bool> {
     Ok(true)
 }
 
-/// The threads that wait at a barrier of the block.
+/// The threads that wait at the barrier.
 fn stopped_threads(block: &Block) -> impl Iterator<Item = u32> {
     block
         .warps
@@ -31,7 +31,7 @@ fn stopped_threads(block: &Block) -> impl Iterator<Item = u32> {
         .flat_map(|(number, warp)| lanes(warp.stopped).map(move |lane| (number * 32 + lane) as u32))
 }
 
-/// Opens the barrier, where all that have not returned wait.
+/// Releases the barrier, at which all threads wait that have not returned.
 fn open_all(block: &mut Block, threads: &[u32]) -> Checked<()> {
     if threads.len() < block.lanes.len() {
         let (kernel, index) = (block.launch.kernel.clone(), block.index());
@@ -53,7 +53,7 @@ fn open_all(block: &mut Block, threads: &[u32]) -> Checked<()> {
     Ok(())
 }
 
-/// All make the same call, and the lanes of a warp make it together.
+/// Checks that all threads make the same call, and that the lanes of a warp make it together.
 fn check_alike(block: &Block, threads: &[u32]) -> Checked<()> {
     let lane = |thread: u32| &block.lanes[thread as usize];
     let first = lane(threads[0]);
@@ -88,13 +88,13 @@ fn open(block: &mut Block, threads: &[u32], result: u32) {
     block.counts.barriers += 1;
 }
 
-/// Why no thread of `block` can go on.
+/// The fault of a block none of whose threads can proceed.
 pub fn stuck(block: &Block) -> Box<Fault> {
     let (kernel, index) = (block.launch.kernel.clone(), block.index());
     Box::new(Fault::Stuck { kernel, block: index, groups: groups(block) })
 }
 
-/// The threads by what they wait for, in the order of the first of each group.
+/// The threads grouped by what they wait for.
 fn groups(block: &Block) -> Vec<Waiting> {
     let mut groups: Vec<Waiting> = Vec::new();
     for (thread, lane) in block.lanes.iter().enumerate() {
@@ -108,7 +108,7 @@ fn groups(block: &Block) -> Vec<Waiting> {
     groups
 }
 
-/// What a thread waits for, after "wait".
+/// What a thread waits for, to follow "waits".
 fn describe(wait: Wait) -> String {
     let name = |op| match op {
         Collective::Sync => "sync_warp",

@@ -1,4 +1,4 @@
-//! A block while it runs: its threads, what they wait for, its shared memory, and the shadows that find faults.
+//! The state of a running block: its threads, what they wait for, shared memory and shadow memory.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use corosensei::Yielder;
 use rustc_hash::FxBuildHasher;
 
-use super::clock::{Clocks, Horizon};
-use super::fault::{Access, Address, Fault, Place, Site, Touch};
+use super::clock::{Clocks, VectorClock};
+use super::fault::{Access, AccessKind, Address, Fault, Place, Site};
 use super::launch::Launch;
 use super::memory::POISON;
 use super::random::Random;
@@ -17,15 +17,15 @@ use super::shadow::{PAGE_BYTES, Page};
 use super::trace::TracePage;
 use crate::primitive::{Barrier, Collective, Mma};
 
-/// What a check says: boxed, because it stands in the way of each access.
+/// The result of a check. Boxed, because every access returns one.
 pub type Checked<T> = Result<T, Box<Fault>>;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
-    /// Its turn.
+    /// To be scheduled.
     Turn,
-    /// The next round of the block.
+    /// The next round of the block, because it polls.
     Nap,
     Collective {
         op: Collective,
@@ -34,62 +34,62 @@ pub enum Wait {
     },
     Mma(Mma),
     Barrier(Barrier),
-    /// Nothing: it has returned.
+    /// Nothing: the thread has returned.
     Done,
 }
 
-/// One thread: what each of its turns needs, in one cache line.
+/// One thread: the state that every switch needs, in one cache line.
 #[repr(align(64))]
 pub struct Lane {
     pub wait: Wait,
     /// The call that it waits in.
     pub site: Option<Site>,
-    /// What it brings to a collective, and then takes from it.
+    /// Its input of a collective, then its result.
     pub value: u64,
     pub argument: u32,
     pub flag: bool,
-    /// How to give up the turn; set before its first one.
+    /// How to yield; set when it starts.
     pub yielder: *const Yielder<(), ()>,
-    /// How often it gave up its turn because it may be spinning.
+    /// How often it yielded because it may be spinning.
     pub naps: u32,
-    /// Its ordered accesses.
+    /// Its relaxed and atomic accesses.
     pub polls: u32,
 }
 
-/// What few turns of a thread need.
+/// The state of a thread that few switches need.
 #[derive(Default)]
-pub struct Aside {
-    /// What it brings to a matrix product: a, b and c; then d in the place of c.
+pub struct ThreadExtra {
+    /// Its fragments of a matrix product: a, b and c; then d in place of c.
     pub fragments: [u32; 10],
     /// What it knew at its last fence: its atomic stores release that.
-    pub fenced: Option<Horizon>,
+    pub fenced: Option<VectorClock>,
     /// What its atomic loads found released: its next fence acquires that.
-    pub found: Option<Horizon>,
+    pub found: Option<VectorClock>,
 }
 
-/// Which lanes of a warp are where.
+/// The states of the lanes of a warp.
 #[derive(Clone, Copy, Default)]
 pub struct Warp {
     pub ready: u32,
     pub napping: u32,
-    /// At a collective of the warp.
+    /// At a warp collective.
     pub meeting: u32,
-    /// At a barrier of the block.
+    /// At a block barrier.
     pub stopped: u32,
-    /// Returned, or never there.
+    /// Returned, or nonexistent.
     pub done: u32,
 }
 
-/// Shadows, kept from block to block: see [`Page`].
+/// Shadow memory, reused from block to block.
 #[derive(Default)]
 pub struct Shadows {
     pub shared: Vec<Page>,
     pub global: Vec<Page>,
-    /// Above all tags in the pages.
+    /// Greater than all tags in the pages.
     pub tag: u32,
 }
 
-/// What was done, for the [`Report`](super::Report).
+/// Counts for the [`Report`](super::Report).
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub turns: u64,
@@ -103,7 +103,7 @@ pub struct Block {
     /// Its number in the grid.
     pub number: u32,
     pub lanes: Vec<Lane>,
-    pub asides: Vec<Aside>,
+    pub extras: Vec<ThreadExtra>,
     pub warps: Vec<Warp>,
     pub clocks: Clocks,
     pub random: Random,
@@ -111,18 +111,18 @@ pub struct Block {
     /// Which bytes of shared memory were written.
     pub written: Vec<bool>,
     /// What was released at each offset of shared memory.
-    pub released: HashMap<usize, Horizon, FxBuildHasher>,
+    pub released: HashMap<usize, VectorClock, FxBuildHasher>,
     pub shadows: Shadows,
-    /// The index in `trace` and in the global shadow of each page of global memory that was touched.
+    /// For each accessed page of global memory, its index in `trace` and in the shadow memory.
     pub pages: HashMap<usize, usize, FxBuildHasher>,
     pub trace: Vec<(usize, TracePage)>,
     /// Where the last search for a buffer ended.
     pub near: usize,
-    /// Synchronisations that were called.
+    /// The call sites of synchronizations.
     pub sites: Vec<Site>,
     pub counts: Counts,
     pub fault: Option<Box<Fault>>,
-    /// Lanes are being unwound: nothing that they throw is news.
+    /// Threads are being unwound: their panics are ignored.
     pub abandoned: bool,
 }
 
@@ -141,7 +141,7 @@ impl Block {
             launch: launch.clone(),
             number,
             lanes: (0..threads).map(|_| Lane::default()).collect(),
-            asides: (0..threads).map(|_| Aside::default()).collect(),
+            extras: (0..threads).map(|_| ThreadExtra::default()).collect(),
             warps: (0..threads).step_by(32).map(warp).collect(),
             clocks: Clocks::new(threads),
             random: Random::new(seed, u64::from(number)),
@@ -164,33 +164,33 @@ impl Block {
         self.launch.index(self.number)
     }
 
-    /// Names this epoch of this block in its shadows.
+    /// The tag of this block and epoch in shadow memory.
     pub fn tag(&self) -> u32 {
         self.shadows.tag + self.clocks.epoch()
     }
 
-    /// Where `thread` is.
+    /// The place of `thread`.
     pub fn place(&self, thread: u32, site: Option<Site>) -> Place {
         Place { kernel: self.launch.kernel.clone(), block: self.index(), thread, site }
     }
 
     /// An access of shared memory.
-    pub fn shared_access(&self, touch: Touch, offset: u32, bytes: usize) -> Access {
+    pub fn shared_access(&self, touch: AccessKind, offset: u32, bytes: usize) -> Access {
         let address = Address::Shared { offset, bytes: self.launch.shared_bytes };
         Access { touch, bytes: bytes as u32, address }
     }
 
     /// An access of global memory.
-    pub fn global_access(&self, touch: Touch, address: usize, bytes: usize) -> Access {
+    pub fn global_access(&self, touch: AccessKind, address: usize, bytes: usize) -> Access {
         Access { touch, bytes: bytes as u32, address: self.launch.regions.describe(address) }
     }
 
-    /// A call that may not be made in this way.
+    /// The fault of an invalid call.
     pub fn misuse(&self, thread: u32, site: Option<Site>, what: impl Into<String>) -> Box<Fault> {
         Box::new(Fault::Misuse { at: self.place(thread, site), what: what.into() })
     }
 
-    /// Whether a synchronisation is to be left out; notes that it was called.
+    /// Records the call site of a synchronization; returns whether it is to be skipped.
     pub fn leaves_out(&mut self, site: Site) -> bool {
         if !self.sites.iter().any(|known| std::ptr::eq(*known, site)) {
             self.sites.push(site);
@@ -219,15 +219,15 @@ thread_local! {
     static CURRENT: Cell<(*mut Block, u32)> = const { Cell::new((std::ptr::null_mut(), 0)) };
 }
 
-/// What a lane throws to end itself, when its fault is noted.
+/// The panic payload of a thread whose fault is recorded.
 pub struct Halted;
 
-/// Lets the calls that follow be those of `thread`.
+/// Makes `thread` the current thread.
 pub fn set_current(block: *mut Block, thread: u32) {
     CURRENT.set((block, thread));
 }
 
-/// The running block and thread.
+/// Calls `call` with the current block and thread.
 ///
 /// # Panics
 /// If no kernel is running on this OS thread.
@@ -244,10 +244,10 @@ pub fn with<R>(call: impl FnOnce(&mut Block, u32) -> R) -> R {
     call(unsafe { &mut *block }, thread)
 }
 
-/// The same for a call that may be a fault, which ends the thread.
+/// The same for a call that may fail; a fault ends the thread.
 #[inline]
 #[track_caller]
-pub fn attempt<R>(call: impl FnOnce(&mut Block, u32) -> Checked<R>) -> R {
+pub fn check<R>(call: impl FnOnce(&mut Block, u32) -> Checked<R>) -> R {
     with(call).unwrap_or_else(|fault| halt(fault))
 }
 
@@ -257,7 +257,7 @@ fn halt(fault: Box<Fault>) -> ! {
     resume_unwind(Box::new(Halted))
 }
 
-/// Ends the turn of the running thread until what it waits for is there. `bring` fills in what it brings to others.
+/// Yields until the wait is over. `bring` stores the thread's input of a collective.
 #[track_caller]
 pub fn wait(wait: Wait, bring: impl FnOnce(&mut Lane)) {
     let site = Location::caller();

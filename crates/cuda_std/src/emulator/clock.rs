@@ -1,12 +1,12 @@
-//! What each thread knows to have happened: the order that barriers, `sync_warp`, releases and acquires make.
+//! Happens-before within a block, by clocks.
 //!
-//! A thread's own time is a clock that rises whenever it tells others what it did. An access carries its thread's
-//! clock, and came before anything that another thread does now if that thread has been told of this clock. Full vector
-//! clocks would hold 1024 numbers for each of 1024 threads, so knowledge is kept by what brought it:
+//! Each thread has a clock that advances at every synchronization. An access carries its thread's clock, and happened
+//! before everything that another thread does once that thread has learned this clock. Full vector clocks would take 1024
+//! numbers for each of 1024 threads, so knowledge is stored by the synchronization that brought it:
 //!
-//! - a barrier of the block tells all to all: one number, the epoch;
-//! - `sync_warp` of a whole warp tells 32 to 32: one number a warp; of a part of it: a table of 32 x 32;
-//! - atomics with fences around them, which are rare: a [`Horizon`], for the threads that acquired one.
+//! - a block barrier orders all threads: one number, the epoch;
+//! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of some lanes: a 32 x 32 table;
+//! - fences around relaxed accesses, which are rare: a sparse [`VectorClock`] per thread.
 
 use std::collections::BTreeMap;
 
@@ -22,19 +22,19 @@ pub fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What is known of the lanes of each warp of the block: everything up to these clocks.
+/// A sparse vector clock: for some warps, the clock of each lane up to which everything happened before.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Horizon(BTreeMap<u32, [u32; 32]>);
+pub struct VectorClock(BTreeMap<u32, [u32; 32]>);
 
-impl Horizon {
-    /// Adds what `other` knows.
+impl VectorClock {
+    /// The maximum with `other`, element by element.
     pub fn join(&mut self, other: &Self) {
         for (&warp, clocks) in &other.0 {
             raise(self.0.entry(warp).or_insert([0; 32]), clocks);
         }
     }
 
-    /// Whether what `thread` did at its `clock` is known.
+    /// Whether the access of `thread` at `clock` happened before.
     fn covers(&self, thread: u32, clock: u32) -> bool {
         self.0.get(&(thread / 32)).is_some_and(|known| clock <= known[thread as usize % 32])
     }
@@ -47,14 +47,14 @@ fn raise(known: &mut [u32; 32], clocks: &[u32; 32]) {
     }
 }
 
-/// The clocks of one warp, and what its lanes know of one another.
+/// The clocks of one warp, and what each lane knows of the others.
 struct WarpClock {
     own: [u32; 32],
-    /// Every lane knows every lane up to here.
+    /// All lanes know all lanes up to this clock.
     common: u32,
-    /// What each lane knows above that.
+    /// What each lane knows beyond that.
     rows: Option<Box<[[u32; 32]; 32]>>,
-    /// Lanes that the block does not have.
+    /// Lanes that do not exist.
     absent: u32,
 }
 
@@ -64,7 +64,7 @@ impl WarpClock {
         Self { own: [1; 32], common: 0, rows: None, absent }
     }
 
-    fn knows(&self, me: usize, lane: usize, clock: u32) -> bool {
+    fn happened_before(&self, me: usize, lane: usize, clock: u32) -> bool {
         me == lane || clock <= self.common || self.rows.as_ref().is_some_and(|rows| clock <= rows[me][lane])
     }
 
@@ -76,12 +76,12 @@ impl WarpClock {
         row
     }
 
-    /// Tells lane `me` of its warp.
+    /// Lane `me` learns these clocks of its warp.
     fn learn(&mut self, me: usize, clocks: &[u32; 32]) {
         raise(&mut self.rows.get_or_insert_default()[me], clocks);
     }
 
-    /// The lanes of `mask` tell one another everything.
+    /// The lanes of `mask` learn everything from each other.
     fn meet(&mut self, mask: u32) {
         let latest = lanes(mask).map(|lane| self.own[lane]).max().unwrap_or(0);
         if mask | self.absent == ALL {
@@ -93,7 +93,7 @@ impl WarpClock {
             let rows = self.rows.get_or_insert_default();
             lanes(mask).for_each(|lane| rows[lane] = joined);
         }
-        // One clock for all that met, so that what they do next is told apart by lane only.
+        // One clock for all of them, so that their next accesses differ by lane only.
         lanes(mask).for_each(|lane| self.own[lane] = latest + 1);
     }
 }
@@ -102,20 +102,25 @@ impl WarpClock {
 pub struct Clocks {
     epoch: u32,
     warps: Vec<WarpClock>,
-    /// For each thread, which of `horizons` it knows.
-    beyond: Vec<u32>,
-    /// What threads of this block knew at some time; the first knows nothing.
-    horizons: Vec<Horizon>,
+    /// For each thread, the index of its vector clock.
+    current: Vec<u32>,
+    /// Vector clocks; the first is empty.
+    vector_clocks: Vec<VectorClock>,
 }
 
 impl Clocks {
-    /// Those of a block of `threads` at its start.
+    /// The clocks of a block of `threads` threads at its start.
     pub fn new(threads: u32) -> Self {
         let warps = (0..threads).step_by(32).map(|first| WarpClock::new(threads - first)).collect();
-        Self { epoch: 0, warps, beyond: vec![0; threads as usize], horizons: vec![Horizon::default()] }
+        Self {
+            epoch: 0,
+            warps,
+            current: vec![0; threads as usize],
+            vector_clocks: vec![VectorClock::default()],
+        }
     }
 
-    /// Barriers of the whole block until now.
+    /// The number of block barriers so far.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -125,72 +130,72 @@ impl Clocks {
         self.warps[thread as usize / 32].own[thread as usize % 32]
     }
 
-    /// Whether `thread` knows what `other` did in this epoch at its `clock`.
-    pub fn knows(&self, thread: u32, other: u32, clock: u32) -> bool {
+    /// Whether the access of `other` in this epoch at `clock` happened before what `thread` does now.
+    pub fn happened_before(&self, thread: u32, other: u32, clock: u32) -> bool {
         let (me, it) = (thread as usize, other as usize);
-        if me / 32 == it / 32 && self.warps[me / 32].knows(me % 32, it % 32, clock) {
+        if me / 32 == it / 32 && self.warps[me / 32].happened_before(me % 32, it % 32, clock) {
             return true;
         }
-        self.horizons[self.beyond[me] as usize].covers(other, clock)
+        self.vector_clocks[self.current[me] as usize].covers(other, clock)
     }
 
-    /// The lanes of `mask` meet.
+    /// `sync_warp` of `mask`.
     pub fn sync_warp(&mut self, warp: usize, mask: u32) {
-        if self.horizons.len() > 1 {
+        if self.vector_clocks.len() > 1 {
             let threads: Vec<u32> = lanes(mask).map(|lane| (warp * 32 + lane) as u32).collect();
             self.share(&threads);
         }
         self.warps[warp].meet(mask);
     }
 
-    /// The whole block meets.
+    /// A block barrier.
     pub fn sync_block(&mut self) {
-        if self.horizons.len() > 1 {
-            let threads: Vec<u32> = (0..self.beyond.len() as u32).collect();
+        if self.vector_clocks.len() > 1 {
+            let threads: Vec<u32> = (0..self.current.len() as u32).collect();
             self.share(&threads);
         }
         self.epoch += 1;
         self.warps.iter_mut().for_each(|warp| warp.meet(ALL & !warp.absent));
     }
 
-    /// `threads` share what they know beyond their warps.
+    /// `threads` join their vector clocks.
     fn share(&mut self, threads: &[u32]) {
-        let first = self.beyond[threads[0] as usize];
-        if threads.iter().all(|&thread| self.beyond[thread as usize] == first) {
+        let first = self.current[threads[0] as usize];
+        if threads.iter().all(|&thread| self.current[thread as usize] == first) {
             return;
         }
-        let mut joined = Horizon::default();
-        let mut numbers: Vec<u32> = threads.iter().map(|&thread| self.beyond[thread as usize]).collect();
+        let mut joined = VectorClock::default();
+        let mut numbers: Vec<u32> = threads.iter().map(|&thread| self.current[thread as usize]).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.iter().for_each(|&number| joined.join(&self.horizons[number as usize]));
-        self.tell(threads, joined);
+        numbers.iter().for_each(|&number| joined.join(&self.vector_clocks[number as usize]));
+        self.set(threads, joined);
     }
 
     /// All that `thread` knows now, itself included: what others learn when they acquire it.
-    pub fn release(&mut self, thread: u32) -> Horizon {
+    pub fn release(&mut self, thread: u32) -> VectorClock {
         let me = thread as usize;
-        let mut all = self.horizons[self.beyond[me] as usize].clone();
+        let mut all = self.vector_clocks[self.current[me] as usize].clone();
         raise(all.0.entry(thread / 32).or_insert([0; 32]), &self.warps[me / 32].row(me % 32));
         self.warps[me / 32].own[me % 32] += 1;
         all
     }
 
     /// `thread` learns what was released.
-    pub fn acquire(&mut self, thread: u32, released: &Horizon) {
+    pub fn acquire(&mut self, thread: u32, released: &VectorClock) {
         let me = thread as usize;
         if let Some(clocks) = released.0.get(&(thread / 32)) {
             self.warps[me / 32].learn(me % 32, clocks);
         }
-        let mut joined = self.horizons[self.beyond[me] as usize].clone();
+        let mut joined = self.vector_clocks[self.current[me] as usize].clone();
         joined.join(released);
-        self.tell(&[thread], joined);
+        self.set(&[thread], joined);
     }
 
-    fn tell(&mut self, threads: &[u32], horizon: Horizon) {
-        let number = self.horizons.len() as u32;
-        self.horizons.push(horizon);
-        threads.iter().for_each(|&thread| self.beyond[thread as usize] = number);
+    fn set(&mut self, threads: &[u32], vector_clock: VectorClock) {
+        let number = self.vector_clocks.len() as u32;
+        self.vector_clocks.push(vector_clock);
+        threads.iter().for_each(|&thread| self.current[thread as usize] = number);
     }
 }
 
@@ -203,14 +208,18 @@ mod tests {
         let mut clocks = Clocks::new(64);
         let [three, nine] = [3, 9].map(|thread| clocks.now(thread));
         clocks.sync_warp(0, 0xff);
-        assert!(clocks.knows(4, 3, three) && !clocks.knows(8, 3, three) && !clocks.knows(4, 9, nine));
+        assert!(
+            clocks.happened_before(4, 3, three)
+                && !clocks.happened_before(8, 3, three)
+                && !clocks.happened_before(4, 9, nine)
+        );
         let after = clocks.now(3);
-        assert!(!clocks.knows(4, 3, after));
+        assert!(!clocks.happened_before(4, 3, after));
         clocks.sync_warp(0, 0xff80);
-        assert!(clocks.knows(9, 3, three), "transitively, through lane 7");
-        assert!(!clocks.knows(9, 3, after) && !clocks.knows(40, 3, three));
+        assert!(clocks.happened_before(9, 3, three), "transitively, through lane 7");
+        assert!(!clocks.happened_before(9, 3, after) && !clocks.happened_before(40, 3, three));
         clocks.sync_warp(0, ALL);
-        assert!(clocks.knows(31, 3, after) && !clocks.knows(40, 3, after));
+        assert!(clocks.happened_before(31, 3, after) && !clocks.happened_before(40, 3, after));
     }
 
     #[test]
@@ -222,9 +231,13 @@ mod tests {
         let released = clocks.release(40);
         let after = clocks.now(40);
         clocks.acquire(9, &released);
-        assert!(clocks.knows(9, 63, early) && clocks.knows(9, 40, mine));
-        assert!(!clocks.knows(9, 41, other) && !clocks.knows(9, 40, after) && !clocks.knows(8, 40, mine));
+        assert!(clocks.happened_before(9, 63, early) && clocks.happened_before(9, 40, mine));
+        assert!(
+            !clocks.happened_before(9, 41, other)
+                && !clocks.happened_before(9, 40, after)
+                && !clocks.happened_before(8, 40, mine)
+        );
         clocks.sync_warp(0, ALL);
-        assert!(clocks.knows(8, 40, mine), "transitively, through lane 9");
+        assert!(clocks.happened_before(8, 40, mine), "transitively, through lane 9");
     }
 }

@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together, computed when all of them have come.
+//! Warp collectives, computed once all participating lanes have reached them.
 
 use super::block::{Block, Checked, Wait};
 use super::clock::lanes;
@@ -6,9 +6,9 @@ use super::fault::Fault;
 use super::matrix;
 use crate::primitive::Collective;
 
-/// Completes what lanes of `warp` wait for together, where all are there; says whether any could.
+/// Completes the collectives of `warp` that all participating lanes have reached; returns whether there was one.
 ///
-/// It is called when no lane of the warp can go on by itself.
+/// Called when no lane of the warp is ready.
 pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
     let mut met = false;
     let mut left = block.warps[warp].meeting;
@@ -17,25 +17,25 @@ pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
         let Block { lanes: threads, warps, .. } = block;
         let warp_lanes = &threads[warp * 32..];
         let wait = warp_lanes[first].wait;
-        let alike =
+        let group =
             lanes(left).filter(|&lane| warp_lanes[lane].wait == wait).fold(0, |all, lane| all | 1 << lane);
         let complete = match wait {
-            Wait::Collective { mask, .. } => alike == mask & !warps[warp].done,
-            _ => alike == u32::MAX,
+            Wait::Collective { mask, .. } => group == mask & !warps[warp].done,
+            _ => group == u32::MAX,
         };
-        left &= !alike;
+        left &= !group;
         if !complete {
             continue;
         }
         match wait {
-            Wait::Collective { op: Collective::Sync, .. } => block.clocks.sync_warp(warp, alike),
-            Wait::Collective { op, width, .. } => compute(block, warp, op, alike, width)?,
-            Wait::Mma(op) => matrix::multiply(op, &mut block.asides[warp * 32..warp * 32 + 32]),
+            Wait::Collective { op: Collective::Sync, .. } => block.clocks.sync_warp(warp, group),
+            Wait::Collective { op, width, .. } => compute(block, warp, op, group, width)?,
+            Wait::Mma(op) => matrix::multiply(op, &mut block.extras[warp * 32..warp * 32 + 32]),
             _ => {}
         }
         let state = &mut block.warps[warp];
-        state.meeting &= !alike;
-        state.ready |= alike;
+        state.meeting &= !group;
+        state.ready |= group;
         block.counts.collectives += 1;
         met = true;
     }
@@ -106,7 +106,7 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32
     Ok(())
 }
 
-/// Whose value `lane` takes in a shuffle, and whether that lane lies in its segment: its own value if not.
+/// The source lane of a shuffle, and whether it is inside the segment; `lane` itself if not.
 fn source(op: Collective, lane: u32, argument: u32, width: u32) -> (u32, bool) {
     let first = lane & !(width - 1);
     let last = first + width - 1;

@@ -1,4 +1,4 @@
-//! What a kernel did wrong, in types: which kernel, block and thread, where in the source, and at which address.
+//! Faults: which kernel, block and thread, where in the source, and at which address.
 
 use std::fmt;
 use std::panic::Location;
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// A line of a kernel: the call of a function of this crate.
 pub type Site = &'static Location<'static>;
 
-/// Who did it, and where in the source.
+/// The thread, and the place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The name given to the launch.
@@ -29,9 +29,9 @@ impl fmt::Display for Place {
     }
 }
 
-/// How memory was touched.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touch {
+pub enum AccessKind {
     /// A plain load.
     Load,
     /// A plain store.
@@ -42,8 +42,8 @@ pub enum Touch {
     AtomicStore,
 }
 
-impl Touch {
-    /// Whether the two, by different threads and with nothing to order them, are a race.
+impl AccessKind {
+    /// Whether two such accesses by different threads race if neither happened before the other.
     pub(super) fn races(self, other: Self) -> bool {
         (self.writes() || other.writes()) && !(self.atomic() && other.atomic())
     }
@@ -57,7 +57,7 @@ impl Touch {
     }
 }
 
-impl fmt::Display for Touch {
+impl fmt::Display for AccessKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Load => "load",
@@ -106,11 +106,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// One touch of memory.
+/// An access of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// How.
-    pub touch: Touch,
+    pub touch: AccessKind,
     /// How many bytes.
     pub bytes: u32,
     /// From where on.
@@ -123,11 +123,11 @@ impl fmt::Display for Access {
     }
 }
 
-/// The earlier of two accesses that race, or the one that a launch may not hold beside another.
+/// The earlier one of two conflicting accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
     /// How it touched the memory.
-    pub touch: Touch,
+    pub touch: AccessKind,
     /// Whose it was.
     pub block: (u32, u32),
     /// Whose it was.
@@ -143,7 +143,7 @@ impl fmt::Display for Other {
     }
 }
 
-/// Threads of a block that wait for the same, or have returned.
+/// Threads of a block that wait for the same event, or have returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Which, in rising order.
@@ -178,93 +178,93 @@ fn block_of(kernel: &str, (x, y): (u32, u32)) -> String {
     format!("kernel `{kernel}`, block ({x}, {y})")
 }
 
-/// The lines of a fault that says who waits for what.
+/// The lines of a fault that list what threads wait for.
 fn lines(groups: &[Waiting]) -> String {
     groups.iter().map(|group| format!("\n  {group}")).collect()
 }
 
-/// What went wrong in a launch. A fault ends the launch; what it wrote until then stays written.
+/// An error of a launch. It ends the launch; earlier writes remain.
 #[derive(Clone, Error, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Memory that does not belong to the kernel.
+    /// An access outside of all buffers, or of shared memory.
     #[error("{at}: {access} is out of bounds")]
     OutOfBounds {
-        /// By whom.
+        /// The thread.
         at: Place,
-        /// Of what.
+        /// The access.
         access: Access,
     },
     /// An address that is not a multiple of the size of the access.
     #[error("{at}: {access} is misaligned; the address must be a multiple of {}", .access.bytes)]
     Misaligned {
-        /// By whom.
+        /// The thread.
         at: Place,
-        /// Of what.
+        /// The access.
         access: Access,
     },
     /// A load of bytes that nothing has written.
     #[error("{at}: {access} reads what was never written")]
     Uninitialised {
-        /// By whom.
+        /// The thread.
         at: Place,
-        /// Of what.
+        /// The access.
         access: Access,
     },
-    /// Two threads touch the same bytes, one of them writes, and nothing orders the two.
+    /// A data race.
     #[error("{at}: {access} races with the {other}; no barrier, sync_warp or fence orders the two")]
     Race {
-        /// The later one.
+        /// The thread of the later access.
         at: Place,
-        /// What it did.
+        /// The later access.
         access: Access,
-        /// The earlier one.
+        /// The earlier access.
         other: Box<Other>,
     },
-    /// A launch writes what it also reads through the read-only path, which may show the old bytes or the new.
+    /// A write to memory that the same launch reads by read-only loads, which may return old or new bytes.
     #[error(
         "{at}: {access} and the {other} of one launch; one of them is a load of data that nobody may write"
     )]
     ReadOnly {
-        /// By whom.
+        /// The thread.
         at: Place,
-        /// Of what.
+        /// The access.
         access: Access,
         /// The other access.
         other: Box<Other>,
     },
-    /// Some threads wait at a barrier of the whole block, and the others have returned.
+    /// Some threads wait at a block barrier, and the others have returned.
     #[error("{}: a barrier was reached by a part of the block:{}", block_of(.kernel, *.block), lines(.groups))]
     PartialBarrier {
         /// The name given to the launch.
         kernel: Arc<str>,
         /// The block in x and y.
         block: (u32, u32),
-        /// Who waits where.
+        /// What the threads wait for.
         groups: Vec<Waiting>,
     },
-    /// No thread of the block can go on.
+    /// Deadlock: no thread of the block can proceed.
     #[error("{} is stuck:{}", block_of(.kernel, *.block), lines(.groups))]
     Stuck {
         /// The name given to the launch.
         kernel: Arc<str>,
         /// The block in x and y.
         block: (u32, u32),
-        /// Who waits where.
+        /// What the threads wait for.
         groups: Vec<Waiting>,
     },
-    /// A call that the lanes of a warp or the threads of a block may not make in this way.
+    /// An invalid call of a collective.
     #[error("{at}: {what}")]
     Misuse {
-        /// By whom.
+        /// The thread.
         at: Place,
-        /// What is wrong, and what would be right.
+        /// The problem and the requirement.
         what: String,
     },
-    /// A lane took the value of a lane that did not bring one.
+    /// A shuffle reads a lane that does not participate.
     #[error("{at}: the shuffle of mask {mask:#010x} reads lane {lane}, which takes no part in it")]
     InactiveLane {
-        /// By whom.
+        /// The thread.
         at: Place,
         /// The lane that was asked.
         lane: u32,
@@ -274,12 +274,12 @@ pub enum Fault {
     /// The kernel panicked, which is a trap on the device.
     #[error("{at}: panicked: {message}")]
     Panic {
-        /// By whom.
+        /// The thread.
         at: Place,
         /// What it said.
         message: String,
     },
-    /// A launch that no device takes.
+    /// Invalid launch parameters.
     #[error("kernel `{kernel}`: {parameter} ({value}) must be {bound}")]
     BadLaunch {
         /// The name given to the launch.
@@ -291,7 +291,7 @@ pub enum Fault {
         /// What it must be.
         bound: &'static str,
     },
-    /// The host reads from a buffer what no launch wrote.
+    /// The host reads elements that were never written.
     #[error(
         "element {element} of `{buffer}` ({len} elements) was never written; a launch must write all that is read"
     )]

@@ -1,4 +1,4 @@
-//! Launches: the blocks of a grid, a few at a time, on as many OS threads as wanted.
+//! Launches: runs the blocks of a grid, a few at a time, on one or more OS threads.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -16,21 +16,21 @@ use super::random::Random;
 use super::runner::{Round, Runner};
 use super::trace::{Conflict, Ledger, Mark, Trace};
 
-/// Blocks that take turns on one OS thread, at most: more show nothing new.
+/// The most blocks that are interleaved on one OS thread.
 const MOST_RESIDENT: u32 = 4;
 
-/// What a multiprocessor holds: threads, and bytes of shared memory, of which each block costs it 1 KiB more.
+/// The threads and bytes of shared memory of a multiprocessor. Each block costs 1 KiB more.
 const THREADS_HELD: u32 = 2048;
 const SHARED_HELD: u32 = 228 << 10;
 
-/// How often a thread may look whether another got on. More means that it waits for what will not come: a block that
-/// has not begun, or a thread that waits itself.
+/// How often a thread may poll. More means deadlock: it waits for a block that has not started, or for a thread that
+/// waits itself.
 const PATIENCE: u32 = 1 << 17;
 
-/// What a GPU gives a block at most, in bytes of shared memory.
+/// The most shared memory of a block, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
 
-/// What all blocks of a launch have in common.
+/// A launch, shared by its blocks.
 pub struct Launch {
     pub kernel: Arc<str>,
     pub grid: (u32, u32),
@@ -38,13 +38,13 @@ pub struct Launch {
     pub threads: u32,
     pub shared_bytes: u32,
     pub regions: Regions,
-    /// The synchronisation that is left out.
+    /// The synchronization that is skipped.
     pub without: Option<Location<'static>>,
     pub patience: u32,
 }
 
 impl Launch {
-    /// How many blocks take turns with one another, as several share a multiprocessor.
+    /// The number of blocks that are interleaved, as on a multiprocessor.
     fn resident(&self) -> usize {
         let by_memory = SHARED_HELD / (self.shared_bytes + (1 << 10));
         (THREADS_HELD / self.threads).min(by_memory).clamp(1, MOST_RESIDENT) as usize
@@ -56,21 +56,20 @@ impl Launch {
     }
 }
 
-/// What a launch did.
+/// Counts of what a launch did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Blocks.
     pub blocks: u64,
-    /// What warps did together: shuffles, votes, reductions, `sync_warp`, matrix products.
+    /// Warp collectives: shuffles, votes, reductions, `sync_warp`, matrix products.
     pub warp_operations: u64,
-    /// Barriers of blocks that opened.
+    /// Block barriers.
     pub barriers: u64,
-    /// Turns of threads.
+    /// Context switches of threads.
     pub turns: u64,
 }
 
-/// A GPU of one's own making: launches kernels that are plain functions, in an order that a seed decides, and finds
-/// what they do wrong.
+/// An emulated GPU: launches kernels that are plain functions, in an order that follows from a seed, and detects faults.
 ///
 /// ```
 /// use cuda_std::emulator::Emulator;
@@ -102,7 +101,7 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// An emulator on one OS thread; `seed` decides the order of lanes, warps and blocks.
+    /// An emulator on one OS thread. The order of lanes, warps and blocks follows from `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -115,27 +114,27 @@ impl Emulator {
         }
     }
 
-    /// Spreads blocks over `threads` OS threads. Results and faults stay those of the seed, unless they depend on the
-    /// order of atomic operations of several blocks.
+    /// Runs blocks on `threads` OS threads. Results and faults still follow from the seed, unless they depend on the order
+    /// of atomic operations of several blocks.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: threads.max(1), ..self }
     }
 
-    /// Gives up on a thread that has looked `times` times whether another got on. Default: 131,072.
+    /// Reports a deadlock when a thread has polled `times` times. Default: 131,072.
     #[must_use]
     pub fn patience(self, times: u32) -> Self {
         Self { patience: times, ..self }
     }
 
-    /// Leaves out every call of `sync_warp` or `sync_threads` at `site`, as if the line were not there: a
-    /// kernel that still passes its tests does not need it, or has too few tests.
+    /// Skips every call of `sync_warp` or `sync_threads` at `site`: a kernel that still passes its tests does not need it,
+    /// or has too few tests.
     #[must_use]
     pub fn without(self, site: Site) -> Self {
         Self { without: Some(*site), ..self }
     }
 
-    /// The calls of `sync_warp` and `sync_threads` that launches came through until now, in order.
+    /// The call sites of `sync_warp` and `sync_threads` that launches have reached, in order.
     pub fn sites(&self) -> Vec<Site> {
         let mut sites = self.sites.lock().expect("no panic holds the sites").clone();
         sites.sort_unstable();
@@ -147,12 +146,12 @@ impl Emulator {
         self.shadows.lock().expect("no panic holds the shadows")
     }
 
-    /// A buffer of `len` elements that hold nothing: reading one that no kernel wrote is a fault.
+    /// An uninitialized buffer of `len` elements: reading one that was not written is a fault.
     pub fn allocate<T: Pod>(&self, name: &str, len: usize) -> Buffer<T> {
         Buffer::new(&self.memory, name, len)
     }
 
-    /// Most bytes that all buffers had together until now.
+    /// The peak size of all buffers together, in bytes.
     pub fn peak_bytes(&self) -> usize {
         self.memory.peak_bytes()
     }
@@ -168,7 +167,7 @@ impl Emulator {
     /// `shared_bytes` bytes of shared memory. A grid without blocks does nothing.
     ///
     /// # Errors
-    /// The first fault, in the order of the seed.
+    /// The first fault in the seeded order.
     pub fn launch(
         &self,
         name: &str,
@@ -216,19 +215,19 @@ struct Work<'a> {
     emulator: &'a Emulator,
     launch: Arc<Launch>,
     kernel: &'a (dyn Fn() + Sync),
-    /// The blocks; those in one chunk of [`Launch::resident`] take turns with one another.
+    /// The blocks; those in one chunk of [`Launch::resident`] are interleaved.
     order: Vec<u32>,
-    /// The first chunk that nobody has taken.
+    /// The next chunk to run.
     next: AtomicUsize,
     /// Some block has a fault.
     faulted: AtomicBool,
     end: Mutex<End>,
 }
 
-/// What has ended.
+/// The results so far.
 #[derive(Default)]
 struct End {
-    /// Chunks that ended before an earlier one did.
+    /// Chunks that ended before an earlier one.
     waiting: BTreeMap<usize, (Vec<Trace>, Checked<()>)>,
     /// Chunks in `ledger`.
     added: usize,
@@ -254,7 +253,7 @@ impl Work<'_> {
         self.end.lock().expect("no panic holds the end")
     }
 
-    /// Takes chunks of blocks until there are none, or a fault is certain.
+    /// Runs chunks until none is left or there is a fault.
     fn worker(&self) {
         loop {
             let number = self.next.fetch_add(1, SeqCst);
@@ -275,7 +274,7 @@ impl Work<'_> {
         }
     }
 
-    /// Runs some blocks in turn; they come back in the order in which they ended.
+    /// Runs some blocks interleaved; returns them in the order in which they ended.
     fn run_chunk(&self, number: usize, blocks: &[u32]) -> (Vec<Block>, Checked<()>) {
         let Self { emulator, launch, kernel, .. } = self;
         let mut random = Random::new(emulator.seed, (1 << 32) | number as u64);
@@ -291,7 +290,7 @@ impl Work<'_> {
             let chosen = random.below(running.len());
             match running[chosen].round() {
                 Ok(Round::Moved) => idle = 0,
-                // Whom these blocks wait for may have been ended by its fault.
+                // A block that these wait for may have ended with a fault.
                 Ok(Round::Idle) if self.faulted.load(SeqCst) => break,
                 Ok(Round::Idle) => idle += 1,
                 Ok(Round::Done) => ended.push(running.remove(chosen).finish()),
@@ -301,8 +300,7 @@ impl Work<'_> {
                 }
             }
             if emulator.threads > 1 && idle > 64 {
-                // All wait for blocks on other OS threads, which may have to wait for a processor: the longer, the less
-                // of their patience is spent on it.
+                // All poll for blocks on other OS threads, which may not be scheduled: back off.
                 thread::sleep(Duration::from_micros(idle.min(1000)));
             }
         }
@@ -310,7 +308,7 @@ impl Work<'_> {
         (ended, outcome)
     }
 
-    /// Keeps what of a block that has ended is still of use.
+    /// Takes the trace and the counts of a block that has ended.
     fn take_apart(&self, block: Block) -> Trace {
         let Block { clocks, mut shadows, trace, sites, counts, .. } = block;
         shadows.tag += clocks.epoch();
@@ -322,7 +320,7 @@ impl Work<'_> {
         report.barriers += barriers;
         report.turns += turns;
         self.emulator.sites.lock().expect("no panic holds the sites").extend(sites);
-        // One block alone races with none.
+        // A single block races with no other.
         if self.order.len() > 1 { trace } else { Trace::new() }
     }
 
@@ -331,7 +329,7 @@ impl Work<'_> {
         traces.into_iter().try_for_each(|trace| ledger.add(trace).map_err(|conflict| self.fault(*conflict)))
     }
 
-    /// Two blocks touched the same.
+    /// The fault of two conflicting accesses.
     fn fault(&self, conflict: Conflict) -> Box<Fault> {
         let Conflict { address, bytes, read_only, later, earlier } = conflict;
         let Launch { kernel, regions, .. } = &*self.launch;

@@ -1,6 +1,6 @@
-//! Products of small matrices by a whole warp: the fragments put together, multiplied, and taken apart again.
+//! Matrix products of a warp: assembles the fragments, multiplies, and distributes the result.
 
-use super::block::Aside;
+use super::block::ThreadExtra;
 use crate::primitive::Mma;
 
 /// Rows of `a`, columns of `b`.
@@ -12,7 +12,7 @@ const INNER: usize = 32;
 const PACKED: usize = 4;
 
 /// Replaces the fragments of `c` by those of `d = a * b + c`.
-pub fn multiply(op: Mma, warp: &mut [Aside]) {
+pub fn multiply(op: Mma, warp: &mut [ThreadExtra]) {
     let element = |register: u32, place: usize| match op {
         Mma::M16N8K32I8 => i32::from((register >> (8 * place)) as i8),
         Mma::M16N8K32U8 => i32::from((register >> (8 * place)) as u8),

@@ -1,4 +1,4 @@
-//! Global memory: buffers that know their bounds and which of their bytes were ever written.
+//! Global memory: buffers with their bounds and a bit map of initialized bytes.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -14,10 +14,10 @@ use bytemuck::Pod;
 use super::fault::{Address, Fault};
 use crate::{Value, Word};
 
-/// What a driver aligns allocations to; as many bytes lie unused on both sides, so that neighbours never touch.
+/// The alignment of allocations, and the number of unused bytes on both sides of one.
 const ALIGNMENT: usize = 256;
 
-/// What memory holds before anyone writes it: neither a small number nor a pleasant float.
+/// The fill byte of uninitialized memory: neither a small number nor a common float.
 pub const POISON: u8 = 0xA5;
 
 /// The memory of one buffer.

@@ -1,27 +1,29 @@
-//! The host: kernels run as plain functions, a coroutine for each thread, and what they do wrong is found and told.
+//! The host back end: runs kernels as plain functions, one coroutine per thread, and reports what they do wrong.
 //!
-//! An [`Emulator`] owns global memory ([`Buffer`]) and launches kernels over it. Lanes, warps and blocks take turns in
-//! an order that its seed decides, and wait for one another where the hardware would: at barriers, shuffles, votes.
-//! The first [`Fault`] ends the launch. It is found
+//! An [`Emulator`] owns global memory ([`Buffer`]) and launches kernels. Lanes, warps and blocks run in an order that
+//! follows from its seed, and switch where the hardware would wait: at barriers, shuffles and votes. The first [`Fault`]
+//! ends the launch. Faults are:
 //!
-//! - in every access: outside of all buffers, misaligned, of bytes never written;
-//! - between two accesses: a race is found whatever the order of turns, because what counts is whether a barrier, a
-//!   `sync_warp` or a release and an acquire orders the two. Shuffles and votes order nothing. Lanes of one warp race
-//!   like any threads, and so do the blocks of a launch;
-//! - in meetings: a barrier that a part of the block reaches, threads that wait for one another for ever, a lane
-//!   outside of its own mask, a shuffle from a lane that takes no part.
+//! - *invalid accesses*: out of bounds, misaligned, or reads of bytes that were never written;
+//! - *data races*: two accesses of the same bytes by different threads, at least one of them a write and not both
+//!   atomic, without a happens-before relation. Barriers and `sync_warp` create one; so do a fence, a relaxed store, a
+//!   relaxed load that reads it, and another fence within a block. Shuffles and votes do not, and nothing does between
+//!   the blocks of a launch. A race is found in every order of execution, because the relation is tracked by clocks;
+//! - *misused synchronization*: a barrier that only some threads of the block reach, deadlock, a lane missing from its
+//!   own mask, a shuffle that reads an inactive lane.
 //!
-//! Not modelled: weak memory itself (a load sees the last store), caches, and the time that anything takes.
+//! Not modeled: weak memory itself (a load returns the last store), caches, and time.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `launch` | [`Emulator`], the OS threads, what is told of a launch |
-//! | `runner`, `stacks` | the turns of a block's threads |
-//! | `block` | the state of a block, and which thread runs |
-//! | `barrier`, `collective`, `matrix` | what threads do together |
+//! | `launch` | [`Emulator`], OS threads, reports |
+//! | `runner`, `stacks` | the schedule of a block's threads |
+//! | `block` | the state of a block, and the current thread |
+//! | `barrier`, `collective`, `matrix` | operations of several threads |
 //! | `memory`, `access` | global and shared memory, and the checks of each access |
-//! | `clock`, `shadow`, `trace` | races: who knows what, who touched what, in a block and between blocks |
-//! | `fault` | what went wrong |
+//! | `clock` | happens-before within a block |
+//! | `shadow`, `trace` | races within a block, and between blocks |
+//! | `fault` | [`Fault`] and its message |
 //! | `back_end` | the functions that the public modules of this crate call |
 
 mod access;
@@ -40,6 +42,6 @@ mod shadow;
 mod stacks;
 mod trace;
 
-pub use fault::{Access, Address, Fault, Other, Place, Site, Touch, Waiting};
+pub use fault::{Access, AccessKind, Address, Fault, Other, Place, Site, Waiting};
 pub use launch::{Emulator, Report};
 pub use memory::Buffer;

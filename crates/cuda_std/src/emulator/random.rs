@@ -1,6 +1,6 @@
-//! The seeded order of everything that a GPU leaves open.
+//! The seeded random numbers that decide the order of execution.
 
-/// SplitMix64: tiny, and good enough to shuffle with.
+/// SplitMix64.
 pub struct Random(u64);
 
 impl Random {
@@ -31,7 +31,7 @@ impl Random {
         }
     }
 
-    /// The numbers 0 to 31 in one of 512 orders, which costs one draw: kernels meet 32 lanes a million times a second.
+    /// The numbers 0 to 31 in one of 512 orders, for one draw: this is called for every step of a warp.
     pub fn lanes(&mut self) -> impl Iterator<Item = usize> + use<> {
         let bits = self.next() as usize;
         let (first, step) = (bits & 31, (bits >> 5) | 1);

@@ -1,4 +1,4 @@
-//! Runs the threads of a block in turn: one coroutine each, which gives up its turn where it must wait for others.
+//! Schedules the threads of a block: one coroutine each, which yields where it must wait for others.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -14,15 +14,15 @@ use super::fault::Fault;
 use super::launch::Launch;
 use super::stacks::{self, LaneStack};
 
-/// After one in so many collectives, another warp goes on though this one could.
+/// After one in so many collectives, on average, the scheduler switches to another warp.
 const STAY: u64 = 16;
 
-/// What is left of a round.
+/// The result of a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Round {
-    /// Threads have moved on.
+    /// Threads made progress.
     Moved,
-    /// Threads spin, and nothing else has happened.
+    /// Threads only polled.
     Idle,
     /// All threads have returned.
     Done,
@@ -65,7 +65,7 @@ impl<'a> Runner<'a> {
         unsafe { &mut *self.block }
     }
 
-    /// Lets each warp run until it waits for others.
+    /// Runs each warp until it waits for others.
     pub fn round(&mut self) -> Checked<Round> {
         let mut order = std::mem::take(&mut self.order);
         self.block().random.shuffle(&mut order);
@@ -91,8 +91,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Lets the lanes of `warp` run until they wait for others, or chance says that others may go first; says whether
-    /// any did more than to look and wait on.
+    /// Runs the lanes of `warp` until they wait for others, or the scheduler switches; returns whether any made progress.
     fn run(&mut self, warp: usize) -> Checked<bool> {
         let mut moved = false;
         loop {
@@ -110,7 +109,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Lets one thread run until it waits; says whether for more than another look.
+    /// Runs one thread until it waits; returns whether it made progress.
     fn turn(&mut self, warp: usize, lane: usize) -> Checked<bool> {
         let thread = warp * 32 + lane;
         let block = self.block();
@@ -127,13 +126,13 @@ impl<'a> Runner<'a> {
         block.fault.take().map_or(Ok(block.lanes[thread].wait != Wait::Nap), Err)
     }
 
-    /// The block, when its threads have returned or are to go no further.
+    /// Ends the block, whose threads have returned or are to be unwound.
     pub fn finish(mut self) -> Block {
         self.block().abandoned = true;
         let block = self.block;
         let mut stacks = Vec::with_capacity(self.coroutines.len());
         for (thread, mut coroutine) in self.coroutines.drain(..).enumerate() {
-            // What a thread holds on its stack is dropped there, as that thread.
+            // Values on a thread's stack are dropped as that thread.
             set_current(block, thread as u32);
             if coroutine.started() && !coroutine.done() {
                 coroutine.force_unwind();
@@ -149,7 +148,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// What a thread threw: nothing new if its fault is noted, or if it is being ended.
+/// Records the panic of a thread, unless its fault is recorded or it is being unwound.
 fn caught(thrown: Box<dyn Any + Send>) {
     if thrown.is::<Halted>() {
         return;

@@ -1,4 +1,4 @@
-//! The stacks that lanes run on: those of one launch serve the next, of any emulator.
+//! The stacks of threads, reused from launch to launch.
 
 use std::sync::Mutex;
 

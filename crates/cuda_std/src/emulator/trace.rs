@@ -1,35 +1,36 @@
-//! Races between the blocks of a launch, and of a launch with what it reads as read-only.
+//! Races between the blocks of a launch, and writes to memory that the launch also reads as read-only.
 //!
-//! Blocks run on several OS threads, so each keeps a trace of its own of the global memory that it touched; when it has
-//! ended, the ledger of the launch compares its trace with those before. Traces come to the ledger in the seeded order
-//! of the blocks, so that the race that is told does not depend on the OS threads.
+//! Nothing orders two blocks, so any two conflicting accesses of different blocks race. Blocks run on several OS threads,
+//! so each records a trace of its accesses to global memory; when it has ended, the ledger of the launch compares the
+//! trace with those before. Traces are added in the seeded order of the blocks, so that the reported race does not depend
+//! on the OS threads.
 
 use std::collections::HashMap;
 
-use super::fault::{Site, Touch};
+use super::fault::{AccessKind, Site};
 use super::shadow::PAGE_BYTES;
 
-/// The accesses of one kind by one block to some bytes.
+/// An access of one kind by one block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    pub touch: Touch,
+    pub touch: AccessKind,
     pub site: Site,
     pub block: u32,
     pub thread: u32,
 }
 
-/// A mark for each kind of [`Touch`], of the bytes of a cell.
+/// One access per [`AccessKind`], of the bytes of a cell.
 type Marks = [Option<Mark>; 4];
 
-/// What a block did to a page of global memory.
+/// The accesses of one or more blocks to a page of global memory.
 #[derive(Clone)]
 pub struct TracePage {
-    /// The words that were read as read-only, and by whom. Most pages of most kernels hold no more than that.
+    /// The words that were read as read-only, and one such access. Most pages have no other accesses.
     read_only: u64,
     reader: Option<Mark>,
-    /// Bytes of a cell.
+    /// Bytes per cell.
     grain: usize,
-    /// All other accesses; empty where there are none.
+    /// All other accesses; empty if there are none.
     cells: Vec<Marks>,
 }
 
@@ -46,14 +47,14 @@ fn words(offset: usize, bytes: usize) -> u64 {
 
 /// The first mark of a write among these cells, with the cell's number.
 fn first_write<'a>(cells: impl Iterator<Item = (usize, &'a Marks)>) -> Option<(usize, Mark)> {
-    let writes = [Touch::Store, Touch::AtomicStore];
+    let writes = [AccessKind::Store, AccessKind::AtomicStore];
     cells.into_iter().find_map(|(number, marks)| {
         writes.iter().find_map(|&touch| marks[touch as usize]).map(|mark| (number, mark))
     })
 }
 
 impl TracePage {
-    /// Notes a load of what nobody may write during the launch; gives back a write by this block.
+    /// Records a read-only load; returns a write by this block to the same bytes.
     pub fn read_only(&mut self, offset: usize, bytes: usize, mark: Mark) -> Option<Mark> {
         self.read_only |= words(offset, bytes);
         self.reader.get_or_insert(mark);
@@ -64,7 +65,7 @@ impl TracePage {
         first_write(self.cells[range].iter().enumerate()).map(|(_, mark)| mark)
     }
 
-    /// Notes any other access; gives back the read-only load by this block that it may not be in a launch with.
+    /// Records any other access; returns a read-only load by this block that it conflicts with.
     pub fn touch(&mut self, offset: usize, bytes: usize, mark: Mark) -> Option<Mark> {
         if self.cells.is_empty() {
             self.cells = vec![[None; 4]; PAGE_BYTES / self.grain];
@@ -87,25 +88,25 @@ impl TracePage {
     }
 }
 
-/// What a block did to global memory: pages with their numbers, in the order in which the block first touched them.
+/// The accesses of a block to global memory: pages with their numbers, in the order of first access.
 pub type Trace = Vec<(usize, TracePage)>;
 
-/// Two accesses of one launch that may not both be in it.
+/// Two accesses of one launch that conflict.
 #[derive(Debug)]
 pub struct Conflict {
     /// The first byte, in global memory.
     pub address: usize,
     /// How many bytes.
     pub bytes: usize,
-    /// Whether one of them is a read-only load, which no order helps.
+    /// Whether one of them is a read-only load, which conflicts with every write of the launch.
     pub read_only: bool,
-    /// The one that comes later in the ledger.
+    /// The one that is later in the ledger.
     pub later: Mark,
-    /// The one that comes earlier.
+    /// The earlier one.
     pub earlier: Mark,
 }
 
-/// What the blocks of a launch did to global memory until now.
+/// The accesses of all blocks of a launch to global memory so far.
 #[derive(Default)]
 pub struct Ledger(HashMap<usize, TracePage>);
 
@@ -113,8 +114,8 @@ impl Ledger {
     /// Adds the trace of a block.
     ///
     /// # Errors
-    /// A conflict with an access of an earlier block: the first in the page that the block touched first. Which of two
-    /// buffers has the lower address is not the seed's to decide.
+    /// A conflict with an earlier block: the first one in the page that the block accessed first. That does not depend on
+    /// the addresses of buffers.
     pub fn add(&mut self, trace: Trace) -> Result<(), Box<Conflict>> {
         for (number, page) in trace {
             let conflict = self.0.entry(number).or_default().add(page);
@@ -128,7 +129,7 @@ impl Ledger {
 }
 
 impl TracePage {
-    /// Adds what a later block did; the address of a conflict is that within the page.
+    /// Adds the accesses of a later block; the address of a conflict is relative to the page.
     fn add(&mut self, mut page: Self) -> Result<(), Box<Conflict>> {
         while self.grain != page.grain {
             if page.grain < self.grain { self.refine() } else { page.refine() }

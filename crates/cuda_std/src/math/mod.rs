@@ -42,20 +42,6 @@ pub fn f32_to_half2(low: f32, high: f32) -> u32 {
     imp::f32_to_half2(low, high)
 }
 
-/// `a * b + c` of two pairs of f16, each rounded once (`fma.rn.f16x2`).
-#[inline(always)]
-#[must_use]
-pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
-    imp::half2_fma(a, b, c)
-}
-
-/// `a - b` of two pairs of f16 (`sub.rn.f16x2`).
-#[inline(always)]
-#[must_use]
-pub fn half2_sub(a: u32, b: u32) -> u32 {
-    imp::half2_sub(a, b)
-}
-
 /// `c` plus the dot product of four u8 with four u8, wrapping (`dp4a.u32.u32`).
 #[inline(always)]
 #[must_use]

@@ -19,33 +19,6 @@ pub fn f32_to_half2(low: f32, high: f32) -> u32 {
     bits(low) | bits(high) << 16
 }
 
-pub fn half2_fma(a: u32, b: u32, c: u32) -> u32 {
-    let (a, b, c) = (half2_to_f32(a), half2_to_f32(b), half2_to_f32(c));
-    // The product of two halves is exact in f32, so that only the sum is left to round.
-    f32_to_half2(add_to_odd(a.0 * b.0, c.0), add_to_odd(a.1 * b.1, c.1))
-}
-
-pub fn half2_sub(a: u32, b: u32) -> u32 {
-    let (a, b) = (half2_to_f32(a), half2_to_f32(b));
-    f32_to_half2(add_to_odd(a.0, -b.0), add_to_odd(a.1, -b.1))
-}
-
-/// `a + b`, where an inexact sum is the neighbour whose last bit is one. An odd last bit is far below those of a half
-/// and stands for what was lost, so that rounding to a half afterwards is as if the sum had been exact.
-fn add_to_odd(a: f32, b: f32) -> f32 {
-    let sum = a + b;
-    if !sum.is_finite() || sum.to_bits() & 1 == 1 {
-        return sum;
-    }
-    let of_b = sum - a;
-    let lost = (a - (sum - of_b)) + (b - of_b);
-    match lost {
-        0.0 => sum,
-        lost if (lost > 0.0) == (sum > 0.0) => f32::from_bits(sum.to_bits() + 1),
-        _ => f32::from_bits(sum.to_bits() - 1),
-    }
-}
-
 pub fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
     dot(a, b, c as i32, i32::from, i32::from) as u32
 }

@@ -1,6 +1,6 @@
 //! Single accesses that are wrong: where they are, what they read, and how they are told.
 
-use cuda_std::emulator::{Address, Emulator, Fault, Touch};
+use cuda_std::emulator::{AccessKind, Address, Emulator, Fault};
 use cuda_std::prelude::*;
 
 use super::{at, block, faults, told};
@@ -25,7 +25,7 @@ fn an_off_by_one_row_is_told_with_its_place() {
     let Address::Buffer { name, offset, element_bytes, len } = &access.address else { panic!("{access}") };
     assert_eq!((&**name, *element_bytes, *len), ("rows", 4, 3200));
     assert_eq!(*offset, i64::from(12800 + 4 * at.thread));
-    assert_eq!((access.touch, access.bytes), (Touch::Load, 4));
+    assert_eq!((access.touch, access.bytes), (AccessKind::Load, 4));
     assert_eq!(
         told(&fault),
         format!(

@@ -1,6 +1,6 @@
 //! Races in a block: found for every seed, whichever of the two threads comes first.
 
-use cuda_std::emulator::{Emulator, Fault, Touch};
+use cuda_std::emulator::{AccessKind, Emulator, Fault};
 use cuda_std::prelude::*;
 
 use super::{SEEDS, at, block, faults, told};
@@ -38,7 +38,7 @@ fn lanes_of_a_warp_race_like_any_threads() {
         let (low, high) = threads(&fault);
         assert_eq!(low ^ 1, high);
         let Fault::Race { at, access, other } = &fault else { panic!("{fault}") };
-        assert_eq!((access.touch, other.touch), (Touch::Load, Touch::Store));
+        assert_eq!((access.touch, other.touch), (AccessKind::Load, AccessKind::Store));
         assert_eq!((at.site.unwrap().line(), other.site.line()), (line + 4, line));
     }
 }

@@ -140,7 +140,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         graph: &DeviceGraph<T, S>,
         start: VectorId,
     ) -> Result<connectivity::Reached, S::Error> {
-        let mut reached = Reached::none_of(&self.stream, graph.slots() as u32)?;
+        let mut reached = Reached::empty(&self.stream, graph.slots() as u32)?;
         reached.extend(&self.stream, graph.links(), graph.args().links_stride, &[start.get()])?;
         Ok(connectivity::Reached::from_words(self.stream.download(reached.bits())?))
     }

@@ -12,7 +12,7 @@ use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
 /// Groups are smaller, and two of them and a vertex more are no more than there are.
-const GROUP: usize = 20;
+const GROUP: usize = 10;
 
 /// The nearest of their groups to the vertices of a batch, and links of both these and what searches found: some of it
 /// twice, some vertices not to be linked, the last group smaller.

@@ -11,6 +11,9 @@ use crate::prune::{Repair, RepairArgs};
 use crate::suite::bits::{some, words};
 use crate::{Buffer, Stream};
 
+/// Repaired rows per case: among them that of vertex 0, all of whose neighbors are deleted.
+const MAX_ROWS: usize = 12;
+
 /// Rows with few hidden neighbours, with many, with nothing but these, which lead to more than is looked at.
 ///
 /// # Panics
@@ -47,6 +50,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         .iter()
         .copied()
         .filter(|&slot| rows[slot as usize].iter().any(|id| hidden.contains(id)))
+        .take(MAX_ROWS)
         .collect();
     let mut expected = Vec::new();
     for &vertex in &touched {

@@ -33,7 +33,7 @@ fn body(entry: &str) -> &'static str {
 #[test]
 fn every_instruction_that_the_documentation_names_is_used() {
     let named: Vec<String> = MODULES.into_iter().flat_map(instructions).collect();
-    assert!(named.len() > 50, "{} are too few: has the documentation changed its form?", named.len());
+    assert!(named.len() > 45, "{} are too few: has the documentation changed its form?", named.len());
     let unused: Vec<String> = named.into_iter().filter(|instruction| !PTX.contains(instruction)).collect();
     assert_eq!(unused, [""; 0]);
 }

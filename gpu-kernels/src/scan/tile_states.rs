@@ -1,10 +1,10 @@
-//! The words of tiles, used by one launch after another.
+//! The status words of tiles, used by one launch after another.
 
-use super::Round;
+use super::LookBack;
 use crate::{Buffer, Stream};
 
-/// Words for the sums of tiles, for as many launches as one likes.
-pub struct Tiles<S: Stream> {
+/// Status words of tiles, for any number of launches.
+pub struct TileStates<S: Stream> {
     words: S::Buffer<u64>,
     tickets: S::Buffer<u32>,
     columns: usize,
@@ -12,11 +12,11 @@ pub struct Tiles<S: Stream> {
     stamp: u32,
 }
 
-impl<S: Stream> Tiles<S> {
-    /// Room for `tiles` tiles, each of `columns` sums.
+impl<S: Stream> TileStates<S> {
+    /// Allocates the words of `tiles` tiles with `columns` sums each.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Out of memory.
     pub(crate) fn allocate(stream: &S, tiles: usize, columns: usize) -> Result<Self, S::Error> {
         let mut words = stream.allocate(tiles * columns)?;
         stream.fill(&mut words, 0)?;
@@ -25,27 +25,27 @@ impl<S: Stream> Tiles<S> {
         Ok(Self { words, tickets, columns, drawn: 0, stamp: 0 })
     }
 
-    /// Bytes of device memory that room for `tiles` tiles takes.
+    /// Bytes of device memory of `tiles` tiles.
     pub(crate) const fn bytes(tiles: usize, columns: usize) -> u64 {
         (tiles * columns * size_of::<u64>() + size_of::<u32>()) as u64
     }
 
-    /// Calls `launch` with a round of `tiles` tiles, all of which it must launch unless it fails.
-    pub(crate) fn round(
+    /// Calls `launch` with the look-back of a launch of `tiles` tiles, all of which it must launch unless it fails.
+    pub(crate) fn launch(
         &mut self,
         stream: &S,
         tiles: u32,
-        launch: impl FnOnce(Round) -> Result<(), S::Error>,
+        launch: impl FnOnce(LookBack) -> Result<(), S::Error>,
     ) -> Result<(), S::Error> {
         let room = self.words.len() / self.columns;
         assert!(tiles as usize <= room, "a launch of {tiles} tiles needs more than the words of {room}");
-        // A round takes two stamps.
+        // A launch takes two stamps.
         if self.stamp > u32::MAX - 2 {
             stream.fill(&mut self.words, 0)?;
             self.stamp = 0;
         }
         let (words, tickets) = (self.words.output(), self.tickets.output());
-        launch(Round { words, tickets, first_ticket: self.drawn, stamp: self.stamp, tiles })?;
+        launch(LookBack { words, tickets, first_ticket: self.drawn, stamp: self.stamp, tiles })?;
         self.drawn = self.drawn.wrapping_add(tiles);
         self.stamp += 2;
         Ok(())
@@ -63,9 +63,9 @@ mod tests {
     use super::*;
     use crate::{DevicePtr, DevicePtrMut, Kernel};
 
-    /// Counts how often memory is filled, and holds none.
+    /// A stream without memory that counts how often memory is filled.
     #[derive(Default)]
-    struct Counter {
+    struct CountingStream {
         fills: Cell<u32>,
     }
 
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    impl Stream for Counter {
+    impl Stream for CountingStream {
         type Error = std::fmt::Error;
         type Buffer<T: Pod> = Null<T>;
 
@@ -141,44 +141,44 @@ mod tests {
         }
     }
 
-    /// First ticket and stamp of the next round, of `tiles` tiles.
-    fn round(tiles: &mut Tiles<Counter>, stream: &Counter, count: u32) -> (u32, u32) {
+    /// First ticket and stamp of the next launch.
+    fn next(tiles: &mut TileStates<CountingStream>, stream: &CountingStream, count: u32) -> (u32, u32) {
         let mut seen = None;
-        let launch = |round: Round| {
-            seen = Some((round.first_ticket, round.stamp));
+        let launch = |look_back: LookBack| {
+            seen = Some((look_back.first_ticket, look_back.stamp));
             Ok(())
         };
-        tiles.round(stream, count, launch).unwrap();
+        tiles.launch(stream, count, launch).unwrap();
         seen.unwrap()
     }
 
     #[test]
-    fn rounds_go_on_where_the_last_one_ended() {
-        let stream = Counter::default();
-        let mut tiles = Tiles::allocate(&stream, 7, 3).unwrap();
+    fn launches_continue_where_the_last_one_ended() {
+        let stream = CountingStream::default();
+        let mut tiles = TileStates::allocate(&stream, 7, 3).unwrap();
         let cleared = stream.fills.get();
-        assert_eq!(round(&mut tiles, &stream, 7), (0, 0));
-        assert_eq!(round(&mut tiles, &stream, 2), (7, 2));
-        assert_eq!(tiles.round(&stream, 5, |_| Err(std::fmt::Error)), Err(std::fmt::Error));
-        assert_eq!(round(&mut tiles, &stream, 1), (9, 4));
+        assert_eq!(next(&mut tiles, &stream, 7), (0, 0));
+        assert_eq!(next(&mut tiles, &stream, 2), (7, 2));
+        assert_eq!(tiles.launch(&stream, 5, |_| Err(std::fmt::Error)), Err(std::fmt::Error));
+        assert_eq!(next(&mut tiles, &stream, 1), (9, 4));
         assert_eq!(stream.fills.get(), cleared);
     }
 
     #[test]
     fn words_are_cleared_when_stamps_run_out() {
-        let stream = Counter::default();
-        let mut tiles = Tiles::allocate(&stream, 1, 1).unwrap();
+        let stream = CountingStream::default();
+        let mut tiles = TileStates::allocate(&stream, 1, 1).unwrap();
         let cleared = stream.fills.get();
         (tiles.stamp, tiles.drawn) = (u32::MAX - 3, u32::MAX);
-        assert_eq!(round(&mut tiles, &stream, 1), (u32::MAX, u32::MAX - 3));
-        assert_eq!(round(&mut tiles, &stream, 1), (0, 0));
+        assert_eq!(next(&mut tiles, &stream, 1), (u32::MAX, u32::MAX - 3));
+        assert_eq!(next(&mut tiles, &stream, 1), (0, 0));
         assert_eq!(stream.fills.get(), cleared + 1);
     }
 
     #[test]
     #[should_panic = "a launch of 8 tiles needs more than the words of 7"]
-    fn a_round_has_its_words() {
-        let stream = Counter::default();
-        round(&mut Tiles::allocate(&stream, 7, 3).unwrap(), &stream, 8);
+    fn a_launch_has_its_words() {
+        let stream = CountingStream::default();
+        next(&mut TileStates::allocate(&stream, 7, 3).unwrap(), &stream, 8);
     }
 }

@@ -1,0 +1,4 @@
+//! Every function of `cuda_std` in the emulator, and in the committed PTX.
+
+mod emulator;
+mod ptx;
