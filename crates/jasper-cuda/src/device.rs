@@ -1,4 +1,4 @@
-//! The devices of this machine and what they can hold.
+//! CUDA devices and their limits.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -21,17 +21,17 @@ pub struct Device {
     pub compute_capability: (u32, u32),
     /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Cycles of a multiprocessor a second, at most.
+    /// Highest clock rate of a multiprocessor, in Hz.
     pub clock: u64,
     /// Bytes of its memory.
     pub memory: usize,
-    /// Bytes of its second-level cache.
+    /// Bytes of its L2 cache.
     pub l2_cache: usize,
-    /// Most bytes of shared memory of a block, once a kernel asks for more than 48 KiB.
+    /// Most bytes of shared memory per block, for kernels that opt in to more than 48 KiB.
     pub shared_per_block: u32,
-    /// Bytes of shared memory of a multiprocessor, which its blocks divide.
+    /// Bytes of shared memory per multiprocessor.
     pub shared_per_multiprocessor: u32,
-    /// Registers of a multiprocessor, 32 bits each.
+    /// 32-bit registers per multiprocessor.
     pub registers_per_multiprocessor: u32,
     /// Most threads of a block.
     pub threads_per_block: u32,
@@ -39,12 +39,12 @@ pub struct Device {
     pub threads_per_multiprocessor: u32,
     /// Most blocks of a grid, in x and in y.
     pub grid: (u32, u32),
-    /// Copies that can run beside kernels.
+    /// Copies that can overlap with kernels.
     pub copy_engines: u32,
 }
 
 impl Device {
-    /// All devices, in the order of their numbers. Opens none of them: costs what it takes to load the driver, once.
+    /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
     /// [`Error::NoDriver`] and [`Error::NoDevice`]: the list is never empty.
@@ -64,7 +64,7 @@ impl Device {
         Self::read(ordinal)
     }
 
-    /// Whether addresses of a device in use can be reserved apart from memory.
+    /// Whether the device supports virtual memory management.
     pub(crate) fn maps_memory(context: &Context) -> Result<bool> {
         let device = Self::raw(context.device().ordinal)?;
         let wanted = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
@@ -73,18 +73,18 @@ impl Device {
 
     fn read(ordinal: usize) -> Result<Self> {
         let device = Self::raw(ordinal)?;
-        let get = |attribute| of_cust(device.get_attribute(attribute)).map(unsigned);
+        let get = |attribute| check(device.get_attribute(attribute)).map(unsigned);
         Ok(Self {
             ordinal,
-            name: of_cust(device.name())?,
+            name: check(device.name())?,
             compute_capability: (
                 get(DeviceAttribute::ComputeCapabilityMajor)?,
                 get(DeviceAttribute::ComputeCapabilityMinor)?,
             ),
             multiprocessors: get(DeviceAttribute::MultiprocessorCount)?,
-            // The driver counts kilohertz.
+            // The driver reports kilohertz.
             clock: u64::from(get(DeviceAttribute::ClockRate)?) * 1000,
-            memory: of_cust(device.total_memory())?,
+            memory: check(device.total_memory())?,
             l2_cache: get(DeviceAttribute::L2CacheSize)? as usize,
             shared_per_block: shared_per_block(device)?,
             shared_per_multiprocessor: get(DeviceAttribute::MaxSharedMemoryPerMultiprocessor)?,
@@ -96,7 +96,7 @@ impl Device {
         })
     }
 
-    /// Operations on f32 a second, at most: a product and a sum in each lane in each cycle.
+    /// Peak f32 operations per second: one fused multiply-add, two operations, per core and cycle.
     pub fn peak_f32(&self) -> f64 {
         let lanes = match self.compute_capability {
             (7, _) | (8, 0) => 64,
@@ -105,9 +105,9 @@ impl Device {
         2.0 * f64::from(lanes) * f64::from(self.multiprocessors) * self.clock as f64
     }
 
-    /// cust's device of this number, which exists.
+    /// The device of `cust` with this number.
     pub(crate) fn raw(ordinal: usize) -> Result<cust::device::Device> {
-        of_cust(cust::device::Device::get_device(u32::try_from(ordinal).unwrap_or(u32::MAX)))
+        check(cust::device::Device::get_device(u32::try_from(ordinal).unwrap_or(u32::MAX)))
     }
 }
 
@@ -117,13 +117,13 @@ impl fmt::Display for Device {
     }
 }
 
-/// The newest CUDA that the driver knows, major and minor: what `nvidia-smi` shows.
+/// The newest CUDA version that the driver supports, major and minor, as `nvidia-smi` shows it.
 ///
 /// # Errors
 /// [`Error::NoDriver`].
 pub fn driver_version() -> Result<(u32, u32)> {
     load()?;
-    let version = of_cust(cust::CudaApiVersion::get())?;
+    let version = check(cust::CudaApiVersion::get())?;
     Ok((unsigned(version.major()), unsigned(version.minor())))
 }
 
@@ -131,50 +131,50 @@ fn load() -> Result<()> {
     jasper_driver::load().map_err(|error| Error::NoDriver(error.clone()))
 }
 
-/// Loads and initialises the driver, once.
+/// Loads and initializes the driver, once.
 fn initialize() -> Result<()> {
     load()?;
     static DONE: OnceLock<Result<()>> = OnceLock::new();
-    DONE.get_or_init(|| of_cust(cust::init(cust::CudaFlags::empty()))).clone()
+    DONE.get_or_init(|| check(cust::init(cust::CudaFlags::empty()))).clone()
 }
 
-/// Devices there are: at least one.
+/// The number of devices, at least one.
 fn count() -> Result<usize> {
     initialize()?;
-    match of_cust(cust::device::Device::num_devices())? {
+    match check(cust::device::Device::num_devices())? {
         0 => Err(Error::NoDevice),
         count => Ok(count as usize),
     }
 }
 
-/// Attribute 97.
+/// `MAX_SHARED_MEMORY_PER_BLOCK_OPTIN`, which `cust` does not define.
 fn shared_per_block(device: cust::device::Device) -> Result<u32> {
     attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 }
 
-/// An attribute that cust has no name for.
+/// An attribute that `cust` does not define.
 fn attribute(device: cust::device::Device, attribute: CUdevice_attribute) -> Result<u32> {
     let mut value = 0;
     // SAFETY: `value` is writable, and `device` came from the driver.
-    of_driver(unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) })?;
+    check_driver(unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) })?;
     Ok(unsigned(value))
 }
 
-/// The result of a call of cust that needs no context.
-fn of_cust<T>(result: std::result::Result<T, CudaError>) -> Result<T> {
-    result.map_err(|error| Error::new(failure_of_cust(error), no_memory_figures))
+/// Converts the result of a call of `cust` without a context.
+fn check<T>(result: std::result::Result<T, CudaError>) -> Result<T> {
+    result.map_err(|error| Error::new(failure_of_cust(error), unknown_memory))
 }
 
-/// The result of a call of the driver that needs no context.
-fn of_driver(result: sys::CUresult) -> Result<()> {
+/// Converts the result of a driver call without a context.
+fn check_driver(result: sys::CUresult) -> Result<()> {
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
-        failed => Err(Error::new(failure_of(failed), no_memory_figures)),
+        failed => Err(Error::new(failure_of(failed), unknown_memory)),
     }
 }
 
-/// Without a context there is no memory to speak of.
-fn no_memory_figures() -> (usize, usize) {
+/// Without a context the free memory is not known.
+fn unknown_memory() -> (usize, usize) {
     (0, 0)
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a device, and what to do about it.
+//! Errors of devices.
 
 use cust::error::CudaError;
 use cust::sys::CUresult;
@@ -8,131 +8,131 @@ use jasper_vamana::{ConsolidateError, InsertError, PlanError, SearchError};
 
 use crate::ptx::Requirement;
 
-/// A device could not do what was asked.
+/// An operation on a device failed.
 ///
-/// All but [`Self::ContextLost`] leave the device and this process working.
+/// After all errors but [`Self::ContextLost`] the device can still be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no CUDA driver on this machine, or it cannot be opened.
+    /// There is no CUDA driver on this machine, or it cannot be loaded.
     #[error("{0}; install the NVIDIA driver, or use the cpu")]
     NoDriver(#[from] LoadError),
-    /// The driver is there and finds no device.
+    /// The driver finds no device.
     #[error(
         "the CUDA driver finds no device; see what `nvidia-smi` lists and CUDA_VISIBLE_DEVICES hides, or use the cpu"
     )]
     NoDevice,
-    /// There are devices, none of this number.
+    /// There is no device with this number.
     #[error("device cuda:{ordinal} does not exist; the driver finds {count}, numbered from 0")]
     NoSuchDevice {
-        /// The number asked for.
+        /// The number given.
         ordinal: usize,
-        /// Devices there are.
+        /// The number of devices.
         count: usize,
     },
-    /// Memory is exhausted. What was allocated before stays; a smaller request may succeed.
+    /// Device memory is exhausted. Existing allocations are unaffected; a smaller one may succeed.
     #[error(
-        "no memory for {what}: {free} of {total} bytes of the device are free; give some back, or take less at once"
+        "no device memory for {what}: {free} of {total} bytes are free; free some, or use smaller batches"
     )]
     OutOfMemory {
         /// What the memory was for.
         what: String,
-        /// Bytes of the device that are free now.
+        /// Free bytes of the device.
         free: usize,
-        /// Bytes of the device.
+        /// Total bytes of the device.
         total: usize,
     },
-    /// The system does not pin so much memory of the host, though it is free.
+    /// The operating system refuses to pin host memory.
     #[error(
-        "no {bytes} bytes of pinned host memory; raise the limit of locked memory (`ulimit -l`), or keep vectors on the \
-         device"
+        "cannot pin {bytes} bytes of host memory; raise the limit of locked memory (`ulimit -l`), or store the vectors on \
+         the device"
     )]
     NotPinned {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
     },
-    /// A job needs more memory than there is; nothing of it was begun.
+    /// An operation needs more memory than is free; it was not started.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Rows are longer than a block has shared memory for; nothing was begun.
+    /// Searches of rows of this length need more shared memory than a block has; nothing was started.
     #[error(
-        "searches of rows of {row_bytes} bytes take {needed} bytes of shared memory a block, and this device has {most}; \
-         use a smaller element, or the cpu"
+        "searches of rows of {row_bytes} bytes need {needed} bytes of shared memory per block, and this device has {most}; \
+         use a smaller element type, or the cpu"
     )]
     RowTooLong {
-        /// Bytes of a row, with its padding.
+        /// Bytes per row, with padding.
         row_bytes: u32,
-        /// Bytes of a block that searches.
+        /// Bytes needed per block.
         needed: u32,
-        /// Bytes that a block of this device has.
+        /// Bytes available per block.
         most: u32,
     },
-    /// A parameter of a build is more than kernels are made for; nothing was begun.
+    /// A build parameter is larger than the kernels support; nothing was started.
     #[error("{name} ({value}) must be at most {most} on a device; lower it, or build on the cpu")]
     BuildParam {
         /// Name of the parameter.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// Its bound.
+        /// Its upper bound.
         most: String,
     },
-    /// The driver does not take the kernels.
-    #[error("the driver does not take the kernels ({name}, {code}): {requirement}{}", told(.log))]
+    /// The driver cannot load the kernels.
+    #[error("the driver cannot load the kernels ({name}, {code}): {requirement}{}", compiler_output(.log))]
     Ptx {
-        /// The driver's name for what is wrong.
+        /// The driver's name of the error.
         name: String,
-        /// The driver's code for it.
+        /// The driver's error code.
         code: i32,
-        /// What the kernels need and what is here.
+        /// What the kernels require and what this machine has.
         requirement: Requirement,
-        /// What the driver's compiler said; may be empty.
+        /// The output of the driver's compiler; may be empty.
         log: String,
     },
-    /// A kernel that is not in the module.
+    /// A kernel is not in the module.
     #[error("kernel {entry} is not in the PTX; compile it again with `cargo xtask ptx build`")]
     UnknownKernel {
         /// Name of the entry.
         entry: String,
     },
-    /// A launch that the device cannot take; nothing ran.
+    /// A launch exceeds a limit of the device; nothing ran.
     #[error("kernel {kernel} cannot be launched with {launch:?}: {limit}")]
     Launch {
         /// Name of the entry.
         kernel: String,
-        /// What was asked for.
+        /// The launch.
         launch: Launch,
-        /// The bound that it passes.
+        /// The limit that it exceeds.
         limit: LaunchLimit,
     },
-    /// A kernel faulted, or the device failed. Nothing on the device can be used again by this process.
+    /// A kernel faulted, or the device failed. This process can no longer use the device.
     #[error(
-        "the CUDA context is lost ({name}, {code}, seen by {call}; {launched}): no device memory is left to use; \
+        "the CUDA context is lost ({name}, {code}, reported by {call}; {launched}): device memory can no longer be used; \
          restart the process"
     )]
     ContextLost {
-        /// The call that saw it: some call after the launch, not the launch itself.
+        /// The call that reported it, after the launch that caused it.
         call: &'static str,
-        /// The driver's code.
+        /// The driver's error code.
         code: i32,
-        /// The driver's name for it.
+        /// The driver's name of the error.
         name: String,
-        /// The last kernel that was launched on the device: it or one before it is at fault.
+        /// The last kernel launched on the device: the fault is in it or in one before.
         launched: String,
     },
-    /// Any other refusal of the driver.
+    /// Any other error of the driver.
     #[error("{call} failed: {name} ({code})")]
     Call {
-        /// The function of the driver.
+        /// The driver's function.
         call: &'static str,
-        /// The driver's code.
+        /// The driver's error code.
         code: i32,
-        /// The driver's name for it.
+        /// The driver's name of the error.
         name: String,
     },
 }
 
-/// A bound that a launch passes.
+/// The limit that a launch exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchLimit {
@@ -150,16 +150,17 @@ pub enum LaunchLimit {
     GridX(u32),
 }
 
-/// The result of anything done with a device.
+/// The result of an operation on a device.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The end of a message, if there is anything more to say.
-fn told(log: &str) -> String {
+/// The end of a message: the output of the compiler, if there is any.
+fn compiler_output(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!("; its compiler says: {log}") }
 }
 
-/// Memory is exhausted; the allocation that met it says how much was asked for.
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
+/// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: i32 = 100;
 
 impl From<Error> for SearchError {
@@ -181,9 +182,9 @@ impl From<Error> for ConsolidateError {
 }
 
 impl Error {
-    /// Whether no device is there, or it has no room: what another device, or the processor, can stand in for. All else is
-    /// a parameter, or a defect of the device, its driver or the kernels.
-    pub fn is_absence(&self) -> bool {
+    /// Whether no device is available, or it has too little memory, so that another device or the CPU can be used instead.
+    /// All other errors are invalid parameters, or defects of the device, its driver or the kernels.
+    pub fn is_unavailable(&self) -> bool {
         matches!(
             self,
             Self::NoDriver(_)
@@ -196,7 +197,7 @@ impl Error {
         )
     }
 
-    /// What a failed call means. `memory` asks for free and total bytes of the device.
+    /// Converts the failure of a driver call. `memory` returns the free and total bytes of the device.
     pub(crate) fn new(failure: Failure, memory: impl FnOnce() -> (usize, usize)) -> Self {
         let Failure { call, code } = failure;
         let name = error_name(code).unwrap_or("an error without a name").to_owned();
@@ -207,14 +208,14 @@ impl Error {
             }
             NO_DEVICE => Self::NoDevice,
             _ if loses_context(code) => {
-                let launched = "nothing is known of launches".to_owned();
+                let launched = "the last launch is unknown".to_owned();
                 Self::ContextLost { call, code, name, launched }
             }
             _ => Self::Call { call, code, name },
         }
     }
 
-    /// Says which launch was the last, if that is of interest.
+    /// Adds the last launch to [`Self::ContextLost`].
     pub(crate) fn with_last_launch(self, last: impl FnOnce() -> String) -> Self {
         match self {
             Self::ContextLost { call, code, name, .. } => {
@@ -224,7 +225,7 @@ impl Error {
         }
     }
 
-    /// Says what the memory was for that could not be had.
+    /// Adds to [`Self::OutOfMemory`] what the memory was for.
     pub(crate) fn with_purpose(self, what: impl FnOnce() -> String) -> Self {
         match self {
             Self::OutOfMemory { free, total, .. } => Self::OutOfMemory { what: what(), free, total },
@@ -233,22 +234,22 @@ impl Error {
     }
 }
 
-/// Whether the device cannot be used after this: faults of kernels, and errors of memory that cannot be corrected.
+/// Whether the context is unusable after this error: a fault of a kernel, or an uncorrectable memory error.
 fn loses_context(code: i32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
 }
 
-/// What failed, by the driver's note if that is of the same failure: the code there is the exact one.
+/// The failed call and its exact error code, as recorded by `jasper_driver` if the record is of the same failure.
 pub(crate) fn failure_of(result: CUresult) -> Failure {
     explain(result as i32, result == CUresult::CUDA_ERROR_UNKNOWN)
 }
 
-/// As [`failure_of`], for an error of cust.
+/// As [`failure_of`], for an error of `cust`.
 pub(crate) fn failure_of_cust(error: CudaError) -> Failure {
     explain(error as i32, error == CudaError::UnknownError)
 }
 
-/// A note that nobody took may be of an earlier call: it counts if the codes agree, or if the code was lost on the way.
+/// A recorded failure may be of an earlier call: it is used if the codes agree, or if `cust` lost the code.
 fn explain(code: i32, lost: bool) -> Failure {
     let noted = take_failure().filter(|noted| noted.code == code || lost);
     noted.unwrap_or(Failure { call: "the CUDA driver", code })
@@ -270,7 +271,7 @@ mod tests {
         assert!(matches!(error(1), Error::Call { code: 1, .. }));
         assert!(matches!(error(12_345), Error::Call { code: 12_345, .. }));
         let told = error(2).with_purpose(|| "a buffer of 7 bytes".into()).to_string();
-        assert!(told.starts_with("no memory for a buffer of 7 bytes: 5 of 9 bytes"), "{told}");
+        assert!(told.starts_with("no device memory for a buffer of 7 bytes: 5 of 9 bytes"), "{told}");
         assert_eq!(error(100).with_purpose(|| unreachable!()), Error::NoDevice);
     }
 

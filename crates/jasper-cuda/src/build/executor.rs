@@ -13,7 +13,7 @@ use jasper_vamana::{Executor, PeerSampling};
 use super::DeviceLinker;
 use super::parts::{Candidates, DeviceUpdates};
 use crate::DeviceGraph;
-use crate::graph::{MutableDeviceGraph, Rows};
+use crate::graph::{LinkRows, MutableDeviceGraph};
 
 /// Vertices of a batch that are compared with one before the nearest are kept. With up to 128 that are kept they take 8 KB of
 /// shared memory.
@@ -119,7 +119,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             "vertices are slots of the graph"
         );
         let mut counters = self.counters()?;
-        let mut rows = Rows::of(&self.stream, vertices, graph.args().links_stride)?;
+        let mut rows = LinkRows::for_vertices(&self.stream, vertices, graph.args().links_stride)?;
         let args = RepairArgs {
             prune: self.prune_args(graph, &mut counters),
             live: graph.live_bits().input(),
@@ -132,7 +132,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             self.stream
                 .launch(&Repair::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
         }
-        Ok(DeviceUpdates { rows, counters, graph: graph.number() })
+        Ok(DeviceUpdates { rows, counters, graph: graph.id() })
     }
 
     fn reachable(

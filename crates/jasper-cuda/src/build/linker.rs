@@ -18,7 +18,7 @@ use jasper_vamana::{CpuExecutor, Linker, SearchCost};
 
 use super::parts::{Candidates, DeviceBackEdges, DeviceLinks, DeviceUpdates, Part};
 use crate::DeviceGraph;
-use crate::graph::{GraphId, Rows};
+use crate::graph::{GraphId, LinkRows};
 use crate::search::config::default_launch;
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
@@ -75,7 +75,7 @@ impl<T: Element, S: Stream> DeviceLinker<T, S> {
 
     /// Each step takes what earlier steps made for the same graph: kernels read and write by it.
     pub(super) fn check(&self, graph: &DeviceGraph<T, S>, parts_of: GraphId) {
-        assert_eq!(graph.number(), parts_of, "what a step made is for the graph that it was made of");
+        assert_eq!(graph.id(), parts_of, "what a step made is for the graph that it was made of");
     }
 }
 
@@ -141,7 +141,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
         // slots of the graph, as asserted.
         unsafe { stream.launch(&kernel, args)? };
-        let (counters, graph) = (self.counters()?, graph.number());
+        let (counters, graph) = (self.counters()?, graph.id());
         Ok(Candidates { batch, keys, work, identical, batch_candidates: None, counters, most, graph })
     }
 
@@ -153,7 +153,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         self.check(graph, candidates.graph);
         let (stream, lists) = (&self.stream, candidates.lists());
         let stride = graph.args().links_stride;
-        let mut rows = Rows::allocate(stream, lists, stride)?;
+        let mut rows = LinkRows::allocate(stream, lists, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
         let args = LinkArgs {
             prune: self.prune_args(graph, &mut candidates.counters),
@@ -185,7 +185,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
             same.extend(named.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
         }
         let slot_bits = usize::BITS - graph.slots().leading_zeros();
-        let part = Part { rows, distances, slot_bits, graph: graph.number() };
+        let part = Part { rows, distances, slot_bits, graph: graph.id() };
         Ok(DeviceLinks { parts: vec![part], identical: same, cost: cost_of(&counters) })
     }
 
@@ -237,7 +237,7 @@ impl<T: Element, S: Stream> Linker<T> for DeviceLinker<T, S> {
         let (Some(parts_of), 1..) = (*parts_of, len) else { return Ok(None) };
         self.check(graph, parts_of);
         let mut counters = self.counters()?;
-        let mut rows = Rows::allocate(&self.stream, len, graph.args().links_stride)?;
+        let mut rows = LinkRows::allocate(&self.stream, len, graph.args().links_stride)?;
         let args = MergeArgs {
             prune: self.prune_args(graph, &mut counters),
             keys: edges.keys.input(),

@@ -6,7 +6,7 @@ use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::VectorId;
 use jasper_vamana::{Links, SearchCost};
 
-use crate::graph::{GraphId, Rows};
+use crate::graph::{GraphId, LinkRows};
 
 /// What the searches of a batch expanded.
 pub struct Candidates<S: Stream> {
@@ -43,7 +43,7 @@ pub struct DeviceLinks<S: Stream> {
 
 /// The links of the vertices that were searched for at once.
 pub(super) struct Part<S: Stream> {
-    pub(super) rows: Rows<S>,
+    pub(super) rows: LinkRows<S>,
     /// `[rows][links_stride]`
     pub(super) distances: S::Buffer<u32>,
     /// Bits of the number of a slot: more than any slot needs if all are set.
@@ -85,7 +85,7 @@ pub struct DeviceBackEdges<S: Stream> {
 
 /// What rows become.
 pub struct DeviceUpdates<S: Stream> {
-    pub(super) rows: Rows<S>,
+    pub(super) rows: LinkRows<S>,
     /// The graph whose rows they are.
     pub(super) graph: GraphId,
     /// `[COUNTERS]`

@@ -1,4 +1,4 @@
-//! What changed on the host, taken over by the copy.
+//! Applying changes of the host's graph to its device copy.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,38 +8,44 @@ use gpu_kernels::Stream;
 use jasper_core::{Element, VectorId, padded_len};
 use jasper_graph::{Changes, Graph};
 
-use super::links::Rows;
-use super::{DeviceCodes, DeviceGraph, is_whole, starts, write_rows};
+use super::links::LinkRows;
+use super::{DeviceCodes, DeviceGraph, all_live, starts, write_rows};
 
-/// What is copied at the time that it takes to ask for one copy more: a gap that is shorter is copied along.
+/// Bytes copied in the time that launching another copy takes: shorter gaps between changed rows are copied too.
 const GAP_BYTES: usize = 64 << 10;
-/// A table that is full grows by one part of so many, so that copies of what there is cost little beside what comes.
+/// A full table grows by at least this fraction of its size, which amortizes the cost of moving it.
 const GROWTH: usize = 8;
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Makes the copy what `host` is now, of which it was a copy before the changes. New slots have no links.
+    /// Applies `changes` of `host`, of which this was a copy before. New slots have no links.
     ///
-    /// Cost: the rows and words that changed, by a copy for each run of them.
+    /// Cost: copies of the changed rows and words, one per contiguous run.
     ///
     /// # Errors
-    /// Of the device. The copy is then in between; another call with the same changes, and later ones, makes it whole.
-    pub(crate) fn follow(&mut self, stream: &S, host: &Graph<T>, changes: &Changes) -> Result<(), S::Error> {
+    /// Those of the device. The copy is then inconsistent until another call with the same changes, and later ones,
+    /// succeeds.
+    pub(crate) fn apply_changes(
+        &mut self,
+        stream: &S,
+        host: &Graph<T>,
+        changes: &Changes,
+    ) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         if self.has_vectors && !host.has_vectors() {
             self.rows = stream.allocate(0)?;
         }
         self.has_vectors = host.has_vectors();
-        self.make_room(stream, host.slots())?;
+        self.reserve(stream, host.slots())?;
         self.slots = host.slots();
-        // Most changes are of many slots that rise: what lists them is not copied.
-        let rows = rising(Cow::from(&changes.vectors), host.slots());
+        // Most changes list their slots in order: these lists are not copied.
+        let rows = sorted_slots(Cow::from(&changes.vectors), host.slots());
         let marks = match (rows.is_empty(), changes.keys.is_empty()) {
             (_, true) => Cow::from(&rows[..]),
-            (true, false) => rising(Cow::from(&changes.keys), host.slots()),
-            (false, false) => rising([&rows, &changes.keys[..]].concat().into(), host.slots()),
+            (true, false) => sorted_slots(Cow::from(&changes.keys), host.slots()),
+            (false, false) => sorted_slots([&rows, &changes.keys[..]].concat().into(), host.slots()),
         };
         let width = padded_len::<T>(self.dimension);
-        for rows in spans(numbers(&rows), width * size_of::<T>()) {
+        for rows in spans(indices(&rows), width * size_of::<T>()) {
             if self.has_vectors {
                 write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
                     out.copy_from_slice(host.vectors().padded(slot));
@@ -50,13 +56,13 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             }
         }
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
-        let code_rows = spans(numbers(&rows), code_bytes).into_iter();
-        DeviceCodes::follow(&mut self.codes, stream, host, code_rows, self.capacity)?;
+        let code_rows = spans(indices(&rows), code_bytes).into_iter();
+        DeviceCodes::apply_changes(&mut self.codes, stream, host, code_rows, self.capacity)?;
         self.clear_links(stream, &rows)?;
-        for slots in spans(numbers(&marks), size_of::<u64>()) {
+        for slots in spans(indices(&marks), size_of::<u64>()) {
             write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.keys().first_key(slot))?;
         }
-        for words in spans(numbers(&marks).map(|slot| slot / 32), size_of::<u32>()) {
+        for words in spans(indices(&marks).map(|slot| slot / 32), size_of::<u32>()) {
             write_rows(stream, &mut self.live, words, 1, |word, out| {
                 out[0] = host.keys().live_word(word.index())
             })?;
@@ -65,11 +71,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             self.starts = stream.upload(&starts(host))?;
         }
         self.largest_squared_norm = host.vectors().largest_squared_norm();
-        self.whole = is_whole(host);
+        self.all_live = all_live(host);
         stream.synchronize()
     }
 
-    /// Whether the copy has the vectors that `host` has, if any, and codes of the same quantizer.
+    /// Whether the copy has vectors and codes if `host` has, and the codes are of the same quantizer.
     pub(super) fn has_tables_of(&self, host: &Graph<T>) -> bool {
         let codes = match (&self.codes, host.vectors().codes()) {
             (Some(copy), Some(codes)) => copy.is_of(&codes),
@@ -78,13 +84,13 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         codes && self.has_vectors == host.has_vectors()
     }
 
-    /// Waits for launches that nobody waited for: the host is about to write what they read.
+    /// Synchronizes with launches that may still read the graph, before it is written.
     pub(super) fn wait_for_readers(&self, stream: &S) -> Result<(), S::Error> {
-        if self.read_unwaited.swap(false, Relaxed) { stream.synchronize_device() } else { Ok(()) }
+        if self.has_async_readers.swap(false, Relaxed) { stream.synchronize_device() } else { Ok(()) }
     }
 
-    /// Room for so many slots in every table.
-    fn make_room(&mut self, stream: &S, slots: usize) -> Result<(), S::Error> {
+    /// Grows every table to at least `slots` slots.
+    fn reserve(&mut self, stream: &S, slots: usize) -> Result<(), S::Error> {
         if slots > self.capacity {
             let capacity = slots.max(self.capacity + self.capacity / GROWTH);
             if self.has_vectors {
@@ -101,16 +107,16 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(())
     }
 
-    /// Takes all links from slots that get other vectors: no edge leads there.
+    /// Clears the links of slots whose vectors changed. No edge leads to them.
     fn clear_links(&mut self, stream: &S, slots: &[VectorId]) -> Result<(), S::Error> {
-        let mut rows = Rows::of(stream, slots, self.links_stride as u32)?;
+        let mut rows = LinkRows::for_vertices(stream, slots, self.links_stride as u32)?;
         stream.fill(&mut rows.ids, u8::MAX)?;
         self.write_links(stream, &rows)
     }
 }
 
-/// The slots below `end`, rising, each once: those given, if they are so.
-fn rising(slots: Cow<'_, [VectorId]>, end: usize) -> Cow<'_, [VectorId]> {
+/// The slots below `end`, sorted and without duplicates.
+fn sorted_slots(slots: Cow<'_, [VectorId]>, end: usize) -> Cow<'_, [VectorId]> {
     if slots.is_sorted_by(|a, b| a < b) && slots.last().is_none_or(|last| last.index() < end) {
         return slots;
     }
@@ -121,11 +127,11 @@ fn rising(slots: Cow<'_, [VectorId]>, end: usize) -> Cow<'_, [VectorId]> {
     slots.into()
 }
 
-fn numbers(slots: &[VectorId]) -> impl Iterator<Item = usize> {
+fn indices(slots: &[VectorId]) -> impl Iterator<Item = usize> {
     slots.iter().map(|slot| slot.index())
 }
 
-/// Runs of `rows`, which do not fall, of so many bytes each, over gaps that cost less than another copy.
+/// Contiguous runs of sorted `rows` of `row_bytes` bytes, joined over gaps that cost less than another copy.
 fn spans(rows: impl Iterator<Item = usize>, row_bytes: usize) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     for row in rows {
@@ -157,7 +163,7 @@ mod tests {
             [(vec![], vec![]), (vec![1, 4], vec![1, 4]), (vec![4, 9, 1, 4, 2], vec![1, 2, 4])]
         {
             let [given, expected] = [given, expected].map(|slots| slots.into_iter().map(VectorId::new));
-            assert!(rising(given.collect(), 9).iter().copied().eq(expected));
+            assert!(sorted_slots(given.collect(), 9).iter().copied().eq(expected));
         }
     }
 }

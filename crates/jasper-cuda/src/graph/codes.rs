@@ -1,4 +1,4 @@
-//! The codes of a graph's rows, in step with them.
+//! The codes of a graph's vectors in device memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use jasper_quant::Quantizer;
 
 use super::{table, write_rows};
 
-/// A copy of the codes of a graph in device memory, and of what codes queries.
+/// A copy of the codes of a graph in device memory, and of the quantizer for queries.
 pub(crate) struct DeviceCodes<S: Stream> {
     /// `[slots][words]`
     pub(super) table: S::Buffer<u32>,
@@ -22,10 +22,10 @@ pub(crate) struct DeviceCodes<S: Stream> {
 }
 
 impl<S: Stream> DeviceCodes<S> {
-    /// Copies the codes of `slots` rows, on the threads of the pool that this is called in.
+    /// Copies the codes of `slots` slots, in the current rayon pool.
     ///
     /// # Errors
-    /// Of the device.
+    /// Those of the device.
     pub(super) fn upload(stream: &S, codes: &Codes<'_>, slots: usize) -> Result<Self, S::Error> {
         let quantizer = Arc::clone(codes.quantizer());
         Ok(Self {
@@ -35,12 +35,12 @@ impl<S: Stream> DeviceCodes<S> {
         })
     }
 
-    /// What codes queries on the host.
+    /// Quantizes queries on the host.
     pub(crate) fn quantizer(&self) -> &dyn Quantizer {
         &*self.quantizer
     }
 
-    /// What codes queries on the device, to the same codes.
+    /// Quantizes queries on the device, to the same codes.
     pub(crate) fn on_device(&self) -> &DeviceQuantizer<S> {
         &self.on_device
     }
@@ -50,12 +50,12 @@ impl<S: Stream> DeviceCodes<S> {
         self.table.len() * size_of::<u32>() + DeviceQuantizer::<S>::bytes_of(self.quantizer())
     }
 
-    /// Words of a row.
+    /// Words per code.
     pub(super) fn words(&self) -> usize {
         self.on_device.shape().words as usize
     }
 
-    /// Its parts, for kernels that compare rows with queries coded so.
+    /// Arguments for kernels that estimate distances to queries with these levels and terms.
     pub(crate) fn args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> CodeArgs {
         let (limbs, shape) = (self.on_device.limbs(), *self.on_device.shape());
         CodeArgs { rows: self.table.input(), levels, terms, limbs, shape }
@@ -66,12 +66,12 @@ impl<S: Stream> DeviceCodes<S> {
         Arc::ptr_eq(&self.quantizer, codes.quantizer())
     }
 
-    /// Makes `copy` the copy of what codes `host` has now, in a table for `capacity` rows, of which it was a copy before
-    /// `rows` got others; codes of another quantizer are all copied.
+    /// Updates the copy to the codes of `host`, in a table of `capacity` slots: those of changed `rows`, or all codes if the
+    /// quantizer is another.
     ///
     /// # Errors
-    /// Of the device. Another call with the same rows, and later ones, makes it whole.
-    pub(super) fn follow<T: Element>(
+    /// Those of the device. The copy is then inconsistent until a call with the same rows, and later ones, succeeds.
+    pub(super) fn apply_changes<T: Element>(
         copy_of: &mut Option<Self>,
         stream: &S,
         host: &Graph<T>,
@@ -107,7 +107,7 @@ impl<S: Stream> fmt::Debug for DeviceCodes<S> {
     }
 }
 
-/// The code of a slot, to `out`.
+/// Writes the code of a slot to `out`.
 fn copy(codes: &Codes<'_>, slot: VectorId, out: &mut [u32]) {
     out.copy_from_slice(codes.table().row(slot.index()));
 }

@@ -1,4 +1,4 @@
-//! Vertices moved into holes.
+//! Compaction: moving the last vertices into free slots.
 
 use gpu_kernels::rows::{MoveArgs, MoveRows, RenameArgs, RenameLinks};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
@@ -9,39 +9,40 @@ use super::DeviceGraph;
 /// Bytes of a word of a table.
 const WORD: usize = size_of::<u32>();
 
-/// The slots of vertices that move, on a device.
-pub(super) struct Names<S: Stream> {
+/// The moves of a compaction, in device memory.
+pub(super) struct SlotMoves<S: Stream> {
     /// `[moves]`
     from: S::Buffer<u32>,
     /// `[moves]`
     to: S::Buffer<u32>,
-    /// `[slots - kept]`: what the slots behind those that remain are called.
+    /// `[slots - kept]`: the new slots of the vertices from slot `kept` on.
     renamed: S::Buffer<u32>,
+    /// Slots that remain.
     kept: usize,
 }
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// What [`Self::compact`] takes. `moves` are pairs (from, to) of slots: from one behind `kept`, to a hole before it.
+    /// Uploads the moves for [`Self::compact`]: pairs (from, to) of slots, from one at or after `kept` to a free one before.
     ///
     /// # Errors
-    /// Of the device, on which nothing has changed.
-    pub(super) fn names(
+    /// Those of the device. The graph is unchanged.
+    pub(super) fn upload_moves(
         &self,
         stream: &S,
         moves: &[(VectorId, VectorId)],
         kept: usize,
-    ) -> Result<Names<S>, S::Error> {
+    ) -> Result<SlotMoves<S>, S::Error> {
         assert!(
             moves.iter().all(|(from, to)| (kept..self.slots).contains(&from.index()) && to.index() < kept),
-            "vertices move from behind the {kept} slots that remain into them"
+            "vertices move into the first {kept} slots"
         );
-        // Links to holes there are none, whatever these are renamed to.
+        // No link leads to a free slot, so its entry is not used.
         let mut renamed: Vec<u32> = (kept..self.slots).map(|slot| slot as u32).collect();
         moves.iter().for_each(|(from, to)| renamed[from.index() - kept] = to.get());
         let [from, to] = [0, 1].map(|side| -> Vec<u32> {
             moves.iter().map(|&(from, to)| if side == 0 { from } else { to }.get()).collect()
         });
-        Ok(Names {
+        Ok(SlotMoves {
             from: stream.upload(&from)?,
             to: stream.upload(&to)?,
             renamed: stream.upload(&renamed)?,
@@ -49,15 +50,17 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         })
     }
 
-    /// Moves vectors, codes, links and keys, and renames the links that remain. What is live and where searches begin follows
-    /// from the host.
+    /// Moves vectors, codes, links and keys, and renames the targets of the remaining links. Tombstones and start points are
+    /// updated by [`Self::apply_changes`].
+    ///
+    /// Order of the launches: one per table, then one over all links, then a synchronization.
     ///
     /// # Errors
-    /// Of the device. Once it has begun to write, it is of no use then.
-    pub(super) fn compact(&mut self, stream: &S, names: &Names<S>) -> Result<(), S::Error> {
+    /// Those of the device. The copy is unusable after an error of a launch.
+    pub(super) fn compact(&mut self, stream: &S, moves: &SlotMoves<S>) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
-        let Names { from, to, renamed, kept } = names;
-        assert_eq!(renamed.len(), self.slots - kept, "the names are those of this graph");
+        let SlotMoves { from, to, renamed, kept } = moves;
+        assert_eq!(renamed.len(), self.slots - kept, "the moves are of this graph");
         let mut tables = vec![
             (self.links.output(), self.links_stride),
             (self.keys.output().cast(), size_of::<Key>() / WORD),
@@ -75,7 +78,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let rows = from.len() as u32;
             let (from, to, table) = (from.input(), to.input(), DevicePtrMut::cast(table));
             let args = MoveArgs { table, from, to, rows, row_words: row_words as u32 };
-            // SAFETY: rows of the table, as asserted where the names were made; no slot is both left and taken.
+            // SAFETY: the slots are rows of the table, as asserted by `upload_moves`; no slot is both source and target.
             unsafe { stream.launch(&MoveRows, args)? };
         }
         let args = RenameArgs {
@@ -85,7 +88,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             slots: self.slots as u32,
             links_stride: self.links_stride as u32,
         };
-        // SAFETY: there are as many rows of links, and a new name for each slot behind them.
+        // SAFETY: there are `kept` rows of links, and a new slot for each slot after them.
         unsafe { stream.launch(&RenameLinks, args)? };
         stream.synchronize()
     }

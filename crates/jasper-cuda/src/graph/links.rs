@@ -1,4 +1,4 @@
-//! Rows of links: written, read, saved and put back.
+//! Links: writing and reading rows, and rolling back the changes of a transaction.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,68 +13,72 @@ use rayon::prelude::*;
 
 use super::DeviceGraph;
 
-/// Rows that one thread takes over at a time.
+/// Rows per task of the thread pool.
 const ROWS_PER_TASK: usize = 512;
 
-/// Rows of links, and whose they are.
+/// Rows of links of some vertices, in device memory.
 #[derive(Debug)]
-pub(crate) struct Rows<S: Stream> {
-    /// `[rows]`; rows of [`NO_ROW`] are nobody's.
+pub(crate) struct LinkRows<S: Stream> {
+    /// `[rows]`; [`NO_ROW`] for an unused row.
     pub(crate) vertices: S::Buffer<u32>,
     /// `[rows][links_stride]`
     pub(crate) ids: S::Buffer<u32>,
 }
 
-impl<S: Stream> Rows<S> {
-    /// Room for rows of nobody yet.
+impl<S: Stream> LinkRows<S> {
+    /// Allocates `rows` rows, uninitialized.
     pub(crate) fn allocate(stream: &S, rows: u32, links_stride: u32) -> Result<Self, S::Error> {
         let places = rows as usize * links_stride as usize;
         Ok(Self { vertices: stream.allocate(rows as usize)?, ids: stream.allocate(places)? })
     }
 
-    /// Room for the rows of `vertices`.
-    pub(crate) fn of(stream: &S, vertices: &[VectorId], links_stride: u32) -> Result<Self, S::Error> {
+    /// Allocates rows for `vertices`, with uninitialized links.
+    pub(crate) fn for_vertices(
+        stream: &S,
+        vertices: &[VectorId],
+        links_stride: u32,
+    ) -> Result<Self, S::Error> {
         let places = vertices.len() * links_stride as usize;
         Ok(Self { vertices: stream.upload(bytemuck::cast_slice(vertices))?, ids: stream.allocate(places)? })
     }
 
-    /// How many they are.
+    /// The number of rows.
     pub(crate) fn len(&self) -> u32 {
         self.vertices.len() as u32
     }
 }
 
-/// Links as they were before the changes of a transaction.
+/// The previous links of rows changed in a transaction.
 ///
-/// Rows are saved before they are overwritten. What would be more than all rows together is one copy of all, after which
-/// nothing more is saved: so it never takes more than twice the links.
+/// Rows are saved before they are overwritten. Once the saved rows would be more than all rows of the graph, all links are
+/// saved in one copy and nothing after: this never takes more than twice the memory of the links.
 #[derive(Debug)]
-pub(super) struct Undo<S: Stream> {
-    /// In the order in which they were overwritten; a vertex may be in several.
-    saved: Vec<Rows<S>>,
-    /// Rows in them.
+pub(super) struct UndoLog<S: Stream> {
+    /// In the order in which they were overwritten; a vertex may occur several times.
+    saved: Vec<LinkRows<S>>,
+    /// Number of rows in `saved`.
     count: usize,
-    /// All links, as they were behind the changes that `saved` undoes.
+    /// All links, after the changes that `saved` undoes.
     all: Option<S::Buffer<u32>>,
 }
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Saves what [`Self::roll_back_links`] needs, until [`Self::commit_links`].
+    /// Begins a transaction, which ends with [`Self::commit_links`] or [`Self::roll_back_links`].
     pub(super) fn begin_links(&mut self) {
-        self.undo = Some(Undo { saved: Vec::new(), count: 0, all: None });
+        self.undo = Some(UndoLog { saved: Vec::new(), count: 0, all: None });
     }
 
-    /// Whether changes can be put back.
+    /// Whether a transaction has begun.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.undo.is_some()
     }
 
-    /// Lets the links stand as they are.
+    /// Keeps the changes of the transaction.
     pub(super) fn commit_links(&mut self) {
         self.undo = None;
     }
 
-    /// Puts the links back that were written since [`Self::begin_links`].
+    /// Restores the links written since [`Self::begin_links`].
     pub(super) fn roll_back_links(&mut self, stream: &S) -> Result<(), S::Error> {
         let Some(undo) = self.undo.take() else { return Ok(()) };
         self.wait_for_readers(stream)?;
@@ -85,15 +89,16 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         stream.synchronize()
     }
 
-    /// Writes rows of links. Within a transaction they can be put back, and all streams may read them when this returns.
-    pub(crate) fn publish_links(&mut self, stream: &S, rows: &Rows<S>) -> Result<(), S::Error> {
+    /// Writes rows of links. In a transaction the previous links are saved first, and the stream is synchronized, so that all
+    /// streams may read the new ones.
+    pub(crate) fn publish_links(&mut self, stream: &S, rows: &LinkRows<S>) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         self.save(stream, rows)?;
         self.write_links(stream, rows)?;
         if self.is_in_transaction() { stream.synchronize() } else { Ok(()) }
     }
 
-    pub(super) fn write_links(&mut self, stream: &S, rows: &Rows<S>) -> Result<(), S::Error> {
+    pub(super) fn write_links(&mut self, stream: &S, rows: &LinkRows<S>) -> Result<(), S::Error> {
         let args = PublishArgs {
             vertices: rows.vertices.input(),
             ids: rows.ids.input(),
@@ -102,12 +107,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             rows: rows.len(),
         };
         assert_eq!(rows.ids.len(), rows.vertices.len() * self.links_stride, "rows are those of this graph");
-        // SAFETY: the rows are as many, and each is as long as those of the graph; they are given back behind this.
+        // SAFETY: the arrays have `rows` rows of the length of the graph's, and are freed after the launch.
         unsafe { stream.launch(&Publish, args) }
     }
 
-    /// Saves the rows that are about to be overwritten.
-    fn save(&mut self, stream: &S, rows: &Rows<S>) -> Result<(), S::Error> {
+    /// Saves the links of the rows that are about to be overwritten.
+    fn save(&mut self, stream: &S, rows: &LinkRows<S>) -> Result<(), S::Error> {
         let Some(mut undo) = self.undo.take_if(|undo| undo.all.is_none()) else { return Ok(()) };
         undo.count += rows.vertices.len();
         let saved = if undo.count > self.slots {
@@ -117,7 +122,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 Ok(())
             })
         } else {
-            let copy = Rows::allocate(stream, rows.len(), self.links_stride as u32);
+            let copy = LinkRows::allocate(stream, rows.len(), self.links_stride as u32);
             copy.and_then(|mut copy| {
                 stream.copy(&rows.vertices, &mut copy.vertices, rows.vertices.len())?;
                 self.read_into(stream, &mut copy)?;
@@ -129,8 +134,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         saved
     }
 
-    /// Reads the rows of the vertices there.
-    fn read_into(&self, stream: &S, rows: &mut Rows<S>) -> Result<(), S::Error> {
+    /// Copies the links of `rows.vertices` to `rows.ids`.
+    fn read_into(&self, stream: &S, rows: &mut LinkRows<S>) -> Result<(), S::Error> {
         let args = SaveArgs {
             vertices: rows.vertices.input(),
             links: self.links.input(),
@@ -138,20 +143,23 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             rows: rows.len(),
             links_stride: self.links_stride as u32,
         };
-        // SAFETY: the places are as many; the vertices are slots of this graph, or nobody.
+        // SAFETY: there is a row for each vertex; the vertices are slots of this graph, or `NO_ROW`.
         unsafe { stream.launch(&SaveRows, args) }
     }
 
-    /// The links of some vertices.
+    /// Downloads the links of some vertices.
     pub(crate) fn links_of(&self, stream: &S, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, S::Error> {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
-        let mut rows = Rows::of(stream, vertices, self.links_stride as u32)?;
+        let mut rows = LinkRows::for_vertices(stream, vertices, self.links_stride as u32)?;
         self.read_into(stream, &mut rows)?;
         let ids = stream.download(&rows.ids)?;
-        Ok(ids.chunks_exact(self.links_stride).map(|row| used(row).map(VectorId::new).collect()).collect())
+        Ok(ids
+            .chunks_exact(self.links_stride)
+            .map(|row| links_of_row(row).map(VectorId::new).collect())
+            .collect())
     }
 
-    /// Makes `neighbors` the links of some vertices, which are distinct.
+    /// Sets the links of some distinct vertices.
     pub(crate) fn set_links_of(
         &mut self,
         stream: &S,
@@ -159,13 +167,13 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         neighbors: &[Vec<VectorId>],
     ) -> Result<(), S::Error> {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
-        assert_eq!(vertices.len(), neighbors.len(), "every vertex has its links");
+        assert_eq!(vertices.len(), neighbors.len(), "there are links for every vertex");
         let mut links = vec![NO_ROW; vertices.len() * self.links_stride];
         for (row, neighbors) in links.chunks_exact_mut(self.links_stride).zip(neighbors) {
             row.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
         }
         let vertices = stream.upload(bytemuck::cast_slice(vertices))?;
-        let rows = Rows { vertices, ids: stream.upload(&links)? };
+        let rows = LinkRows { vertices, ids: stream.upload(&links)? };
         self.publish_links(stream, &rows)
     }
 
@@ -174,16 +182,15 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         &self.links
     }
 
-    /// Notes that a launch reads the graph that nobody waits for: whoever writes it waits first.
+    /// Records that a launch reads the graph without being synchronized: the next write synchronizes the device first.
     pub(crate) fn mark_async_reader(&self) {
-        self.read_unwaited.store(true, Relaxed);
+        self.has_async_readers.store(true, Relaxed);
     }
 
-    /// Copies the links back into the graph that this is a copy of, once all work in `stream` is done, on the threads of
-    /// `pool`.
+    /// Downloads all links into the graph that this is a copy of, after all work in `stream`, using the threads of `pool`.
     ///
     /// # Errors
-    /// Of the device.
+    /// Those of the device.
     pub fn read_links(&self, stream: &S, pool: &ThreadPool, graph: &mut Graph<T>) -> Result<(), S::Error> {
         let (stride, max_degree) = (self.links_stride, graph.params().max_degree());
         for (part, (places, degrees)) in graph.adjacency_mut().chunks_mut().enumerate() {
@@ -198,7 +205,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                     let rows = links.zip(places.par_chunks_exact_mut(max_degree));
                     rows.zip(degrees).for_each(|((links, places), degree)| {
                         let mut len = 0;
-                        for (to, link) in places.iter_mut().zip(used(links)) {
+                        for (to, link) in places.iter_mut().zip(links_of_row(links)) {
                             *to = VectorId::new(link);
                             len += 1;
                         }
@@ -218,7 +225,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 }
 
-/// The links of a row that are links.
-fn used(row: &[u32]) -> impl Iterator<Item = u32> {
+/// The links of a row, without its padding.
+fn links_of_row(row: &[u32]) -> impl Iterator<Item = u32> {
     row.iter().copied().take_while(|&link| link != NO_ROW)
 }

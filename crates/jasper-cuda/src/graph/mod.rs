@@ -1,13 +1,13 @@
-//! A graph in the memory of a device.
+//! Graphs in device memory.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `codes` | codes of rows |
-//! | `follow` | what changed on the host, taken over; growth |
-//! | `links` | rows of links: written, read, saved and put back |
-//! | `plan` | what a copy takes, and where vectors go |
-//! | `compact` | vertices moved into holes |
-//! | `resident` | a graph in use, half on the host and half on a device |
+//! | `changes` | applying changes of the host's graph to its copy |
+//! | `codes` | codes of vectors |
+//! | `compact` | moving vertices into free slots |
+//! | `links` | reading and writing links; transactions |
+//! | `mutable` | a graph that is updated on a device |
+//! | `plan` | the memory that a copy takes, and where vectors are stored |
 
 mod changes;
 mod codes;
@@ -33,65 +33,64 @@ use rayon::prelude::*;
 
 use crate::{Stream, VectorStorage};
 pub(crate) use codes::DeviceCodes;
-pub(crate) use links::Rows;
-use links::Undo;
+pub(crate) use links::LinkRows;
+use links::UndoLog;
 pub use mutable::MutableDeviceGraph;
 
-/// Places for neighbours are a multiple of this: one load of a warp, and a cache line.
+/// The length of a row of links is a multiple of this: one load of a warp, and a cache line.
 const LINKS_ALIGN: usize = 32;
-/// Elements that a thread copies at once.
-const TASK: usize = 32 << 10;
+/// Elements per task of the thread pool.
+const TASK_ELEMENTS: usize = 32 << 10;
 
-/// The number of a copy, of which no other has it.
+/// Identifies a copy within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GraphId(u64);
 
-/// The number of the next copy.
-static NUMBERS: AtomicU64 = AtomicU64::new(0);
+/// The id of the next copy.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// A copy of a graph in device memory: slots are numbered as on the host, every part is one array.
+/// A copy of a graph in device memory. Slots have the same numbers as on the host; each table is one array.
 ///
-/// Vectors may lie in pinned memory of the host instead, where kernels reach them over the bus: for graphs with codes, by
-/// which searches find their way, so that they read only the vectors of what they found.
+/// The vectors may be in pinned host memory instead, which kernels access over PCIe: for quantized searches, which traverse
+/// the graph by codes and read only the vectors of their candidates.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
-    /// `[slots][padded dimension]`; empty where there are only codes. On the device or on the host.
+    /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes.
     rows: S::Buffer<T>,
-    /// Whether there are vectors, or only codes.
+    /// Whether the graph has vectors, or only codes.
     has_vectors: bool,
     /// `[slots][links_stride]`
     links: S::Buffer<u32>,
-    /// `[slots]`, where the metric needs them.
+    /// `[slots]`, if the metric needs them.
     squared_norms: Option<S::Buffer<f32>>,
     codes: Option<DeviceCodes<S>>,
     /// `[slots]`
     keys: S::Buffer<Key>,
     starts: S::Buffer<u32>,
-    /// A bit for each slot: whether it is live.
+    /// One bit per slot: whether it is live.
     live: S::Buffer<u32>,
-    /// Whether all of them are.
-    whole: bool,
+    /// Whether all slots are live.
+    all_live: bool,
     slots: usize,
-    /// Slots that every table has room for.
+    /// Slots that every table has space for.
     capacity: usize,
     dimension: usize,
     links_stride: usize,
     largest_squared_norm: f32,
     metric: Metric,
-    /// Which of all copies of this process it is.
-    number: GraphId,
-    /// What a failed change puts back.
-    undo: Option<Undo<S>>,
-    /// Whether a launch that nobody waited for may be reading.
-    read_unwaited: AtomicBool,
+    id: GraphId,
+    /// In a transaction: what a rollback restores.
+    undo: Option<UndoLog<S>>,
+    /// Whether launches that were not synchronized may still read the graph.
+    has_async_readers: AtomicBool,
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
-    /// Copies `graph` to the device of `stream`, in whose order it is there, and its vectors to that place. The host's part
-    /// runs on the threads of the pool that this is called in.
+    /// Copies `graph` to the device of `stream`, in stream order, with its vectors stored as `vectors` says. The host's part
+    /// runs in the current rayon pool.
     ///
     /// # Errors
-    /// Of the device: there is no memory for what [`Self::plan`] says.
+    /// Those of the device, such as out of memory; see [`Self::plan`].
     pub fn upload(stream: &S, graph: &Graph<T>, vectors: VectorStorage) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let width = padded_len::<T>(dimension);
@@ -123,20 +122,20 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             live: table(stream, slots.div_ceil(32), 1, |word, out| {
                 out[0] = graph.keys().live_word(word.index())
             })?,
-            whole: is_whole(graph),
+            all_live: all_live(graph),
             slots,
             capacity: slots,
             dimension,
             links_stride,
             largest_squared_norm: graph.vectors().largest_squared_norm(),
             metric: graph.metric(),
-            number: GraphId(NUMBERS.fetch_add(1, Relaxed)),
+            id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
             undo: None,
-            read_unwaited: AtomicBool::new(false),
+            has_async_readers: AtomicBool::new(false),
         })
     }
 
-    /// Bytes of device memory that it takes, with what is kept for growth; not those of vectors on the host.
+    /// Bytes of device memory, including capacity for growth and without vectors on the host.
     pub fn bytes(&self) -> u64 {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
         let tables = rows
@@ -157,22 +156,22 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         self.has_vectors
     }
 
-    /// Where its vectors are.
+    /// Where its vectors are stored.
     pub fn vectors(&self) -> VectorStorage {
         if self.rows.is_on_host() { VectorStorage::Host } else { VectorStorage::Device }
     }
 
-    /// Coordinates of a vector.
+    /// The dimension of the vectors.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Elements from row to row, of queries too.
+    /// Elements per row of vectors or queries, with padding.
     pub fn row_len(&self) -> usize {
         padded_len::<T>(self.dimension)
     }
 
-    /// Where its parts lie, for kernels that run behind the upload and before the drop.
+    /// Kernel arguments, valid for launches after the upload and before the drop.
     pub fn args(&self) -> GraphArgs {
         GraphArgs {
             rows: self.rows.input().cast(),
@@ -187,44 +186,44 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         }
     }
 
-    /// The codes of its rows, if the host's graph has any.
+    /// Its codes, if the host's graph has any.
     pub(crate) fn codes(&self) -> Option<&DeviceCodes<S>> {
         self.codes.as_ref()
     }
 
-    /// The codes of its rows and those of queries, for kernels that run behind the upload and before the drop; none if the
-    /// host's graph has none. Queries are coded by the quantizer of that graph.
+    /// Kernel arguments of a quantized search for queries that the graph's quantizer encoded to `levels` and `terms`. Valid
+    /// like [`Self::args`]; `None` if the graph has no codes.
     pub fn code_args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> Option<CodeArgs> {
         self.codes.as_ref().map(|codes| codes.args(levels, terms))
     }
 
-    /// A bit for each slot: whether it is live. Null if all are.
+    /// One bit per slot: whether it is live. Null if all are.
     pub fn live(&self) -> DevicePtr<u32> {
-        if self.whole { DevicePtr::null() } else { self.live.input() }
+        if self.all_live { DevicePtr::null() } else { self.live.input() }
     }
 
-    /// The same, as kernels of updates want it: never null.
+    /// The same for kernels of updates, which need the array.
     pub(crate) fn live_bits(&self) -> &S::Buffer<u32> {
         &self.live
     }
 
-    /// Which copy this is.
-    pub(crate) fn number(&self) -> GraphId {
-        self.number
+    /// Identifies this copy.
+    pub(crate) fn id(&self) -> GraphId {
+        self.id
     }
 
-    /// How queries are scored against rows, and rows against each other, as on the host.
+    /// How kernels compute distances, as on the host.
     pub fn form(&self) -> DistanceForm {
         form::<T>(self.metric)
     }
 
-    /// What is summed up over a query and a row.
+    /// The sum over coordinates that a distance is computed from.
     pub fn measure(&self) -> Measure {
         self.form().measure()
     }
 }
 
-/// How rows are scored under a metric: see [`DeviceGraph::form`].
+/// How kernels compute distances of a metric: see [`DeviceGraph::form`].
 pub(crate) fn form<T: Element>(metric: Metric) -> DistanceForm {
     match (metric, T::EXACT) {
         (Metric::L2, _) => DistanceForm::SquaredL2,
@@ -234,24 +233,24 @@ pub(crate) fn form<T: Element>(metric: Metric) -> DistanceForm {
     }
 }
 
-/// The words of a set of slots, as many as kernels look at.
-pub(crate) fn words(set: &BitSet, slots: usize) -> Vec<u32> {
+/// The words of a set of slots as a bitmap of `slots` bits.
+pub(crate) fn bitmap_words(set: &BitSet, slots: usize) -> Vec<u32> {
     let mut words = set.words().to_vec();
     words.resize(slots.div_ceil(32), 0);
     words
 }
 
-/// Places for neighbours of each slot.
+/// The length of a row of links.
 pub(crate) fn links_stride(params: &BuildParams) -> usize {
     params.max_degree().next_multiple_of(LINKS_ALIGN)
 }
 
 /// Whether every slot is live.
-fn is_whole<T: Element>(graph: &Graph<T>) -> bool {
+fn all_live<T: Element>(graph: &Graph<T>) -> bool {
     graph.keys().live() == graph.slots()
 }
 
-/// Where searches begin, as kernels want it.
+/// The start points, sorted and without duplicates, as kernels require.
 fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
     let mut starts: Vec<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
     starts.sort_unstable();
@@ -259,7 +258,7 @@ fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
     starts
 }
 
-/// The links of every slot. A graph whose links are yet to be made has none, and then none are copied.
+/// Uploads the links of every slot. A graph that is not linked yet has none, and the table is only filled.
 fn links<T: Element, S: gpu_kernels::Stream>(
     stream: &S,
     graph: &Graph<T>,
@@ -280,7 +279,7 @@ fn links<T: Element, S: gpu_kernels::Stream>(
     })
 }
 
-/// An array of `slots` rows of `width` elements, each written by `fill`.
+/// Uploads a table `[slots][width]` whose rows `fill` writes.
 fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     stream: &S,
     slots: usize,
@@ -292,7 +291,7 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     Ok(buffer)
 }
 
-/// Writes some rows of a table, on the threads of the pool that this is called in.
+/// Uploads some rows of a table, written by `fill` in the current rayon pool.
 fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
     stream: &S,
     buffer: &mut S::Buffer<T>,
@@ -302,7 +301,7 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
 ) -> Result<(), S::Error> {
     stream.write_range(buffer, rows.start * width..rows.end * width, width, |piece, out| {
         let first = piece.start / width;
-        let rows_per_task = (TASK / width).max(1);
+        let rows_per_task = (TASK_ELEMENTS / width).max(1);
         out.par_chunks_mut(rows_per_task * width).enumerate().for_each(|(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {
                 fill(VectorId::from_index(first + task * rows_per_task + row), out);

@@ -1,4 +1,4 @@
-//! A graph in use, half on the host and half on a device.
+//! A graph that is updated in device memory.
 
 use std::fmt;
 
@@ -12,76 +12,76 @@ use crate::build::check_beam;
 use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
 
-/// A graph that is searched and changed on a device: its links are there, and so are copies of the rest, which the host's
-/// half has.
+/// A graph that is searched and updated on a device. Vectors, keys and tombstones change in the host's graph and are copied
+/// to the device; links change on the device, and are downloaded by [`Self::read_links`].
 ///
-/// Whoever changes it has it alone, and whoever reads it shares it, as `&mut` and `&` say; when a change returns, launches
-/// in all streams see it.
+/// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it exclusively
+/// (`&mut`).
 pub struct MutableDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     copy: DeviceGraph<T, S>,
     stream: S,
-    /// Changes of the host's half that the copy may not have followed.
-    behind: Changes,
-    /// Whether the host's links are older than those of the copy.
-    links_behind: bool,
-    /// What ended the use of the device.
+    /// Changes of the host's graph that may not have been applied to the copy.
+    pending: Changes,
+    /// Whether the links changed on the device since they were last downloaded.
+    host_links_stale: bool,
+    /// The error that made the copy unusable.
     lost: Option<S::Error>,
 }
 
 impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> {
-    /// The graph whose `copy` was made by `stream`, all of whose work is done.
+    /// Combines a graph with its device copy. All work of `stream`, which uploaded the copy, must be complete.
     ///
     /// # Panics
-    /// If the copy has other slots.
+    /// If the two have different numbers of slots.
     pub fn new(stream: S, host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         let mut graph = Self::with_links(stream, host, copy);
-        graph.links_behind = false;
+        graph.host_links_stale = false;
         graph
     }
 
-    /// The graph whose `copy` was made by `stream`, all of whose work is done, and was given links that the host has not.
+    /// The same for a copy whose links have changed since the upload.
     ///
     /// # Panics
-    /// If the copy has other slots.
+    /// As [`Self::new`].
     pub(crate) fn with_links(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
-        assert_eq!(host.slots(), copy.slots(), "a graph comes with the copy that was made of it");
+        assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
-        Self { host, copy, stream, behind: Changes::default(), links_behind: true, lost: None }
+        Self { host, copy, stream, pending: Changes::default(), host_links_stale: true, lost: None }
     }
 
-    /// What is on the device.
+    /// The copy on the device.
     pub fn copy(&self) -> &DeviceGraph<T, S> {
         &self.copy
     }
 
-    /// The stream in whose order the graph changes.
+    /// The stream of all changes.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Whether the device still has what the host says.
+    /// Checks that the copy is usable.
     ///
     /// # Errors
-    /// What it said when it was lost.
+    /// The error that made it unusable.
     pub fn check(&self) -> Result<(), S::Error> {
         self.lost.clone().map_or(Ok(()), Err)
     }
 
-    /// Brings the links home, if the host's are older, on the threads of `pool`: the host's half is then all there is.
+    /// Downloads the links if they changed, using the threads of `pool`. The host's graph is then complete.
     ///
     /// # Errors
-    /// Of the device.
+    /// Those of the device.
     pub fn read_links(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
-        if self.links_behind {
+        if self.host_links_stale {
             self.check()?;
             self.copy.read_links(&self.stream, pool, &mut self.host)?;
-            self.links_behind = false;
+            self.host_links_stale = false;
         }
         Ok(())
     }
 
-    /// The host's half, which is the whole graph after [`Self::read_links`].
+    /// The host's graph, which is complete after [`Self::read_links`].
     pub fn into_host(mut self) -> Graph<T> {
         self.take_host()
     }
@@ -97,41 +97,41 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// Moves the last vertices into free slots: see [`jasper_vamana::compact`]. Device memory is kept for later inserts.
     ///
     /// # Errors
-    /// Of the device; the graph is lost there if it had begun to move.
+    /// Those of the device. The copy is unusable if an error occurs after vertices began to move.
     pub fn compact(&mut self) -> Result<CompactReport, S::Error> {
         self.check()?;
         let (kept, moves) = moves(&self.host);
         let report = CompactReport { moved: moves.len(), freed: self.host.keys().free() };
         if report.freed > 0 {
-            let names = self.copy.names(&self.stream, &moves, kept)?;
-            let moved = self.copy.compact(&self.stream, &names);
-            self.or_lose(moved)?;
-            // What the host has of links is not what is renamed.
-            self.links_behind = true;
+            let slot_moves = self.copy.upload_moves(&self.stream, &moves, kept)?;
+            let moved = self.copy.compact(&self.stream, &slot_moves);
+            self.or_mark_lost(moved)?;
+            // The host's links are not renamed.
+            self.host_links_stale = true;
             self.host.adjacency_mut().clear();
             self.host.compact(&moves, kept).expect("a table shrinks without asking for memory");
-            self.behind.append(Changes {
+            self.pending.append(Changes {
                 vectors: Vec::new(),
                 keys: (0..kept).map(VectorId::from_index).collect(),
                 start_points: true,
             });
-            let followed = self.follow();
-            self.or_lose(followed)?;
+            let applied = self.apply_pending();
+            self.or_mark_lost(applied)?;
         }
         Ok(report)
     }
 
-    fn follow(&mut self) -> Result<(), S::Error> {
-        self.behind.append(self.host.take_changes());
-        if !self.behind.is_empty() || !self.copy.has_tables_of(&self.host) {
-            self.copy.follow(&self.stream, &self.host, &self.behind)?;
-            self.behind = Changes::default();
+    fn apply_pending(&mut self) -> Result<(), S::Error> {
+        self.pending.append(self.host.take_changes());
+        if !self.pending.is_empty() || !self.copy.has_tables_of(&self.host) {
+            self.copy.apply_changes(&self.stream, &self.host, &self.pending)?;
+            self.pending = Changes::default();
         }
         Ok(())
     }
 
-    /// After a failure, the copy is no more what the host says.
-    fn or_lose<R>(&mut self, result: Result<R, S::Error>) -> Result<R, S::Error> {
+    /// Marks the copy as unusable if `result` is an error.
+    fn or_mark_lost<R>(&mut self, result: Result<R, S::Error>) -> Result<R, S::Error> {
         if let Err(error) = &result {
             self.lost.get_or_insert_with(|| error.clone());
         }
@@ -153,7 +153,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
     }
 
     fn links_mut(&mut self) -> &mut DeviceGraph<T, S> {
-        self.links_behind = true;
+        self.host_links_stale = true;
         &mut self.copy
     }
 
@@ -164,11 +164,11 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
             self.host.begin();
         }
         let result = change(&mut self.host);
-        let followed = self.follow();
-        match &followed {
+        let applied = self.apply_pending();
+        match &applied {
             Ok(()) if alone => self.host.commit(),
             Ok(()) => {}
-            // At once, within a transaction too: searches look at both halves before whoever began it hears of this.
+            // In a transaction too: searches may read both graphs before its owner rolls back.
             Err(_) => {
                 // New codes, for which there may be no room, are no part of a transaction.
                 if self.host.has_vectors() && !self.copy.has_tables_of(&self.host) {
@@ -177,7 +177,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
                 self.rollback();
             }
         }
-        followed.map(|()| result)
+        applied.map(|()| result)
     }
 
     fn begin(&mut self) -> Result<(), S::Error> {
@@ -194,13 +194,13 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
 
     fn rollback(&mut self) {
         self.host.rollback();
-        let undone = self.copy.roll_back_links(&self.stream).and_then(|()| self.follow());
-        let _ = self.or_lose(undone);
+        let undone = self.copy.roll_back_links(&self.stream).and_then(|()| self.apply_pending());
+        let _ = self.or_mark_lost(undone);
     }
 }
 
 impl<T: Element> MutableDeviceGraph<T> {
-    /// Whether kernels can link vertices into it: asked before a change.
+    /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
     /// [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::RowTooLong`](crate::Error::RowTooLong): the beam is wider, or rows
@@ -211,10 +211,10 @@ impl<T: Element> MutableDeviceGraph<T> {
         check_shared_memory(&self.copy, params.build_beam_width(), device.shared_per_block)
     }
 
-    /// What searches read.
+    /// The view for searches.
     ///
     /// # Errors
-    /// What the device said when it was lost.
+    /// The error that made the copy unusable.
     pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
         self.check()?;
         Ok(GraphView::new(&self.host, &self.copy))
@@ -223,7 +223,7 @@ impl<T: Element> MutableDeviceGraph<T> {
 
 impl<T: Element, S: gpu_kernels::Stream> Drop for MutableDeviceGraph<T, S> {
     fn drop(&mut self) {
-        // Launches in streams of others may still read the graph; a failure means that they no longer do.
+        // Launches in other streams may still read the graph. After a failure they no longer run.
         let _ = self.copy.wait_for_readers(&self.stream);
     }
 }

@@ -1,4 +1,4 @@
-//! What a copy of a graph takes, and where its vectors go.
+//! Memory plans of device copies, and the choice of where vectors are stored.
 
 use gpu_kernels::encode::DeviceQuantizer;
 use jasper_core::{Element, Key, padded_len};
@@ -9,7 +9,7 @@ use super::{DeviceGraph, links_stride};
 use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream, VectorStorage};
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
-    /// What a copy of `graph` takes, with its vectors in that place.
+    /// The memory that a copy of `graph` takes.
     pub fn plan(graph: &Graph<T>, vectors: VectorStorage) -> MemoryPlan {
         let (code, quantizer) = graph.vectors().codes().map_or((0, 0), |codes| {
             let quantizer = codes.quantizer();
@@ -17,7 +17,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         });
         let plan = MemoryPlan::new("a graph on a device").way_out(match vectors {
             VectorStorage::Device => {
-                "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
+                "quantize the vectors and store them on the host, build from f16 or bytes, or use the cpu"
             }
             VectorStorage::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
         });
@@ -27,12 +27,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             .part(MemorySpace::Device, "quantizer", quantizer as u64)
     }
 
-    /// The place for vectors, and the plan with them there, if so much is `free`. Where no place is wanted it is the device
-    /// if all fits there, and the host if the rest does and the graph has codes: without them every step of a search
-    /// would wait for the bus.
+    /// The plan of a copy that fits into `free` memory. Without `wanted` the vectors are stored on the device if everything
+    /// fits there, else on the host if the graph has codes: without codes PCIe bandwidth would limit every step of a search.
     ///
     /// # Errors
-    /// [`PlanError`]: it does not fit, with the numbers of the plan that takes the least of the device.
+    /// [`PlanError`]: the graph does not fit, with the numbers of the plan that takes the least device memory.
     pub fn plan_within(
         graph: &Graph<T>,
         wanted: Option<VectorStorage>,
@@ -51,7 +50,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         }
     }
 
-    /// `plan` and what a copy of a graph of this shape takes, with its vectors on the device.
+    /// Adds a copy of a graph of this shape to `plan`, with its vectors on the device.
     pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
         Self::plan_with(shape, Some(VectorStorage::Device), plan)
     }
@@ -135,7 +134,7 @@ mod tests {
         let told = place(&bare, None, rest).unwrap_err().to_string();
         assert!(told.starts_with("a graph on a device needs "), "{told}");
         assert!(told.ends_with(
-            "code the vectors and keep them on the host, build from f16 or bytes, or use the cpu"
+            "quantize the vectors and store them on the host, build from f16 or bytes, or use the cpu"
         ));
         let no_pages = Bytes { device: all, host: 0 };
         let refused =

@@ -19,7 +19,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy, TunedLaunch};
 
 use super::config::{check_launch, default_code_launch, default_launch};
-use crate::graph::{DeviceCodes, words};
+use crate::graph::{DeviceCodes, bitmap_words};
 use crate::{DeviceGraph, Error, VectorStorage};
 
 /// Most entries of a frontier.
@@ -197,7 +197,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     pub(crate) fn upload_slots(&self, stream: &S) -> Result<SlotArray<S>, S::Error> {
         Ok(SlotArray(match self.scope {
             Scope::Live => None,
-            Scope::Allowed(slots) => Some(stream.upload(&words(slots, self.graph.slots()))?),
+            Scope::Allowed(slots) => Some(stream.upload(&bitmap_words(slots, self.graph.slots()))?),
             Scope::Scanned(slots) => {
                 Some(stream.upload(&slots.iter().map(|slot| slot as u32).collect::<Vec<_>>())?)
             }

@@ -20,7 +20,7 @@ use crate::DeviceError;
 use crate::bench::DevicePeaks;
 
 fn failed(device: usize) -> impl Fn(jasper_cuda::Error) -> DeviceError {
-    move |error| match error.is_absence() {
+    move |error| match error.is_unavailable() {
         true => DeviceError::Unavailable { device, source: Box::new(error) },
         false => DeviceError::Failed { device, source: Box::new(error) },
     }
