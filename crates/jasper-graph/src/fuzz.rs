@@ -1,7 +1,7 @@
-//! One body for each reader, called by the fuzz targets and, over damaged files, by the tests.
+//! Fuzz bodies, one per reader, called by the fuzz targets and by the tests over damaged files.
 //!
-//! Any bytes must give a typed error or a graph that can be walked; a panic is a find. Each body tells whether it got as
-//! far as a graph.
+//! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a graph
+//! was read.
 
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ pub type Target = (&'static str, fn(&[u8]) -> bool);
 /// All bodies.
 pub const TARGETS: [Target; 3] = [("index", index), ("diskann", diskann), ("parlay", parlay)];
 
-/// An index file as it is, and with checksums that are made right, which a damaged one never has.
+/// An index file as it is, and with corrected checksums.
 pub fn index(bytes: &[u8]) -> bool {
     let mut bytes = bytes.to_vec();
     let mut read = false;
@@ -31,7 +31,7 @@ pub fn index(bytes: &[u8]) -> bool {
     read
 }
 
-/// Rows that the graphs of the other readers are read over.
+/// Vectors of the graphs of the other readers.
 const ROWS: [f32; 2 * 12] =
     [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 9., 8., 7., 6., 5., 4., 3., 2., 1., 0., -1., 5., -2., 6.];
 

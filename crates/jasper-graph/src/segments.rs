@@ -1,4 +1,4 @@
-//! A growable table of equal rows that never moves: the storage of vectors, adjacency and every per-slot column.
+//! A growable table of rows that never moves: the storage of vectors, edges and every column.
 
 use std::fmt;
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::ptr::NonNull;
 use bytemuck::Pod;
 use memmap2::{MmapMut, MmapOptions};
 
-/// Rows of a segment. Growth adds a segment and copies nothing; a segment of byte vectors is 8 MB and more, so the
-/// huge pages asked for below are filled.
+/// Rows per segment. Growth adds a segment and copies nothing. A segment of byte vectors is 8 MB or more, so that it fills
+/// huge pages.
 pub const SEGMENT_ROWS: usize = 1 << 16;
 
-/// `len` rows of `width` elements, in segments of [`SEGMENT_ROWS`].
+/// A table of `len` rows of `width` elements, in segments of [`SEGMENT_ROWS`].
 ///
-/// A segment is anonymous memory, or a private mapping of a file section: pages come in when touched, and a write
-/// copies the page, never the file.
+/// A segment is anonymous memory or a private mapping of a file section. Pages of a mapping are read when touched, and
+/// writes go to a copy of the page, never to the file.
 pub struct Segments<T> {
     width: usize,
     len: usize,
@@ -27,7 +27,7 @@ struct Segment<T> {
     /// Owns the memory that `first` points to.
     map: MmapMut,
     first: NonNull<T>,
-    /// Rows that fit.
+    /// Capacity in rows.
     rows: usize,
 }
 
@@ -37,23 +37,23 @@ unsafe impl<T: Send> Send for Segment<T> {}
 unsafe impl<T: Sync> Sync for Segment<T> {}
 
 impl<T: Pod> Segment<T> {
-    /// Zeroed memory for a whole segment, resident only where touched.
+    /// A full segment of zeros, resident only where touched.
     fn anonymous(width: usize) -> io::Result<Self> {
         let bytes = SEGMENT_ROWS * width * size_of::<T>();
-        // A small table takes little of its segment: what is reserved but never touched is not to count.
+        // A small table touches little of its segment, and the rest must not count as used memory.
         let map = MmapOptions::new().len(bytes.max(1)).no_reserve_swap().map_anon()?;
-        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. A kernel without huge
-        // pages refuses the advice, and nothing is lost.
+        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. A kernel without huge pages
+        // refuses the advice, which is harmless.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Self::over(map, SEGMENT_ROWS))
     }
 
-    /// `rows` rows of a file, from `offset` on.
+    /// Maps `rows` rows of a file, from byte `offset` on.
     fn mapped(file: &File, offset: u64, rows: usize, width: usize) -> io::Result<Self> {
         let bytes = rows * width * size_of::<T>();
-        // SAFETY: the mapping is private, so nothing here writes to the file; that nobody else shortens the file
-        // while it is mapped is what `open` asks of its caller.
+        // SAFETY: the mapping is private, so nothing here writes to the file. The caller of `Graph::map` ensures that the file
+        // is not shortened while it is mapped.
         let map = unsafe { MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_copy(file)? };
         Ok(Self::over(map, rows))
     }
@@ -81,25 +81,25 @@ impl<T: Pod> Segment<T> {
 }
 
 impl<T: Pod> Segments<T> {
-    /// No rows, of `width` elements each.
+    /// Creates an empty table with rows of `width` elements.
     pub const fn new(width: usize) -> Self {
         Self { width, len: 0, segments: Vec::new() }
     }
 
-    /// `len` rows of `width` zeros.
+    /// Creates a table of `len` rows of `width` zeros.
     ///
     /// # Errors
-    /// What the operating system says when it has no more address space.
+    /// If address space cannot be reserved.
     pub fn zeroed(len: usize, width: usize) -> io::Result<Self> {
         let mut rows = Self::new(width);
         rows.resize(len)?;
         Ok(rows)
     }
 
-    /// `len` rows of `width` elements that lie in `file` from `offset` on, row after row.
+    /// Maps `len` consecutive rows of `width` elements of `file`, from byte `offset` on.
     ///
     /// # Errors
-    /// What the operating system says of the mapping.
+    /// If the file cannot be mapped.
     pub fn map(file: &File, offset: u64, len: usize, width: usize) -> io::Result<Self> {
         let segment_bytes = (SEGMENT_ROWS * width * size_of::<T>()) as u64;
         let segments = (0..len.div_ceil(SEGMENT_ROWS))
@@ -111,7 +111,7 @@ impl<T: Pod> Segments<T> {
         Ok(Self { width, len, segments })
     }
 
-    /// Rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -121,12 +121,12 @@ impl<T: Pod> Segments<T> {
         self.len == 0
     }
 
-    /// Elements of a row.
+    /// Returns the number of elements of a row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Row `index`.
+    /// Returns row `index`.
     ///
     /// # Panics
     /// If `index` is not below [`Self::len`].
@@ -136,7 +136,7 @@ impl<T: Pod> Segments<T> {
         self.segments[index / SEGMENT_ROWS].slice(index % SEGMENT_ROWS * self.width, self.width)
     }
 
-    /// Row `index`, to write.
+    /// Returns row `index` mutably.
     ///
     /// # Panics
     /// If `index` is not below [`Self::len`].
@@ -146,12 +146,12 @@ impl<T: Pod> Segments<T> {
         self.segments[index / SEGMENT_ROWS].slice_mut(index % SEGMENT_ROWS * self.width, self.width)
     }
 
-    /// Sets the number of rows. New rows hold zeros, or what was there before a shortening.
+    /// Sets the number of rows. New rows hold zeros, or their contents before the table was shortened.
     ///
-    /// Cost: a new segment is reserved, not touched; only a shorter last segment of a mapped file is copied.
+    /// Cost: a new segment is reserved, not touched; only a partial last segment of a mapped file is copied.
     ///
     /// # Errors
-    /// What the operating system says when it has no more address space.
+    /// If address space cannot be reserved; shortening needs none.
     pub fn resize(&mut self, len: usize) -> io::Result<()> {
         while self.segments.len() < len.div_ceil(SEGMENT_ROWS) {
             self.make_last_whole()?;
@@ -165,11 +165,10 @@ impl<T: Pod> Segments<T> {
         Ok(())
     }
 
-    /// Copies the rows of a file mapping into memory with huge pages: many searches then run faster than on the
-    /// mapping, one or two do not earn the copy.
+    /// Copies a file mapping into memory with huge pages. Pays off for more than a few searches.
     ///
     /// # Errors
-    /// What the operating system says when it has no more address space.
+    /// If address space cannot be reserved.
     pub fn load(&mut self) -> io::Result<()> {
         for index in 0..self.segments.len() {
             self.copy_segment(index)?;
@@ -177,7 +176,7 @@ impl<T: Pod> Segments<T> {
         Ok(())
     }
 
-    /// The rows as slices of whole rows, one a segment, in order.
+    /// Returns the rows in order, as one slice per segment.
     pub fn chunks(&self) -> impl Iterator<Item = &[T]> {
         self.segments.iter().enumerate().map_while(|(i, segment)| {
             let rows = SEGMENT_ROWS.min(self.len.saturating_sub(i * SEGMENT_ROWS));
@@ -185,7 +184,7 @@ impl<T: Pod> Segments<T> {
         })
     }
 
-    /// As [`Self::chunks`], to write.
+    /// Returns the rows mutably, as [`Self::chunks`].
     pub fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
         let (len, width) = (self.len, self.width);
         self.segments.iter_mut().enumerate().map_while(move |(i, segment)| {
@@ -194,17 +193,17 @@ impl<T: Pod> Segments<T> {
         })
     }
 
-    /// The rows of each of `ranges`, to be written from several threads.
+    /// Returns the rows of each of `ranges` mutably, to be written from several threads.
     ///
     /// # Panics
-    /// If the ranges do not rise without overlap, if one crosses from segment to segment, or ends beyond [`Self::len`].
+    /// If the ranges do not ascend or overlap, or if one crosses the border of a segment or ends beyond [`Self::len`].
     pub fn ranges_mut(
         &mut self,
         ranges: impl IntoIterator<Item = Range<usize>>,
     ) -> impl Iterator<Item = &mut [T]> {
         let width = self.width;
         let mut chunks = self.chunks_mut();
-        // What is left of a segment, its first row, and the first row of the next segment.
+        // The rest of the current segment, its first row, and the first row of the next segment.
         let (mut rest, mut first, mut next): (&mut [T], _, _) = (&mut [], 0, 0);
         ranges.into_iter().map(move |range| {
             while range.start >= next {
@@ -213,13 +212,13 @@ impl<T: Pod> Segments<T> {
                 next += SEGMENT_ROWS;
             }
             let (_, from) = std::mem::take(&mut rest).split_at_mut((range.start - first) * width);
-            let (rows, behind) = from.split_at_mut(range.len() * width);
-            (rest, first) = (behind, range.end);
+            let (rows, after) = from.split_at_mut(range.len() * width);
+            (rest, first) = (after, range.end);
             rows
         })
     }
 
-    /// Bytes of the rows there are.
+    /// Returns the size of the rows in bytes.
     pub fn bytes(&self) -> usize {
         self.len * self.width * size_of::<T>()
     }
@@ -241,9 +240,9 @@ impl<T: Pod> Segments<T> {
     }
 }
 
-/// A column is a table of rows of one element.
+/// A column is a table with rows of one element.
 impl<T: Pod> Segments<T> {
-    /// Element `index` of a column.
+    /// Returns element `index` of a column.
     #[inline(always)]
     pub fn at(&self, index: usize) -> T {
         self.row(index)[0]

@@ -1,4 +1,4 @@
-//! Whether a graph is what a graph must be: for an index whose file was mapped and trusted, and for tests.
+//! Checks the invariants of a graph: for files that were mapped and trusted, and for tests.
 
 use std::fmt;
 
@@ -6,57 +6,57 @@ use jasper_core::{Element, Key, NO_KEY, VectorId};
 
 use crate::Graph;
 
-/// What [`Graph::check_structure`] found.
+/// The result of [`Graph::check_structure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StructureReport {
-    /// Vertices looked at, live and tombstones.
+    /// Vertices checked, live and tombstones.
     pub vertices: usize,
-    /// Edges looked at.
+    /// Edges checked.
     pub edges: usize,
-    /// Live keys looked at.
+    /// Live keys checked.
     pub keys: usize,
-    /// How many faults there are.
+    /// Number of faults.
     pub faults: usize,
     /// The first few of them.
     pub examples: Vec<StructureFault>,
 }
 
-/// Faults that are told one by one: enough to see what happened, whatever the size of the graph.
+/// Faults that are reported individually.
 const EXAMPLES: usize = 10;
 
-/// Something that must not be.
+/// A violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StructureFault {
-    /// More edges than there are places for.
+    /// A degree above `max_degree`.
     Degree(VectorId, u16),
-    /// An edge to a slot that does not exist.
+    /// An edge to a slot that is out of range.
     Beyond(VectorId, VectorId),
-    /// An edge to a slot without a vertex.
+    /// An edge to a free slot.
     ToFree(VectorId, VectorId),
     /// An edge from a vertex to itself.
     ToItself(VectorId),
     /// Two edges to the same vertex.
     Twice(VectorId, VectorId),
-    /// Edges from a slot without a vertex.
+    /// A free slot with edges.
     FromFree(VectorId),
-    /// A coordinate or a squared length that is not finite, or padding that is not zero.
+    /// A coordinate or squared norm that is not finite, or padding that is not zero.
     Vector(VectorId),
-    /// A start point that is no vertex.
+    /// A start point that is out of range or free.
     StartPoint(VectorId),
     /// No start point, although there are edges.
     NoStartPoint,
     /// A key of two vertices, or given twice.
     KeyTwice(Key),
-    /// A key that is live, and deleted as well.
+    /// A key that is both live and deleted.
     KeyDeleted(Key),
-    /// The key that is reserved for places without an answer.
+    /// The reserved key.
     KeyReserved(VectorId),
 }
 
 impl StructureReport {
-    /// Whether nothing is wrong.
+    /// Whether there are no faults.
     pub fn is_sound(&self) -> bool {
         self.faults == 0
     }
@@ -70,10 +70,9 @@ impl StructureReport {
 }
 
 impl<T: Element> Graph<T> {
-    /// Looks at every row, edge and key. That every live vertex can be reached is another question, which only a
-    /// search can answer.
+    /// Checks every vector, edge and key. Does not check that every live vertex can be reached.
     ///
-    /// Never panics, whatever a mapped file holds. Cost: one pass over vectors and adjacency; 16 bytes a live key.
+    /// Never panics, whatever a mapped file holds. Cost: one pass over vectors and edges; 16 bytes per live key.
     pub fn check_structure(&self) -> StructureReport {
         let mut report = StructureReport { vertices: 0, edges: 0, keys: 0, faults: 0, examples: Vec::new() };
         for slot in (0..self.slots()).map(VectorId::from_index) {
@@ -92,14 +91,14 @@ impl<T: Element> Graph<T> {
 
     fn check_edges(&self, slot: VectorId, report: &mut StructureReport) {
         let degree = self.adjacency.degrees.at(slot.index());
-        let places = self.adjacency.table.row(slot.index());
-        if degree as usize > places.len() {
+        let row = self.adjacency.table.row(slot.index());
+        if degree as usize > row.len() {
             return report.note(StructureFault::Degree(slot, degree));
         }
         if self.keys.is_free(slot) && degree > 0 {
             return report.note(StructureFault::FromFree(slot));
         }
-        let neighbors = &places[..degree as usize];
+        let neighbors = &row[..degree as usize];
         report.edges += neighbors.len();
         for &neighbor in neighbors {
             if neighbor.index() >= self.slots() {
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn many_faults_are_counted_and_few_told() {
+    fn many_faults_are_counted_and_few_reported() {
         let mut graph = graph();
         for slot in 0..5 {
             graph.adjacency.table.row_mut(slot).fill(VectorId::new(7));

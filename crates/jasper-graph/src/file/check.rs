@@ -1,4 +1,4 @@
-//! Every checksum of a file, without opening it.
+//! Checking every checksum of a file without opening it.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::parts::Parts;
 use super::table::{Section, Table};
 use super::{FileError, FileFault, IndexInfo};
 
-/// What [`check_file`] found.
+/// The result of [`check_file`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileReport {
@@ -18,13 +18,13 @@ pub struct FileReport {
     pub sections: Vec<SectionReport>,
 }
 
-/// What became of a section.
+/// The result for one section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SectionReport {
-    /// Which section.
+    /// The section.
     pub section: Section,
-    /// Its bytes, without padding.
+    /// Size in bytes, without padding.
     pub bytes: u64,
     /// Whether its checksum is right.
     pub intact: bool,
@@ -36,21 +36,20 @@ impl FileReport {
         self.damaged().next().is_none()
     }
 
-    /// The sections whose bytes are not those that were written.
+    /// Returns the sections with a wrong checksum.
     pub fn damaged(&self) -> impl Iterator<Item = Section> + '_ {
         self.sections.iter().filter(|report| !report.intact).map(|report| report.section)
     }
 }
 
-/// Recomputes every checksum of an index file, also those of sections that this release does not know.
+/// Verifies every checksum of an index file, including those of sections that this release does not know.
 ///
-/// [`crate::Graph::open`] does as much and more; this is for a file that is to be mapped, or does not fit in memory.
+/// [`crate::Graph::open`] checks more. Use this for a file that will be mapped or does not fit in memory.
 ///
 /// Cost: one pass over the file on all cores; memory for a few blocks.
 ///
 /// # Errors
-/// [`FileError`] if the file cannot be read, or its front is damaged, so that the sections cannot be told apart.
-/// Damage in the other sections is what the report is for.
+/// [`FileError`] if the file cannot be read, or its header is damaged. Damage of other sections is reported in the result.
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
     let mut check = || check_source(&File::open(path)?, progress);

@@ -1,5 +1,5 @@
-//! The checkpoint of a bulk build: the links there are, in a file of its own. Vectors and keys can be had again from
-//! where the build has them.
+//! The checkpoint of a bulk build: the edges so far, in a file of its own. Vectors and keys are read again from the input of
+//! the build.
 
 use std::fs::File;
 use std::io;
@@ -18,31 +18,30 @@ use super::table::{Section, Table};
 use super::{FileError, FileFault, IndexInfo};
 use crate::Graph;
 
-/// How far a bulk build had come, and what it belongs to beside the parameters of the graph.
+/// The progress of a bulk build, and what must match for it to resume, besides the parameters of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Checkpoint {
-    /// Of all rows, as the build stores them.
+    /// Checksum of all vectors, as the build stores them.
     pub rows_checksum: u32,
-    /// The release that builds, in ASCII, then zeros: another may link otherwise.
+    /// The release, in ASCII padded with zeros: another release may build a different graph.
     pub release: [u8; 12],
     /// Vertices linked, in the order of the build.
     pub linked: u64,
-    /// What linking them cost, as the build counts.
+    /// Cost of linking them, in the units of the build.
     pub cost: [u64; 3],
 }
 
-/// Bytes of links that are read at once.
+/// Bytes of edges per read.
 const BLOCK: usize = 1 << 20;
 
 impl<T: Element> Graph<T> {
-    /// Writes the links, and how far the build has come, to `path`, in the place of what is there: all of it or nothing,
-    /// whenever the process ends.
+    /// Writes the edges and the progress of the build to `path`, atomically.
     ///
-    /// Cost: a pass over the links, 4 bytes of disk each, and 2 a slot. What is there stays on the disk meanwhile.
+    /// Cost: one pass over the edges; disk space of 4 bytes per edge and 2 per slot, besides the old file.
     ///
     /// # Errors
-    /// [`FileError`]; what was at the path is still there.
+    /// [`FileError`]; the old file is untouched.
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
         let slots = || (0..self.slots()).map(VectorId::from_index);
         let path = path.as_ref();
@@ -75,7 +74,7 @@ pub struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    /// Opens the checkpoint at `path`; none if there is no file. Reads all but degrees and links.
+    /// Opens the checkpoint at `path`; `None` if there is no file. Reads everything except the edges.
     ///
     /// # Errors
     /// [`FileError`], naming the section that is damaged or missing.
@@ -97,23 +96,23 @@ impl CheckpointFile {
         open().map_err(FileError::at(path))
     }
 
-    /// How far the build had come.
+    /// Returns the progress of the build.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
     }
 
-    /// The graph that was being built: its element, metric, dimension, parameters and slots.
+    /// Returns the shape of the graph: element, metric, dimension, parameters and slots.
     pub fn info(&self) -> &IndexInfo {
         &self.info
     }
 
-    /// Writes the links into `graph`. Every one is checked to be a slot.
+    /// Sets the edges of `graph`. Ids are checked to be in range.
     ///
     /// # Errors
-    /// [`FileError`]: the file cannot be read or is damaged; the graph has some of the links then.
+    /// [`FileError`] if the file cannot be read or is damaged; the graph then has some of the edges.
     ///
     /// # Panics
-    /// If the graph has not as many slots, or another degree.
+    /// If the graph has another number of slots or another `max_degree`.
     pub fn restore<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileError> {
         let (slots, max_degree) = (self.info.slots, self.info.params.max_degree());
         assert_eq!(
@@ -166,10 +165,10 @@ impl CheckpointFile {
         if checksum == entry.checksum { Ok(()) } else { Err(FileFault::Damaged(Section::Links)) }
     }
 
-    /// Removes the checkpoint at `path`, if there is one, and what was left of one that was being written.
+    /// Removes the checkpoint at `path`, if there is one, and its temporary file.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If a file cannot be removed.
     pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
         AtomicFile::remove(path)
     }

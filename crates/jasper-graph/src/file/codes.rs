@@ -1,4 +1,4 @@
-//! The section `quantizer`, and what the section `codes` must look like for it.
+//! The sections `quantizer` and `codes`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::small;
 use super::table::{Section, Table};
 use super::{FileFault, IndexInfo};
 
-/// What made the codes of a file, if it has any: of the shape of its rows, and with a code for each.
+/// Reads the quantizer of a file, if it has one, and checks that it fits the vectors and the section `codes`.
 pub(super) fn quantizer(
     source: &(impl ReadAt + ?Sized),
     table: &Table,
@@ -27,13 +27,13 @@ pub(super) fn quantizer(
     let (metric, dimension) = (quantizer.metric(), quantizer.dimension());
     if (metric, dimension) != (info.metric, info.dimension) {
         return Err(invalid(format!(
-            "it is for {metric} in {dimension} dimensions, where the index is for {} in {}",
+            "it is for {metric} in {dimension} dimensions, and the index is for {} in {}",
             info.metric, info.dimension
         )));
     }
     let (bytes, wanted) = (codes.length, (info.slots * quantizer.layout().bytes()) as u64);
     if bytes != wanted {
-        let problem = format!("it has {bytes} bytes in place of {wanted}");
+        let problem = format!("it has {bytes} bytes, expected {wanted}");
         return Err(FileFault::invalid(Section::Codes, problem));
     }
     Ok(Some(Arc::from(quantizer)))

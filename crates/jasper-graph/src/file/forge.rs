@@ -1,10 +1,10 @@
-//! Makes the checksums of a changed file right again, so that tests and fuzzers get past them.
+//! Correcting the checksums of a modified file, so that tests and fuzzers get past them.
 //!
-//! Written with the byte offsets of the book's page, and so a second opinion on the reader's structures.
+//! Uses the byte offsets of the book's page on the file format rather than the structures of the reader, as a cross-check.
 
 const PAGE: usize = 4096;
 
-/// Sets every checksum of `bytes` to what it should be, as far as there is a table to go by.
+/// Corrects every checksum of `bytes` that the table describes.
 pub(crate) fn seal(bytes: &mut [u8]) {
     if bytes.len() < PAGE {
         return;

@@ -16,61 +16,61 @@ use super::table::{Section, Table};
 use super::{FileError, FileFault, codes, small};
 use crate::{Graph, needs_norms};
 
-/// What an index file holds, read from its first two pages, one more where searches were tuned, and what codes are
-/// made by; the rest of the file is not touched.
+/// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and the
+/// quantizer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexInfo {
-    /// Type of a coordinate: the `T` that [`Graph::open`] must be asked for.
+    /// Element type: the `T` for [`Graph::open`].
     pub element: ElementKind,
-    /// How near two vectors are.
+    /// Metric.
     pub metric: Metric,
-    /// Coordinates of a vector.
+    /// Coordinates per vector.
     pub dimension: usize,
-    /// How the graph was built, and is built on.
+    /// Build parameters, which inserts use too.
     pub params: BuildParams,
     /// Slots: live, tombstones and free.
     pub slots: usize,
-    /// Slots that are walked through and never returned.
+    /// Slots that are traversed and never returned.
     pub tombstones: usize,
-    /// Slots without a vertex.
+    /// Free slots.
     pub free: usize,
     /// Live keys.
     pub keys: usize,
     /// Deleted keys that can be restored.
     pub deleted_keys: usize,
-    /// Edges of all vertices.
+    /// Number of edges.
     pub edges: u64,
-    /// Bytes of each section, without padding, in file order.
+    /// Size of each section in bytes, without padding, in file order.
     pub sections: Vec<(Section, u64)>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
     /// [`Graph::tuned_section`].
     pub tuned_section: Vec<u8>,
     /// Which code vectors have beside them, if any.
     pub quantization: Option<Quantization>,
-    /// Whether there are vectors, or only codes.
+    /// Whether the vectors are stored, or only their codes.
     pub has_vectors: bool,
-    /// What [`Graph::state`] gives for the graph: searches tuned at another were tuned before the index changed.
+    /// [`Graph::state`] of the graph. Searches tuned at another state were tuned before the index changed.
     pub state: u32,
     pub(super) largest_squared_norm: f32,
     pub(super) unchecked: usize,
     pub(super) next_key: Key,
 }
 
-/// The section as it is in the file.
+/// The section `params`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Record {
     element: u32,
     metric: u32,
     dimension: u32,
-    /// Elements from row to row.
+    /// Elements of a padded row.
     row_stride: u32,
     max_degree: u32,
     build_beam_width: u32,
     alpha: f32,
-    /// What alpha multiplies: 0 is squared L2 distances, and there is no other.
+    /// What alpha multiplies: always 0, for squared L2 distances.
     alpha_convention: u32,
     seed: u64,
     max_batch_share: f32,
@@ -79,9 +79,9 @@ struct Record {
     tombstones: u64,
     free: u64,
     edges: u64,
-    /// Vertices linked since every live one was last known to be reached.
+    /// Vertices linked since every live one was last known to be reachable.
     unchecked: u64,
-    /// The key after the largest there ever was.
+    /// The key after the largest that was ever in the index.
     next_key: u64,
 }
 
@@ -89,11 +89,10 @@ struct Record {
 const TUNED_RECORD_BYTES: u64 = 128;
 
 impl IndexInfo {
-    /// Reads what `path` holds. Cost: two or three pages, and the quantizer, which takes as much as a few hundred to a few
-    /// thousand rows.
+    /// Reads the contents of `path`. Cost: a few pages, and the quantizer, as large as a few hundred to a few thousand vectors.
     ///
     /// # Errors
-    /// [`FileError`] if the file is no index, of another version, cut short, or damaged where it was read.
+    /// [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let read = || {
@@ -103,17 +102,17 @@ impl IndexInfo {
         read().map_err(FileError::at(path))
     }
 
-    /// Slots that a search can return.
+    /// Returns the number of live slots.
     pub fn live(&self) -> usize {
         self.slots - self.tombstones - self.free
     }
 
-    /// Mean out-degree of a vertex, live or tombstones.
+    /// Returns the mean out-degree of the vertices, live or tombstones.
     pub fn mean_degree(&self) -> f64 {
         self.edges as f64 / (self.slots - self.free).max(1) as f64
     }
 
-    /// Reads the section, and checks the whole table against it.
+    /// Reads the sections, and checks the table against `params`.
     pub(super) fn from_table(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
         if table.find(Section::Checkpoint).is_some() {
             return Err(FileFault::Checkpoint);
@@ -134,11 +133,11 @@ impl IndexInfo {
         Ok(info)
     }
 
-    /// Reads the section alone.
+    /// Reads the section `params` alone.
     pub(super) fn read_params(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
         let entry = table.get(Section::Params)?;
         if entry.length != size_of::<Record>() as u64 {
-            let problem = format!("it has {} bytes in place of {}", entry.length, size_of::<Record>());
+            let problem = format!("it has {} bytes, expected {}", entry.length, size_of::<Record>());
             return Err(FileFault::invalid(Section::Params, problem));
         }
         let bytes = small::read(source, entry)?;
@@ -148,7 +147,7 @@ impl IndexInfo {
         Ok(info)
     }
 
-    /// Elements from row to row.
+    /// Elements of a padded row.
     pub(super) fn row_stride(&self) -> usize {
         let chunk = ROW_ALIGN_BYTES / self.element.size();
         self.dimension.div_ceil(chunk) * chunk
@@ -158,7 +157,7 @@ impl IndexInfo {
         needs_norms(self.metric, self.element.is_integer())
     }
 
-    /// Every section is there, of the item it should be and as long as the slots ask for.
+    /// Checks that every section is present, with the right item type and length.
     fn check_lengths(&self, table: &Table) -> Result<(), FileFault> {
         for section in Section::ALL {
             let Some((item, bytes, exact)) = self.expected(section) else {
@@ -175,23 +174,23 @@ impl IndexInfo {
                 _ => table.get(section)?,
             };
             if entry.item != item {
-                let problem = format!("its items are of type {} in place of {item}", entry.item);
+                let problem = format!("its items are of type {}, expected {item}", entry.item);
                 return Err(FileFault::invalid(section, problem));
             }
             let fits = if exact { entry.length == bytes } else { entry.length.is_multiple_of(bytes) };
             if !fits {
-                let problem = if exact { "in place of" } else { "which is no multiple of" };
+                let problem = if exact { "bytes, expected" } else { "bytes, not a multiple of" };
                 return Err(FileFault::invalid(
                     section,
-                    format!("it has {} bytes {problem} {bytes}", entry.length),
+                    format!("it has {} {problem} {bytes}", entry.length),
                 ));
             }
         }
         Ok(())
     }
 
-    /// Item of a section, and its bytes: exactly these, or any multiple of them. Slots, stride and degree are bounded
-    /// (2^31, 2^16, 2^10), so nothing wraps around.
+    /// Item type of a section, and its size in bytes, exact or a divisor. Slots, stride and degree are bounded (2^31, 2^16,
+    /// 2^10), so nothing overflows.
     fn expected(&self, section: Section) -> Option<(u32, u64, bool)> {
         let slots = self.slots as u64;
         let row = (self.row_stride() * self.element.size()) as u64;
@@ -269,13 +268,13 @@ impl Record {
             next_key: self.next_key,
         };
         if self.row_stride as usize != info.row_stride() {
-            return Err(format!("row stride {} in place of {}", self.row_stride, info.row_stride()));
+            return Err(format!("row stride {}, expected {}", self.row_stride, info.row_stride()));
         }
         Ok(info)
     }
 }
 
-/// The section `params` of a graph.
+/// Encodes the section `params` of a graph.
 pub(super) fn params_bytes<T: Element>(graph: &Graph<T>) -> Vec<u8> {
     let params = graph.params();
     let record = Record {

@@ -1,4 +1,4 @@
-//! The index file: everything a graph is, in sections that can be mapped.
+//! The index file: a graph in sections that can be mapped.
 //!
 //! ```
 //! # use jasper_core::{BuildParams, Metric, no_progress};
@@ -11,28 +11,28 @@
 //! # let slot = graph.add_vector(&row, squared_norm)?;
 //! # graph.keys_mut().assign(7, slot)?;
 //! graph.save(&path, &mut no_progress)?;
-//! let info = IndexInfo::read(&path)?; // two pages: what the file holds
+//! let info = IndexInfo::read(&path)?; // reads a few pages
 //! assert_eq!((info.element.name(), info.keys), ("f32", 1));
-//! let same = Graph::<f32>::open(&path, &mut no_progress)?; // everything, into memory, checked
+//! let same = Graph::<f32>::open(&path, &mut no_progress)?; // read into memory and checked
 //! assert!(same.keys().slot_of(7).is_some());
-//! let lazy = Graph::<f32>::map(&path)?; // pages come in when a search touches them
+//! let lazy = Graph::<f32>::map(&path)?; // pages are read when touched
 //! assert_eq!(lazy.dimension(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The bytes are described for readers in other languages on the book's page `file-format.md`. Where to look:
+//! The book's page `file-format.md` describes the bytes, for readers in other languages.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `table` | the first page: magic, version, and where each section lies |
-//! | `info` | the section `params`, and what the others must look like for it |
-//! | `save` | the writer |
-//! | `checkpoint` | the links of a graph that is still being built |
-//! | `open`, `small`, `codes` | the two ways to open a file, and the sections that both read |
-//! | `parts`, `rule` | reading and checksumming in parts on all cores; what items a section may hold |
-//! | `check` | every checksum, without opening |
-//! | `error` | what can be wrong |
-//! | `forge` | right checksums over wrong bytes, for tests |
+//! | `table` | the first page: magic, version and the table of sections |
+//! | `info` | the section `params`, and the lengths of the others that follow from it |
+//! | `save` | writing |
+//! | `checkpoint` | the edges of an unfinished bulk build |
+//! | `open`, `small`, `codes` | reading and mapping, and the sections that both read |
+//! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
+//! | `check` | verifying checksums |
+//! | `error` | errors |
+//! | `forge` | correcting checksums, for tests |
 
 mod check;
 mod checkpoint;

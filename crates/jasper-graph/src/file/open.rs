@@ -1,4 +1,4 @@
-//! Opening an index file: into memory and checked, or mapped and trusted.
+//! Opening an index file: read into memory and checked, or mapped and trusted.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +17,10 @@ use crate::vectors::codes::CodeTable;
 use crate::{Adjacency, Graph, KeyMap, Segments, Vectors};
 
 impl<T: Element> Graph<T> {
-    /// Reads an index file into memory with huge pages, and checks all of it: every checksum, and that no edge,
-    /// degree or value can lead a search astray. A file that passes can be searched without fear, whoever wrote it.
+    /// Reads an index file into memory with huge pages, and checks all of it: every checksum, every id and degree, and that
+    /// values are finite. A file from an untrusted source is safe to search once opened.
     ///
-    /// Cost: one pass over the file on all cores; memory is that of the graph. [`Self::map`] opens at once instead.
+    /// Cost: one pass over the file on all cores, and the memory of the graph. [`Self::map`] opens instantly instead.
     ///
     /// # Errors
     /// [`FileError`], naming the file, the section and what is wrong with it.
@@ -30,13 +30,13 @@ impl<T: Element> Graph<T> {
         open().map_err(FileError::at(path))
     }
 
-    /// Maps an index file: only the small sections are read and checked, all others come in page by page when they
-    /// are touched. Changes stay in memory; the file is never written to.
+    /// Maps an index file: reads and checks the small sections; pages of the others are read when touched. Changes stay in
+    /// memory; the file is never written to.
     ///
-    /// The large sections are trusted. If they may be damaged, call [`crate::check_file`] first: a damaged vector
-    /// gives wrong answers, a damaged edge may make a search panic, and neither can lead outside the index's memory.
-    /// As long as the graph lives, the file must not be shortened or written to (replacing it, as [`Self::save`]
-    /// does, is fine): the operating system ends a process that touches a page which is gone.
+    /// The large sections are trusted. If they may be damaged, call [`crate::check_file`] first: a damaged vector gives wrong
+    /// results and a damaged edge may cause a panic, but neither leads outside the memory of the index. While the graph
+    /// exists, the file must not be shortened or written to (replacing it, as [`Self::save`] does, is fine): touching a
+    /// missing page kills the process.
     ///
     /// Cost: a few pages and the small sections, whatever the size of the file.
     ///
@@ -49,7 +49,7 @@ impl<T: Element> Graph<T> {
     }
 
     fn mapped(file: &File) -> Result<Self, FileFault> {
-        let (table, info) = front::<T>(file)?;
+        let (table, info) = read_header::<T>(file)?;
         let small = Small::read(file, &table, &info)?;
         let at = |section| Ok::<u64, FileFault>(table.get(section)?.offset);
         let columns = Columns {
@@ -75,12 +75,12 @@ impl<T: Element> Graph<T> {
         Ok(columns.into_graph(info, small))
     }
 
-    /// As [`Self::open`], from anything that can be read.
+    /// [`Self::open`] from any source.
     pub(crate) fn read_from(
         source: &(impl ReadAt + ?Sized),
         progress: &mut ProgressFn<'_>,
     ) -> Result<Self, FileFault> {
-        let (table, info) = front::<T>(source)?;
+        let (table, info) = read_header::<T>(source)?;
         let small = Small::read(source, &table, &info)?;
         let mut columns = Columns::<T>::zeroed(&info, &small)?;
         columns.fill(source, &table, &info, progress)?;
@@ -88,14 +88,15 @@ impl<T: Element> Graph<T> {
         let graph = columns.into_graph(info, small);
         match graph.adjacency.edges() {
             edges if edges == claimed => Ok(graph),
-            edges => {
-                Err(FileFault::invalid(Section::Params, format!("it claims {claimed} edges of {edges}")))
-            }
+            edges => Err(FileFault::invalid(
+                Section::Params,
+                format!("it claims {claimed} edges, and there are {edges}"),
+            )),
         }
     }
 }
 
-/// The sections that are as long as there are slots.
+/// The sections with an entry per slot.
 struct Columns<T> {
     vectors: Segments<T>,
     squared_norms: Option<Segments<f32>>,
@@ -118,7 +119,7 @@ impl<T: Element> Columns<T> {
         })
     }
 
-    /// Reads every column, and checks it.
+    /// Reads and checks every column.
     fn fill(
         &mut self,
         source: &(impl ReadAt + ?Sized),
@@ -127,7 +128,7 @@ impl<T: Element> Columns<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(), FileFault> {
         let degrees = Rule::AtMost(info.params.max_degree() as u16);
-        // What lies behind a vertex's degree is zero in a file, so every place of the adjacency is below the slots.
+        // Unused entries of the adjacency are zero in a file, so every entry is below the number of slots.
         let mut sections = vec![
             (Section::Adjacency, Rule::Below(info.slots as u32), bytes_of(&mut self.adjacency)),
             (Section::Degrees, degrees, bytes_of(&mut self.degrees)),
@@ -195,8 +196,8 @@ impl<T: Element> Columns<T> {
     }
 }
 
-/// Table and params of a file of vectors of type `T`.
-fn front<T: Element>(source: &(impl ReadAt + ?Sized)) -> Result<(Table, IndexInfo), FileFault> {
+/// Reads the table and params of a file, whose vectors must be of type `T`.
+fn read_header<T: Element>(source: &(impl ReadAt + ?Sized)) -> Result<(Table, IndexInfo), FileFault> {
     let table = Table::read(source)?;
     let info = IndexInfo::from_table(&table, source)?;
     if info.element != T::KIND {

@@ -1,4 +1,4 @@
-//! Reading sections in parts, on all cores, each part checksummed while it is in cache.
+//! Reading sections in parts on all cores, and verifying checksums while the bytes are in cache.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -11,25 +11,25 @@ use super::rule::Rule;
 use super::table::Entry;
 use super::{FileFault, padding};
 
-/// Bytes read at once: they stay in the cache of a core until they are checksummed.
+/// Bytes per read: they stay in the cache of a core for the checksum.
 const BLOCK: usize = 1 << 18;
-/// Bytes worth a thread of their own.
+/// Bytes per thread, at least.
 const THREAD_BYTES: u64 = 16 << 20;
-/// Bytes of a part of a section that is only checked.
+/// Bytes per part of a section that is only checked.
 const PART: u64 = 32 << 20;
 
-/// A stretch of a section that one thread reads.
+/// A range of a section, read by one thread.
 pub(super) struct Part<'a> {
     /// Index of the section among those read.
     section: usize,
     offset: u64,
     length: u64,
-    /// Where the bytes go, `length` of them; without it they are only looked at.
+    /// Output of `length` bytes; without it the bytes are only checked.
     target: Option<&'a mut [u8]>,
     rule: Rule,
 }
 
-/// What became of a part.
+/// The result for a part.
 #[derive(Clone, Copy)]
 struct Seen {
     section: usize,
@@ -38,12 +38,12 @@ struct Seen {
     obeys: bool,
 }
 
-/// What became of a section.
+/// The result for a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// The checksum is that of the table.
+    /// Whether the checksum equals that of the table.
     pub(super) intact: bool,
-    /// All items obey the section's rule.
+    /// Whether all items obey the rule of the section.
     pub(super) obeys: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Adds a section whose bytes go to `targets`, which lie one behind the other in the file and are of whole items.
+    /// Adds a section that is read into `targets`, consecutive in the file, each of whole items.
     pub(super) fn load(&mut self, entry: &Entry, rule: Rule, targets: Vec<&'a mut [u8]>) {
         let section = self.checksums.len();
         let mut offset = entry.offset;
@@ -83,7 +83,7 @@ impl<'a> Parts<'a> {
         self.checksums.push(entry.checksum);
     }
 
-    /// Reads all parts and says what became of each section. Progress is counted in `rows`, in step with the bytes.
+    /// Reads all parts and returns the result of each section. Progress is reported in `rows`, in proportion to the bytes.
     pub(super) fn read(
         self,
         source: &(impl ReadAt + ?Sized),
@@ -172,7 +172,7 @@ impl Part<'_> {
     }
 }
 
-/// Tells bytes as rows, which is what the reader of a progress bar knows the number of.
+/// Converts progress in bytes to progress in rows, whose number users know.
 pub(super) struct Meter {
     stage: Stage,
     rows: usize,

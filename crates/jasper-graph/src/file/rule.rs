@@ -1,21 +1,19 @@
-//! What the items of a section are, and which of them it may hold.
+//! Item types of sections, and the rules for their values.
 
 use std::ops::BitAnd;
 
 use jasper_core::ElementKind;
 
-/// Codes of items in the section table. The types of coordinates come first, with [`ElementKind::code`].
+/// Codes of item types in the section table. Element types come first, with [`ElementKind::code`].
 pub(super) mod item {
     pub(crate) const U16: u32 = 4;
     pub(crate) const U32: u32 = 5;
     pub(crate) const U64: u32 = 6;
-    /// A structure of its own, described with its section.
+    /// A structure described with its section.
     pub(crate) const RECORD: u32 = 7;
 }
 
-/// What every item of a section must be, so that nothing that reads it can go wrong.
-///
-/// Checked while a part of the section is still in cache: much cheaper than reading it.
+/// A condition on every item of a section, which makes it safe to use. Checked while the bytes are in cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     /// Anything.
@@ -24,22 +22,22 @@ pub(super) enum Rule {
     FiniteF32,
     /// f16, neither NaN nor infinite.
     FiniteF16,
-    /// u32 below this.
+    /// u32 below the bound.
     Below(u32),
-    /// u16, this at most.
+    /// u16 up to the bound.
     AtMost(u16),
-    /// Rows of so many u32, of which those from a place on are two f16 each, neither NaN nor infinite; but for the low half
-    /// behind the first, which bounds an error, and may be no bound at all.
+    /// Rows of u32, of which those from `first` on hold two finite f16 each; except the third f16, which bounds an error and
+    /// may be infinite.
     FiniteFactors {
-        /// u32 of a row.
+        /// u32 per row.
         words: usize,
-        /// Place of the first with factors.
+        /// Index of the first with factors.
         first: usize,
     },
 }
 
 impl Rule {
-    /// The rule of coordinates.
+    /// Returns the rule for coordinates.
     pub(super) const fn for_element(element: ElementKind) -> Self {
         match element {
             ElementKind::F32 => Self::FiniteF32,
@@ -48,7 +46,7 @@ impl Rule {
         }
     }
 
-    /// Whether all items of `bytes`, which are whole items in memory that is aligned for them, obey.
+    /// Whether all items of `bytes` obey. `bytes` must be aligned for the items and hold whole ones.
     pub(super) fn allows(self, bytes: &[u8]) -> bool {
         match self {
             Self::Any => true,
@@ -64,7 +62,7 @@ impl Rule {
         }
     }
 
-    /// The most bytes up to `bytes` that are whole items.
+    /// Rounds `bytes` down to whole items, at least one.
     pub(super) fn whole_items(self, bytes: usize) -> usize {
         match self {
             Self::FiniteFactors { words, .. } => {
@@ -74,20 +72,20 @@ impl Rule {
         }
     }
 
-    /// What is wrong with a section that breaks the rule.
+    /// Describes what is wrong with a section that breaks the rule.
     pub(super) fn broken(self) -> String {
         match self {
             Self::Any => unreachable!("nothing breaks it"),
             Self::FiniteF32 | Self::FiniteF16 | Self::FiniteFactors { .. } => {
-                "it holds a value that is not finite".into()
+                "it contains a value that is not finite".into()
             }
-            Self::Below(slots) => format!("it names a slot that is not below {slots}"),
-            Self::AtMost(degree) => format!("it holds a degree above {degree}"),
+            Self::Below(slots) => format!("it contains a slot that is not below {slots}"),
+            Self::AtMost(degree) => format!("it contains a degree above {degree}"),
         }
     }
 }
 
-/// Whether `test` holds for all items. Without early exit, so that it becomes a loop of vector instructions.
+/// Whether `test` holds for all items. No early exit, so that the loop vectorizes.
 fn all<I: bytemuck::AnyBitPattern + bytemuck::NoUninit>(bytes: &[u8], test: impl Fn(I) -> bool) -> bool {
     bytemuck::cast_slice(bytes).iter().map(|&item| test(item)).fold(true, BitAnd::bitand)
 }

@@ -1,4 +1,4 @@
-//! The writer of an index file.
+//! Writing an index file.
 
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -16,21 +16,21 @@ use super::table::{Entry, Section, Table};
 use super::{SECTION_ALIGN, padding};
 use crate::Graph;
 
-/// What was saved.
+/// Statistics of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SaveStats {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
 impl<T: Element> Graph<T> {
-    /// Writes the graph to `path`, in the place of what is there. Equal graphs give equal bytes.
+    /// Writes the graph to `path`, replacing any file there. Equal graphs give equal bytes.
     ///
-    /// The file is written beside its place, synced and renamed, so that a crash, a full disk or a cancel leaves the
-    /// old file. A graph that was mapped from `path` may be saved there.
+    /// The new file is written under a temporary name, synced and renamed, so that a crash, a full disk or cancelling leaves
+    /// the old file. A graph that was mapped from `path` may be saved there.
     ///
-    /// Cost: one pass over the graph, and room for both files on the disk; no memory but a buffer.
+    /// Cost: one pass over the graph, and disk space for both files; no memory except a buffer.
     ///
     /// # Errors
     /// [`FileError`].
@@ -65,8 +65,8 @@ pub(crate) fn write_file<R>(
     })
 }
 
-/// Writes the whole file. What means nothing (places behind a degree, columns of free slots, keys of tombstones) is
-/// written as zero, so that the bytes depend on nothing but the graph.
+/// Writes the whole file. Unused entries (past the degree, of free slots, keys of tombstones) are written as zero, so that
+/// the bytes depend on the graph alone.
 pub(super) fn write<T: Element>(
     graph: &Graph<T>,
     out: &mut (impl Write + Seek),
@@ -81,9 +81,9 @@ pub(super) fn write<T: Element>(
     file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(graph)))?;
     if graph.has_vectors() {
         file.section(Section::Vectors, T::KIND.code(), |section| {
-            let nothing = vec![T::default(); vectors.table.width()];
+            let zeros = vec![T::default(); vectors.table.width()];
             slots().try_for_each(|slot| {
-                section.put(if keys.is_free(slot) { &nothing } else { vectors.padded(slot) })
+                section.put(if keys.is_free(slot) { &zeros } else { vectors.padded(slot) })
             })
         })?;
     }
@@ -95,11 +95,11 @@ pub(super) fn write<T: Element>(
         })?;
     }
     file.section(Section::Adjacency, item::U32, |section| {
-        let nothing = vec![0_u32; graph.params().max_degree()];
+        let zeros = vec![0_u32; graph.params().max_degree()];
         slots().try_for_each(|slot| {
             let neighbors = adjacency.neighbors(slot);
             section.put(neighbors)?;
-            section.put(&nothing[neighbors.len()..])
+            section.put(&zeros[neighbors.len()..])
         })
     })?;
     file.section(Section::Degrees, item::U16, |section| {
@@ -124,37 +124,37 @@ pub(super) fn write<T: Element>(
     if let Some(codes) = &vectors.codes {
         file.section(Section::Quantizer, item::RECORD, |section| section.put(&codes.quantizer.to_bytes()))?;
         file.section(Section::Codes, item::U32, |section| {
-            let nothing = vec![0_u32; codes.table.width()];
+            let zeros = vec![0_u32; codes.table.width()];
             slots().try_for_each(|slot| {
-                section.put(if keys.is_free(slot) { &nothing } else { codes.table.row(slot.index()) })
+                section.put(if keys.is_free(slot) { &zeros } else { codes.table.row(slot.index()) })
             })
         })?;
     }
     file.finish()
 }
 
-/// The bytes of the file, for tests and fuzzers.
+/// Returns the bytes of the file, for tests and fuzzers.
 pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
-    write(graph, &mut out, &mut no_progress).expect("memory takes everything, and nobody cancels");
+    write(graph, &mut out, &mut no_progress).expect("writing to memory does not fail");
     out.into_inner()
 }
 
-/// The checksum that the section `params` of the graph's file has.
+/// Returns the checksum of the section `params` of the graph's file.
 pub(crate) fn state<T: Element>(graph: &Graph<T>) -> u32 {
     let mut bytes = params_bytes(graph);
     bytes.resize(bytes.len() + padding(bytes.len() as u64) as usize, 0);
     crc32c::crc32c(&bytes)
 }
 
-/// The words of a set of slots: as many as the slots ask for, however the set came to be.
+/// Returns the words of a set of slots, one per 32 slots.
 fn words(set: &BitSet, slots: usize) -> Vec<u32> {
     let mut words = set.words().to_vec();
     words.resize(slots.div_ceil(32), 0);
     words
 }
 
-/// Writes sections one behind the other.
+/// Writes sections one after another.
 pub(super) struct FileWriter<'a, 'p, W> {
     out: &'a mut W,
     end: u64,
@@ -173,11 +173,11 @@ pub(super) struct SectionWriter<'a, 'p, W> {
     progress: &'a mut ProgressFn<'p>,
 }
 
-/// Bytes written at once.
+/// Bytes per write.
 const BLOCK: usize = 1 << 20;
 
 impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
-    /// Begins a file. Its table is known last: until then that page is empty, and what is there is not an index.
+    /// Begins a file. The table is written last; until then its page is zero and the file is not an index.
     pub(super) fn begin(
         out: &'a mut W,
         meter: Meter,

@@ -1,4 +1,4 @@
-//! The small sections: read, checksummed and checked whenever a file is opened.
+//! The small sections, which are read and checked whenever a file is opened.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use jasper_quant::Quantizer;
 use super::table::{Entry, Section, Table};
 use super::{FileFault, IndexInfo, codes};
 
-/// A key and a slot it belongs to: the record of the sections `further keys` and `deleted keys`.
+/// A key and its slot: the record of the sections `further keys` and `deleted keys`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct KeyAt {
@@ -26,7 +26,7 @@ impl From<(Key, VectorId)> for KeyAt {
     }
 }
 
-/// What the small sections hold.
+/// The contents of the small sections.
 pub(super) struct Small {
     pub(super) tombstones: BitSet,
     pub(super) free: BitSet,
@@ -36,9 +36,9 @@ pub(super) struct Small {
     pub(super) quantizer: Option<Arc<dyn Quantizer>>,
 }
 
-/// Bytes of a section, whose checksum is right.
+/// Reads a section and verifies its checksum.
 pub(super) fn read(source: &(impl ReadAt + ?Sized), entry: &Entry) -> Result<Vec<u8>, FileFault> {
-    // The table has been held against the real size of the file, so this is no more than the file holds.
+    // The table was checked against the size of the file, so this is at most the size of the file.
     let mut bytes = vec![0; entry.extent() as usize];
     source.read_exact_at(&mut bytes, entry.offset)?;
     if crc32c::crc32c(&bytes) != entry.checksum {
@@ -75,7 +75,7 @@ impl Small {
         }
         for KeyAt { key, slot, .. } in records(source, table, Section::DeletedKeys, vertex)? {
             if small.deleted.insert(key, VectorId::new(slot)).is_some() {
-                return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is there twice")));
+                return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is repeated")));
             }
         }
         for slot in items::<u32>(source, table, Section::StartPoints)? {
@@ -107,7 +107,7 @@ fn slot_set(
     if set.len() != expected {
         return Err(FileFault::invalid(
             section,
-            format!("it holds {} slots in place of {expected}", set.len()),
+            format!("it holds {} slots, expected {expected}", set.len()),
         ));
     }
     match (slots..slots.next_multiple_of(32)).find(|&slot| set.contains(slot)) {

@@ -1,4 +1,4 @@
-//! The first page: what the file is, and where its sections lie.
+//! The first page of a file: its header and the table of sections.
 
 use std::fmt;
 
@@ -11,26 +11,26 @@ use super::{FileFault, SECTION_ALIGN, padding};
 /// The format version this release writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Says "Jasper" to a person, and shows a transfer that rewrote line ends.
+/// Readable, and reveals a transfer that converted line ends.
 const MAGIC: [u8; 8] = *b"JASPER\r\n";
 const PAGE: usize = SECTION_ALIGN as usize;
-/// The page ends with the checksum of all that lies before it.
+/// The page ends with the checksum of everything before it.
 const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
 const MAX_SECTIONS: usize = (CHECKSUM_AT - size_of::<Header>()) / size_of::<Entry>();
 /// Flag of a section that a reader may skip.
 const OPTIONAL: u32 = 1;
 
-/// What a section holds.
+/// The kind of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Section {
     /// Metric, shape, counts and build parameters.
     Params,
-    /// The rows, padded.
+    /// The vectors, padded.
     Vectors,
-    /// Squared length of each row, where the metric needs it.
+    /// Squared norm of each vector, where the metric needs it.
     SquaredNorms,
-    /// Out-edges, `max_degree` places a slot.
+    /// Out-edges, `(slots, max_degree)`.
     Adjacency,
     /// Number of out-edges of each slot.
     Degrees,
@@ -42,30 +42,29 @@ pub enum Section {
     DeletedKeys,
     /// Hidden slots.
     Tombstones,
-    /// Slots without a vertex.
+    /// Free slots.
     FreeSlots,
-    /// Where searches begin.
+    /// Vertices at which searches start.
     StartPoints,
-    /// Searches that were measured to reach a recall; may be missing, and may be skipped.
+    /// Searches that were measured to reach a recall. Optional.
     TunedSearches,
-    /// What codes are made by; may be missing, and may be skipped with them.
+    /// The quantizer of the codes. Optional, with them.
     Quantizer,
-    /// The code of each row; may be missing, and may be skipped.
+    /// The code of each vector. Optional.
     Codes,
-    /// How far a bulk build had come: of a checkpoint, and never of an index.
+    /// Progress of a bulk build. Only in checkpoints.
     Checkpoint,
-    /// The out-edges of all slots, one behind the other: of a checkpoint.
+    /// The out-edges of all slots without gaps. Only in checkpoints.
     Links,
-    /// A kind that this release does not know.
+    /// A kind unknown to this release.
     Unknown(u32),
 }
 
-/// Codes of the kinds that only checkpoints have, far from those of an index, which grow in number.
+/// Codes of the kinds of checkpoints, far from those of an index, to which later releases add.
 const CHECKPOINT: [(Section, u32); 2] = [(Section::Checkpoint, 1 << 16), (Section::Links, (1 << 16) + 1)];
 
 impl Section {
-    /// The kinds of an index that this release knows, in the order of their codes, from 1, which is also their order in
-    /// the file.
+    /// The known kinds of an index, in the order of their codes, from 1, and of the file.
     pub const ALL: [Self; 14] = [
         Self::Params,
         Self::Vectors,
@@ -83,7 +82,7 @@ impl Section {
         Self::Codes,
     ];
 
-    /// Whether an index is whole without it: such a section may be missing, and skipped by a reader.
+    /// Whether the section may be missing, and skipped by a reader.
     pub(super) fn is_optional(self) -> bool {
         matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes)
     }
@@ -139,17 +138,17 @@ struct Header {
     reserved: u64,
 }
 
-/// Where a section lies.
+/// An entry of the table of sections.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Entry {
     kind: u32,
     flags: u32,
-    /// What an item of the section is: see [`super::rule::item`].
+    /// Item type: see [`super::rule::item`].
     pub(super) item: u32,
-    /// CRC-32C of the section and the padding behind it.
+    /// CRC-32C of the section and its padding.
     pub(super) checksum: u32,
-    /// First byte of the section in the file.
+    /// Offset in the file.
     pub(super) offset: u64,
     /// Bytes without the padding.
     pub(super) length: u64,
@@ -171,7 +170,7 @@ impl Entry {
     }
 }
 
-/// The sections of a file, which lie one behind the other from the second page to the end.
+/// The sections of a file, contiguous from the second page to the end.
 #[derive(Debug)]
 pub(super) struct Table {
     entries: Vec<Entry>,
@@ -183,7 +182,7 @@ impl Table {
         Self { entries }
     }
 
-    /// The table of the file, which is as long as the table says and has every byte in exactly one place.
+    /// Reads the table, and checks that the sections cover the file without gaps.
     pub(super) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
         let actual = source.size()?;
         let mut page = [0_u8; PAGE];
@@ -207,7 +206,7 @@ impl Table {
         }
         if header.sections as usize > MAX_SECTIONS {
             return Err(FileFault::Header(format!(
-                "{} sections, of {MAX_SECTIONS} at most",
+                "{} sections, at most {MAX_SECTIONS} are allowed",
                 header.sections
             )));
         }
@@ -226,12 +225,12 @@ impl Table {
         for (i, entry) in self.entries.iter().enumerate() {
             let section = entry.section();
             if self.entries[..i].iter().any(|other| other.kind == entry.kind) {
-                return Err(FileFault::Header(format!("section `{section}` is there twice")));
+                return Err(FileFault::Header(format!("section `{section}` is repeated")));
             }
             if matches!(section, Section::Unknown(_)) && entry.flags & OPTIONAL == 0 {
                 return Err(FileFault::UnknownSection(section));
             }
-            // The length is bounded before its padding is added, so that nothing wraps around.
+            // Bound the length before adding its padding, so that nothing overflows.
             if entry.offset != end || entry.length > file_bytes || entry.extent() > file_bytes - end {
                 return Err(FileFault::Header(format!(
                     "section `{section}` ({} bytes from {}) should begin at {end} and end within {file_bytes}",
@@ -258,7 +257,7 @@ impl Table {
         self.find(section).ok_or(FileFault::MissingSection(section))
     }
 
-    /// Bytes of the whole file.
+    /// Size of the file in bytes.
     pub(super) fn file_bytes(&self) -> u64 {
         self.entries.last().map_or(SECTION_ALIGN, |last| last.offset + last.extent())
     }

@@ -102,7 +102,7 @@ fn a_lie_under_right_checksums_is_found() {
     let nan = f32::NAN.to_le_bytes();
     let cases: [(Section, usize, &[u8], &str); 34] = [
         (Params, 0, &[9], "element 9"),
-        (Params, 0, &[2], "row stride 4 in place of 16"),
+        (Params, 0, &[2], "row stride 4, expected 16"),
         (Params, 4, &[3], "metric 3"),
         (Params, 4, &[0], "`squared norms` is invalid: l2 does not need it"),
         (Params, 8, &[0], "dimension 0"),
@@ -110,7 +110,7 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 8, &[0xFF; 4], "dimension 4294967295"),
         (Params, 12, &[5], "row stride 5"),
         (Params, 16, &[0], "max_degree (0)"),
-        (Params, 16, &[2], "section `adjacency` is invalid: it has 480 bytes in place of 320"),
+        (Params, 16, &[2], "section `adjacency` is invalid: it has 480 bytes, expected 320"),
         (Params, 20, &[0xFF; 4], "build_beam_width"),
         (Params, 24, &nan, "alpha"),
         (Params, 28, &[1], "convention 1"),
@@ -119,9 +119,9 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 48, &[39], "section `vectors`"),
         (Params, 48, &[0xFF; 8], "slots, of 2147483647 at most"),
         (Params, 56, &[0xFF; 8], "tombstones"),
-        (Params, 56, &[2], "section `tombstones` is invalid: it holds 1 slots in place of 2"),
-        (Params, 64, &[6], "section `free slots` is invalid: it holds 5 slots in place of 6"),
-        (Params, 72, &[1], "it claims 1 edges of 70"),
+        (Params, 56, &[2], "section `tombstones` is invalid: it holds 1 slots, expected 2"),
+        (Params, 64, &[6], "section `free slots` is invalid: it holds 5 slots, expected 6"),
+        (Params, 72, &[1], "it claims 1 edges, and there are 70"),
         (Vectors, 20, &nan, "not finite"),
         (SquaredNorms, 4, &nan, "not finite"),
         (Adjacency, 0, &[40], "not below 40"),
@@ -130,7 +130,7 @@ fn a_lie_under_right_checksums_is_found() {
         (FurtherKeys, 8, &[3], "slot 3 has no such vertex"),
         (FurtherKeys, 8, &[0xFF; 4], "slot 4294967295"),
         (DeletedKeys, 8, &[36], "slot 36"),
-        (DeletedKeys, 0, &[31], "key 31 is there twice"),
+        (DeletedKeys, 0, &[31], "key 31 is repeated"),
         (Tombstones, 0, &[0, 0, 0, 0, 8], "slot 35 is a tombstone and free"),
         (Tombstones, 0, &[0, 0, 0, 0, 0, 1], "slot 40 has no such vertex"),
         (FreeSlots, 4, &[0x78, 1], "slot 40 has no such vertex"),
@@ -153,18 +153,18 @@ fn a_table_that_cannot_be_is_refused() {
     let entry = |i: usize| 32 + 32 * i;
     let huge = (1_u64 << 40).to_le_bytes();
     let cases: [(usize, &[u8], &str); 12] = [
-        (12, &[127], "127 sections, of 126 at most"),
+        (12, &[127], "127 sections, at most 126"),
         (12, &[10], "belong to no section"),
         (12, &[12], "section `of kind 0`"),
         (16, &huge, "expected 1099511627776"),
-        (entry(1), &[1], "section `params` is there twice"),
+        (entry(1), &[1], "section `params` is repeated"),
         (entry(1), &[99], "needs section `of kind 99`"),
-        (entry(1) + 8, &[5], "its items are of type 5 in place of 0"),
+        (entry(1) + 8, &[5], "its items are of type 5, expected 0"),
         (entry(1) + 16, &huge, "should begin at 8192"),
         (entry(1) + 24, &huge, "end within"),
         (entry(1) + 24, &[0xFF; 8], "end within"),
         (entry(0) + 24, &[87], "section `params` is invalid: it has 87 bytes"),
-        (entry(10) + 24, &[3], "no multiple of 4"),
+        (entry(10) + 24, &[3], "not a multiple of 4"),
     ];
     for (at, lie, expected) in cases {
         let mut forged = bytes.clone();

@@ -5,11 +5,11 @@
 //! | 0 | u64 | bytes of the file |
 //! | 8 | u32 | largest degree |
 //! | 12 | u32 | start vertex |
-//! | 16 | u64 | frozen points: the last vertices, which are walked through and never returned |
+//! | 16 | u64 | frozen points: the last vertices, traversed and never returned |
 //! | 24 | | for each vertex a u32 degree and as many u32 neighbours |
 //!
 //! Sources: `in_mem_graph_store.cpp` of microsoft/DiskANN (branch cpp_main), and files that diskannpy 0.7.0 wrote and
-//! read. The number of vertices is not in the file: it is that of the vectors.
+//! read. The file does not store the number of vertices: it equals that of the vectors.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -26,10 +26,10 @@ use crate::file::write_file;
 
 const HEADER_BYTES: u64 = 24;
 
-/// Reads the graph that DiskANN (or cuVS Vamana) wrote to `path` over `vectors`, which are the rows it was built from,
-/// frozen points included, as its `.data` file holds them. `params` are those of later inserts.
+/// Reads a graph that DiskANN (or cuVS Vamana) wrote to `path`. `vectors` are those it was built from, including frozen
+/// points, as in its `.data` file. `params` apply to later inserts.
 ///
-/// Keys are row numbers; frozen points have none and stay tombstones. Cost: one pass over both.
+/// Keys are positions in `vectors`; frozen points have none and become tombstones. Cost: one pass over both.
 ///
 /// # Errors
 /// [`ImportError`], naming the file and what is wrong with it.
@@ -87,16 +87,16 @@ pub(crate) fn read_from<T: Element>(
     import.finish(start)
 }
 
-/// Writes the graph to `path` and its vectors to `path` with `.data` behind it, where DiskANN looks for them: a
-/// `StaticMemoryIndex` of diskannpy opens the two. f16 vectors are written as f32, which DiskANN can read.
+/// Writes the graph to `path` and its vectors to `path.data`, for `StaticMemoryIndex` of diskannpy. f16 vectors are written
+/// as f32, which DiskANN can read.
 ///
-/// Row i of both files is the vertex at place i of what is returned; its keys are [`Graph::keys_of`] that slot. Rows
-/// are in the order of first keys, so an index whose keys are the numbers from 0 on needs no translation.
+/// Returns the slot of each row of the files; [`keys_of`](crate::KeyMap::keys_of) gives its keys. Rows are ordered by first
+/// key, so if keys are the numbers from 0 on, they equal rows.
 ///
-/// Cost: one pass over the graph; 8 bytes a slot.
+/// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
-/// [`ExportError`]; each of the two files is then the old one or the new one as a whole.
+/// [`ExportError`]; each of the two files is then entirely the old or the new one.
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
     let path = path.as_ref();
     let rows = Rows::new(graph)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a foreign graph file, and which graphs cannot become one.
+//! What can be wrong with a graph file of another library, or with writing one.
 
 use std::error::Error;
 use std::fmt;
@@ -30,17 +30,17 @@ impl Error for ImportError {
 }
 
 impl ImportError {
-    /// The graph file.
+    /// Returns the path of the graph file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is wrong with it.
+    /// Returns what is wrong, without the path.
     pub fn fault(&self) -> &ImportFault {
         &self.fault
     }
 
-    /// What is wrong with the file, without its name.
+    /// Returns what is wrong, without the path.
     pub fn into_fault(self) -> ImportFault {
         self.fault
     }
@@ -50,32 +50,32 @@ impl ImportError {
     }
 }
 
-/// What is wrong with a foreign graph file, or with the vectors that go with it.
+/// Why a graph file of another library cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportFault {
-    /// The operating system does not give its bytes, or those of the vectors.
+    /// The file or the vectors cannot be read.
     #[error("cannot be read")]
     Io(#[from] io::Error),
-    /// It is shorter or longer than it says.
+    /// The file is shorter or longer than its header and degrees say.
     #[error(
-        "holds {actual} bytes where its header and degrees ask for {claimed}; it was cut short, or is of another format"
+        "is {actual} bytes, but its header and degrees need {claimed}; it was cut short, or is of another format"
     )]
     Length {
-        /// Bytes asked for.
+        /// Bytes needed.
         claimed: u64,
-        /// Bytes there are.
+        /// Bytes of the file.
         actual: u64,
     },
-    /// It has more or fewer vertices than there are vectors.
-    #[error("holds {vertices} vertices where {rows} vectors are given; give the vectors it was built from")]
+    /// The numbers of vertices and vectors differ.
+    #[error("holds {vertices} vertices, but {rows} vectors are given; give the vectors it was built from")]
     Vertices {
-        /// Vertices in the file: all of them, or as many as were read when the vectors ran out.
+        /// Vertices in the file, or read before the vectors ran out.
         vertices: u64,
         /// Vectors given.
         rows: usize,
     },
-    /// More start points than vertices.
+    /// More frozen points than vertices.
     #[error("claims {frozen} frozen points among {rows} vertices")]
     Frozen {
         /// Frozen points.
@@ -83,34 +83,34 @@ pub enum ImportFault {
         /// Vertices.
         rows: usize,
     },
-    /// A vertex has more edges than the header says there can be.
-    #[error("vertex {vertex} has {degree} edges where the header allows {bound}")]
+    /// A vertex has more edges than the header allows.
+    #[error("vertex {vertex} has {degree} edges, but the header allows {bound}")]
     HeaderDegree {
         /// The vertex.
         vertex: usize,
         /// Its edges.
         degree: u32,
-        /// What the header says.
+        /// Limit of the header.
         bound: u32,
     },
-    /// A vertex has more edges than the graph to be made can hold.
+    /// A vertex has more edges than `max_degree`.
     #[error("vertex {vertex} has {degree} edges, more than max_degree ({max_degree}); raise max_degree")]
     Degree {
         /// The vertex.
         vertex: usize,
         /// Its edges.
         degree: u32,
-        /// What the parameters allow.
+        /// Limit of the parameters.
         max_degree: usize,
     },
-    /// The start point or an edge leads to no vertex.
-    #[error("{from} leads to vertex {to}, and there are {rows}")]
+    /// The start point or an edge leads to a vertex that does not exist.
+    #[error("{from} leads to vertex {to}, but there are only {rows}")]
     Edge {
-        /// Where the edge comes from.
+        /// Description of the edge.
         from: String,
-        /// Where it leads.
+        /// Its target.
         to: u32,
-        /// Vertices there are.
+        /// Number of vertices.
         rows: usize,
     },
     /// A vector cannot be stored.
@@ -119,25 +119,25 @@ pub enum ImportFault {
     /// The vectors have an impossible dimension.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// The caller stopped it.
+    /// The caller cancelled the operation.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// A graph cannot be written in a foreign format. Nothing was written.
+/// A graph cannot be written in the format of another library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The format has no place for vertices that are walked through and never returned.
+    /// The format cannot represent tombstones.
     #[error(
         "{0} deleted vectors are still in the graph, and the format cannot mark them as deleted; consolidate first"
     )]
     Tombstones(usize),
-    /// There are only codes.
+    /// The graph stores codes only.
     #[error(transparent)]
     Vector(#[from] VectorError),
-    /// The format has no empty graph.
-    #[error("the graph has no vector to begin a search with; insert some first")]
+    /// The format cannot represent an empty graph.
+    #[error("the graph is empty; insert vectors first")]
     Empty,
     /// The file cannot be written.
     #[error(transparent)]

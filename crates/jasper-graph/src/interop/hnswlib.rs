@@ -1,8 +1,8 @@
-//! The index file of hnswlib, with a base layer and nothing above it: hnswlib then searches our graph.
+//! The index file of hnswlib, with a base layer only, so that hnswlib searches our graph.
 //!
 //! Source: `saveIndex` and `loadIndex` in `hnswalg.h` of nmslib/hnswlib 0.8.0, on a machine of 64 bits. All of its
-//! vectors are f32: other elements are written as that, and rows of bytes under cosine at unit length.
-//! `benches/peers/check_graph_files.py` has hnswlib load such a file and search it.
+//! vectors are f32: other elements are converted, and byte vectors under cosine are scaled to unit length.
+//! `benches/peers/check_graph_files.py` loads such a file in hnswlib and searches it.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::Graph;
 use crate::file::write_file;
 
 /// Writes the graph to `path`, for hnswlib's `load_index` with the space `l2`, `ip` or `cosine` of the metric and the
-/// same dimension. The label of a vertex is its first key; the slots written are returned in file order, and
-/// [`Graph::keys_of`] gives the further keys of each.
+/// same dimension. The label of a vertex is its first key. Returns the slots in file order;
+/// [`keys_of`](crate::KeyMap::keys_of) gives the further keys of each.
 ///
-/// Cost: one pass over the graph; 8 bytes a slot.
+/// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
 /// [`ExportError`]; what was at `path` is then untouched.
@@ -31,12 +31,12 @@ pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec
 }
 
 fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Write) -> std::io::Result<()> {
-    let places = graph.params().max_degree();
-    let link_bytes = 4 + 4 * places as u64;
+    let max_degree = graph.params().max_degree();
+    let link_bytes = 4 + 4 * max_degree as u64;
     let label_offset = link_bytes + 4 * graph.dimension() as u64;
     let count = rows.len() as u64;
     // Above the base layer, which is all there is, hnswlib allows half as many links as on it.
-    let links_above = (places as u64 / 2).max(2);
+    let links_above = (max_degree as u64 / 2).max(2);
 
     // offsetLevel0, max_elements, count, size_data_per_element, label_offset, offsetData
     for field in [0, count, count, label_offset + 8, label_offset, link_bytes] {
@@ -46,7 +46,7 @@ fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Wri
     out.write_all(&0_i32.to_le_bytes())?;
     out.write_all(&rows.start().to_le_bytes())?;
     // maxM, maxM0, M, mult, ef_construction
-    for field in [links_above, places as u64, links_above] {
+    for field in [links_above, max_degree as u64, links_above] {
         out.write_all(&field.to_le_bytes())?;
     }
     out.write_all(&(links_above as f64).ln().recip().to_le_bytes())?;
@@ -57,7 +57,7 @@ fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Wri
         rows.neighbors(slot, &mut neighbors);
         // The low half of the word counts; the high half holds flags.
         out.write_all(&(neighbors.len() as u32).to_le_bytes())?;
-        neighbors.resize(places, 0);
+        neighbors.resize(max_degree, 0);
         out.write_all(bytemuck::cast_slice(&neighbors))?;
         rows.write_f32(slot, out)?;
         out.write_all(&graph.keys().first_key(slot).to_le_bytes())?;

@@ -1,4 +1,4 @@
-//! A graph in the making out of a foreign file: rows first, then edges, vertex by vertex.
+//! Reading a graph from the file of another library: vectors first, then edges, vertex by vertex.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,16 +9,16 @@ use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage
 use super::{ImportError, ImportFault};
 use crate::Graph;
 
-/// Bytes of a file read at once.
+/// Bytes per read.
 const BUFFER: usize = 1 << 20;
-/// Rows read at once.
+/// Vectors per read.
 const ROWS: usize = 1024;
-/// Vertices linked between two reports of progress.
+/// Vertices between reports of progress.
 const REPORT: usize = 1 << 14;
 
 pub(super) struct Import<'a, 'p, T: 'static> {
     graph: Graph<T>,
-    /// Vertices whose edges were read.
+    /// Vertices whose edges have been read.
     linked: usize,
     neighbors: Vec<u32>,
     edges: Vec<VectorId>,
@@ -26,7 +26,7 @@ pub(super) struct Import<'a, 'p, T: 'static> {
 }
 
 impl<'a, 'p, T: Element> Import<'a, 'p, T> {
-    /// Stores all vectors; the first `searchable` of them get their row number as key, the others stay tombstones.
+    /// Stores all vectors. The first `searchable` of them get their position as key; the others stay tombstones.
     pub(super) fn new(
         vectors: &(impl VectorSource<T> + ?Sized),
         searchable: usize,
@@ -54,8 +54,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
         Ok(Self { graph, linked: 0, neighbors: Vec::new(), edges: Vec::new(), progress })
     }
 
-    /// Reads the edges of the next vertex. An edge given twice, or from a vertex to itself, leads nowhere new and is
-    /// left out.
+    /// Reads the edges of the next vertex. Skips repeated edges and those to the vertex itself.
     pub(super) fn link(&mut self, degree: u32, source: &mut impl Read) -> Result<(), ImportFault> {
         let Self { graph, linked: vertex, neighbors, edges, progress } = self;
         let (rows, max_degree) = (graph.slots(), graph.params().max_degree());
@@ -85,7 +84,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
         Ok(())
     }
 
-    /// The graph, once every vertex has its edges.
+    /// Returns the graph, once every vertex has its edges.
     pub(super) fn finish(self, start: u32) -> Result<Graph<T>, ImportFault> {
         let Self { mut graph, linked, .. } = self;
         let rows = graph.slots();
@@ -98,13 +97,13 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             }
             graph.adjacency_mut().set_start_points(vec![VectorId::new(start)]);
         }
-        // Nobody has looked yet whether all of them can be reached.
+        // Whether all of them can be reached is not known.
         graph.adjacency_mut().set_unchecked(rows);
         Ok(graph)
     }
 }
 
-/// Reads a file by what `read` does with its bytes, given how many there are.
+/// Opens a file for `read`, which is given its size too, and adds the path to its error.
 pub(super) fn read_file<R>(
     path: &Path,
     read: impl FnOnce(BufReader<File>, u64) -> Result<R, ImportFault>,
@@ -117,14 +116,14 @@ pub(super) fn read_file<R>(
     whole().map_err(ImportError::at(path))
 }
 
-/// One little-endian word.
+/// Reads a little-endian u32.
 pub(super) fn word(source: &mut impl Read) -> io::Result<u32> {
     let mut bytes = [0; 4];
     source.read_exact(&mut bytes)?;
     Ok(u32::from_le_bytes(bytes))
 }
 
-/// Two of them.
+/// Reads a little-endian u64.
 pub(super) fn long(source: &mut impl Read) -> io::Result<u64> {
     let mut bytes = [0; 8];
     source.read_exact(&mut bytes)?;

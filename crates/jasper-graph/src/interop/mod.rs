@@ -1,14 +1,13 @@
-//! Graph files of other libraries: what they built can be searched here, and what was built here can be served there.
+//! Graph files of other libraries: reading graphs that they built, and writing graphs that they can search.
 //!
-//! | module | reads | writes | proved against |
+//! | module | reads | writes | tested with |
 //! | --- | --- | --- | --- |
 //! | [`diskann`] | the in-memory graph, with frozen points or without | the same, and its data file | diskannpy 0.7.0 |
-//! | [`parlay`] | the ParlayANN graph | | its description alone |
+//! | [`parlay`] | the ParlayANN graph | | its specification only |
 //! | [`hnswlib`] | | the base layer, which hnswlib searches on its own | hnswlib 0.8.0 |
 //!
-//! A foreign graph file holds edges and no vectors: reading takes the rows that it was built from, in their order.
-//! Keys are then row numbers. Writing puts the vertices in the order of their keys, so that an index whose keys are
-//! row numbers comes out in the order it came in.
+//! Graph files hold edges and no vectors: reading takes the vectors that the graph was built from, in their order, and their
+//! positions become the keys. Writing orders vertices by key, so that an index whose keys are positions keeps its order.
 
 pub mod diskann;
 mod error;

@@ -1,6 +1,6 @@
-//! The graph file of ParlayANN: u32 vertices, u32 largest degree, a u32 degree a vertex, then all neighbours as u32.
+//! The graph file of ParlayANN: u32 vertices, u32 largest degree, a u32 degree per vertex, then all neighbors as u32.
 //!
-//! Source: `utils/graph.h` of cmuparlay/ParlayANN. Searches begin at vertex 0, as they do there.
+//! Source: `utils/graph.h` of cmuparlay/ParlayANN. Searches start at vertex 0, as in ParlayANN.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,10 +13,9 @@ use crate::Graph;
 
 const HEADER_BYTES: u64 = 8;
 
-/// Reads the graph that ParlayANN wrote to `path` over `vectors`, which are the rows it was built from. `params` are
-/// those of later inserts.
+/// Reads a graph that ParlayANN wrote to `path`. `vectors` are those it was built from. `params` apply to later inserts.
 ///
-/// Keys are row numbers. Cost: one pass over both; 4 bytes a vertex.
+/// Keys are positions in `vectors`. Cost: one pass over both; 4 bytes per vertex.
 ///
 /// # Errors
 /// [`ImportError`], naming the file and what is wrong with it.

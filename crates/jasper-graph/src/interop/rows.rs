@@ -1,4 +1,4 @@
-//! Which vertex becomes which row of a foreign file.
+//! The order of vertices in files of other libraries.
 
 use std::io::{self, Write};
 
@@ -7,11 +7,11 @@ use jasper_core::{Element, Metric, VectorId};
 use super::ExportError;
 use crate::Graph;
 
-/// The vertices in the order of their first keys.
+/// The vertices ordered by first key.
 pub(super) struct Rows<'a, T: 'static> {
     graph: &'a Graph<T>,
     slots: Vec<VectorId>,
-    /// Row of each slot; any number where the slot is free.
+    /// Row of each slot; meaningless where the slot is free.
     row_of: Vec<u32>,
 }
 
@@ -37,28 +37,28 @@ impl<'a, T: Element> Rows<'a, T> {
         self.slots.len()
     }
 
-    /// The slot of each row.
+    /// Returns the slot of each row.
     pub(super) fn into_slots(self) -> Vec<VectorId> {
         self.slots
     }
 
-    /// The slots in row order.
+    /// Returns the slots in row order.
     pub(super) fn iter(&self) -> impl Iterator<Item = VectorId> + '_ {
         self.slots.iter().copied()
     }
 
-    /// The row that searches begin at. Peers have one.
+    /// Returns the row at which searches start. Other libraries have only one.
     pub(super) fn start(&self) -> u32 {
         self.row_of[self.graph.adjacency().start_points()[0].index()]
     }
 
-    /// The rows that a vertex has edges to, into `out`.
+    /// Writes the rows of the neighbors of a vertex to `out`.
     pub(super) fn neighbors(&self, slot: VectorId, out: &mut Vec<u32>) {
         out.clear();
         out.extend(self.graph.adjacency().neighbors(slot).iter().map(|to| self.row_of[to.index()]));
     }
 
-    /// Writes the coordinates of a vertex as f32; at unit length where the metric is cosine.
+    /// Writes the vector of a vertex as f32; at unit length under the cosine metric.
     pub(super) fn write_f32(&self, slot: VectorId, out: &mut impl Write) -> io::Result<()> {
         let vector = self.graph.vectors().get(slot);
         let scale = match self.graph.metric() {

@@ -1,4 +1,4 @@
-//! How a user's vector becomes a stored row, and which vectors are refused.
+//! Converting users' vectors to their stored form, and which are refused.
 
 use jasper_core::{Element, MatrixError, Metric, padded_len};
 
@@ -27,38 +27,37 @@ pub enum VectorError {
         /// Row of the vector among those given.
         row: usize,
     },
-    /// Distances to this vector would not be finite.
+    /// Distances to the vector would not be finite.
     #[error(
         "row {row} is too long: its squared length ({squared_norm:e}) must be below {LONGEST:e}; scale the vectors down"
     )]
     TooLong {
         /// Row of the vector among those given.
         row: usize,
-        /// Its squared length.
+        /// Its squared norm.
         squared_norm: f64,
     },
-    /// No slot is left.
+    /// The index holds the largest number of vectors it can.
     #[error("the index is full: it holds {} vectors, the most there can be", jasper_core::MAX_VECTORS)]
     Full,
-    /// Vectors were dropped, and codes alone do not do.
+    /// The vectors were dropped, and the operation needs them.
     #[error(
-        "the index has codes of its vectors alone, and this takes the vectors; build it from its source, and keep them"
+        "the index stores codes only, and this operation needs the vectors; build it again and keep them"
     )]
     NoVectors,
-    /// The operating system gives no more memory.
-    #[error("no memory for more rows")]
+    /// Memory cannot be allocated.
+    #[error("no memory for more vectors")]
     Memory(#[from] std::io::Error),
 }
 
-/// Rows are shorter than the root of this, so that every squared distance (at most 4 times it) and every partial sum
-/// of one is finite in f32.
+/// Bound of squared norms, so that every squared distance (at most 4 times it) and every partial sum is finite in f32.
 const LONGEST: f64 = f32::MAX as f64 / 8.0;
 
-/// Turns the coordinates of a user's vector into a row as it is stored: padded with zeros to the length of `out`, and
-/// of unit length where the metric is cosine and the element a float. Gives the squared length before that.
+/// Converts a user's vector to its stored form in `out`: padded with zeros to the length of `out`, and at unit length under
+/// the cosine metric if the element is a float. Returns the squared norm before that.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`. `out` is then of no use.
+/// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 ///
 /// # Panics
 /// If `vector` is longer than `out`.
@@ -74,10 +73,10 @@ pub fn prepare_vector<T: Element>(
     prepare_in_place(metric, row, out)
 }
 
-/// [`prepare_vector`] of a vector that lies in its place, with zeros behind it.
+/// [`prepare_vector`] in place, on a vector that is already padded with zeros.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`. `out` is then of no use.
+/// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT {
@@ -87,12 +86,12 @@ pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -
     Ok(squared_norm as f32)
 }
 
-/// Whether rows of that dimension are stored as they are given: without padding, and at their length.
+/// Whether vectors are stored as they are given: without padding and without scaling.
 pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
     padded_len::<T>(dimension) == dimension && (T::EXACT || metric != Metric::Cosine)
 }
 
-/// What [`prepare_vector`] gives and refuses, without the row.
+/// [`prepare_vector`] without the output.
 ///
 /// # Errors
 /// [`VectorError`], naming `row`.
@@ -100,10 +99,10 @@ pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Res
     Ok(squared_norm(metric, row, vector)? as f32)
 }
 
-/// The squared length of a vector that can be used.
+/// Returns the squared norm of a valid vector.
 fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, VectorError> {
     let mut squared_norm = f64::from((T::kernels().dot)(vector, vector));
-    // NaN, overflow and underflow are told apart in f64; everyone else has passed at the speed of a distance.
+    // Slow path: f64 tells NaN, overflow and underflow apart.
     if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
         squared_norm = vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
     }
@@ -120,7 +119,7 @@ fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<
     Ok(squared_norm)
 }
 
-/// [`prepare_vector`] for an index of `dimension` coordinates: see [`super::Vectors::prepare`].
+/// [`prepare_vector`] with a check of the dimension: see [`super::Vectors::prepare`].
 pub(crate) fn prepare<T: Element>(
     metric: Metric,
     dimension: usize,

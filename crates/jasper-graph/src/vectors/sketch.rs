@@ -1,9 +1,9 @@
-//! Rows of f32 at a quarter of their bytes, to rule rows out without reading them.
+//! Sketches: f32 vectors at one byte per coordinate, to skip vectors without reading them.
 //!
-//! A search reads hundreds of rows and keeps a fifth of them: on rows longer than a cache holds, it waits for memory
-//! most of its time. A sketch is a row rounded to steps of its own, one byte a coordinate, and how far the rounding
-//! moved it. By the triangle inequality, the row is at least as far as its sketch less both roundings, the query's and
-//! its own; where that is too far already, the row is not read. Answers are those without sketches, bit for bit.
+//! A search reads hundreds of vectors and keeps a fifth of them; on long vectors it mostly waits for memory. A sketch is a
+//! vector rounded to multiples of its own step, with the length of the rounding error. By the triangle inequality, the
+//! distance of two vectors is at least that of their sketches minus both errors. Where that lower bound exceeds the limit,
+//! the vector is not read. Results are bit for bit those without sketches.
 
 use std::io;
 
@@ -12,36 +12,36 @@ use jasper_core::{Element, VectorId, padded_len};
 
 use crate::Segments;
 
-/// Sketches of all rows, or of chosen ones. A row of the table is a [`Header`], then one code a coordinate.
+/// Sketches of all vectors, or of some. A row of the table is a [`Header`], then one code per coordinate.
 #[derive(Debug)]
 pub(crate) struct Sketches {
     table: Segments<i8>,
-    /// Where in the table the sketch of each slot is, [`NOWHERE`] for none; without it, all are at their own slots.
-    places: Option<Vec<u32>>,
+    /// Row of the table for each slot, [`NO_ROW`] for none; if absent, rows equal slots.
+    rows: Option<Vec<u32>>,
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NO_ROW: u32 = u32::MAX;
 
-/// What stands before the codes of a row.
+/// The start of a row, before the codes.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Header {
-    /// Coordinate of a code of 1.
+    /// Value of code 1.
     step: f32,
-    /// Length of what the rounding took away; rounded up.
+    /// Norm of the rounding error, rounded up.
     error: f32,
-    /// Length of the rounded row.
+    /// Norm of the rounded vector.
     norm: f32,
     unused: f32,
 }
 
-/// Rows compared by one call of a kernel: their slices stay in registers and L1.
+/// Rows per kernel call: their slices stay in registers and L1.
 const ROWS_AT_ONCE: usize = 64;
 const HEADER_BYTES: usize = size_of::<Header>();
-/// Codes run from minus this to this.
+/// Codes are between minus this and this.
 const LARGEST_CODE: f32 = 127.0;
-/// What rounding in f32 may take from a bound, as a share of the squares that it is the difference of: a thousand times
-/// the error of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
+/// Bound of the f32 rounding error of a difference, relative to the squares it is computed from: a thousand times the error
+/// of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
 const SLACK: f32 = 1e-4;
 
 /// A vector to compare sketches with.
@@ -52,39 +52,39 @@ pub(crate) struct SketchedVector {
 }
 
 impl Sketches {
-    /// No sketches, for as many rows as come.
+    /// Creates an empty table for sketches of all vectors.
     pub(crate) fn new(dimension: usize) -> Self {
-        Self { table: Segments::new(row_bytes(dimension)), places: None }
+        Self { table: Segments::new(row_bytes(dimension)), rows: None }
     }
 
-    /// Room for sketches of `chosen` of `slots` rows.
+    /// Creates a table for sketches of the vectors in `chosen`, of `slots` slots.
     pub(crate) fn for_slots(dimension: usize, chosen: &[VectorId], slots: usize) -> io::Result<Self> {
         let mut table = Segments::new(row_bytes(dimension));
         table.resize(chosen.len())?;
-        let mut places = vec![NOWHERE; slots];
-        for (place, slot) in chosen.iter().enumerate() {
-            places[slot.index()] = place as u32;
+        let mut rows = vec![NO_ROW; slots];
+        for (row, slot) in chosen.iter().enumerate() {
+            rows[slot.index()] = row as u32;
         }
-        Ok(Self { table, places: Some(places) })
+        Ok(Self { table, rows: Some(rows) })
     }
 
-    /// Follows a change of the number of slots; among chosen rows, new ones are not.
+    /// Sets the number of slots. If only some vectors have sketches, new ones have none.
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
-        match &mut self.places {
-            Some(places) => places.resize(slots, NOWHERE),
+        match &mut self.rows {
+            Some(rows) => rows.resize(slots, NO_ROW),
             None => self.table.resize(slots)?,
         }
         Ok(())
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.places.as_ref().map_or(0, |places| size_of_val(&**places))
+        self.table.bytes() + self.rows.as_ref().map_or(0, |rows| size_of_val(&**rows))
     }
 
-    /// Takes the sketch of the row in a slot, if it is to have one.
+    /// Computes the sketch of the vector in a slot, if it has one.
     pub(crate) fn set<T: Element>(&mut self, slot: usize, vector: &[T]) {
-        let Some(place) = self.place(slot) else { return };
-        let (head, codes) = self.table.row_mut(place).split_at_mut(HEADER_BYTES);
+        let Some(row) = self.row_of(slot) else { return };
+        let (head, codes) = self.table.row_mut(row).split_at_mut(HEADER_BYTES);
         head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, codes)]));
     }
 
@@ -96,12 +96,12 @@ impl Sketches {
 
     #[inline]
     pub(crate) fn prefetch(&self, slot: usize) {
-        if let Some(place) = self.place(slot) {
-            prefetch(self.table.row(place));
+        if let Some(row) = self.row_of(slot) {
+            prefetch(self.table.row(row));
         }
     }
 
-    /// Keeps those of `ids` that have no sketch, and those whose bounds `may_stay`.
+    /// Keeps those of `ids` that have no sketch, and those whose bounds satisfy `may_stay`.
     pub(crate) fn retain(
         &self,
         vector: &SketchedVector,
@@ -111,7 +111,7 @@ impl Sketches {
         let mut kept = 0;
         for start in (0..ids.len()).step_by(ROWS_AT_ONCE) {
             let chunk = start..ids.len().min(start + ROWS_AT_ONCE);
-            // What has no sketch is compared with the vector itself, and the result left unused.
+            // Ids without a sketch are compared with the vector itself, and the result is ignored.
             let mut rows: [&[i8]; ROWS_AT_ONCE] = [&vector.codes; ROWS_AT_ONCE];
             for (row, id) in rows.iter_mut().zip(&ids[chunk.clone()]) {
                 *row = self.row(id.index()).map_or(&*vector.codes, |row| &row[HEADER_BYTES..]);
@@ -128,16 +128,16 @@ impl Sketches {
         ids.truncate(kept);
     }
 
-    /// The sketch of a slot: a header and codes.
+    /// The sketch of a slot: header and codes.
     fn row(&self, slot: usize) -> Option<&[i8]> {
-        self.place(slot).map(|place| self.table.row(place))
+        self.row_of(slot).map(|row| self.table.row(row))
     }
 
-    /// Where the sketch of a slot is.
-    fn place(&self, slot: usize) -> Option<usize> {
-        match &self.places {
+    /// The row of the table for a slot.
+    fn row_of(&self, slot: usize) -> Option<usize> {
+        match &self.rows {
             None => Some(slot),
-            Some(places) => Some(places[slot] as usize).filter(|&place| place != NOWHERE as usize),
+            Some(rows) => Some(rows[slot] as usize).filter(|&row| row != NO_ROW as usize),
         }
     }
 }
@@ -146,12 +146,12 @@ fn header(row: &[i8]) -> Header {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(&row[..HEADER_BYTES]))
 }
 
-/// Bytes of the sketch of a row of `dimension` coordinates.
+/// Bytes of the sketch of a vector of `dimension` coordinates.
 pub(crate) const fn row_bytes(dimension: usize) -> usize {
     HEADER_BYTES + padded_len::<i8>(dimension)
 }
 
-/// What two sketches say of their vectors.
+/// Bounds of the distances of two vectors, from their sketches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Their squared distance is at least this.
@@ -172,12 +172,12 @@ impl Bounds {
     }
 }
 
-/// Sums are kept in this many parts, which compilers turn into registers.
+/// Sums are kept in this many parts, which the compiler maps to vector registers.
 const LANES: usize = 16;
-/// Added and taken away again, it rounds what is between -2^22 and 2^22 to whole numbers: 1.5 * 2^23, whose neighbours
-/// are 1 apart. `round` would be a call a value on processors that are not asked for SSE 4.1.
+/// 1.5 * 2^23, where f32 values are 1 apart: adding and subtracting it rounds values between -2^22 and 2^22 to integers.
+/// `round` would be a function call per value unless SSE 4.1 is enabled.
 const TO_WHOLE: f32 = 12_582_912.0;
-/// What adding up to 32,768 / 16 terms in f32 may take from a sum.
+/// Bound of the relative error of a sum of 32,768 / 16 terms in f32.
 const SUM_SLACK: f32 = 2e-4;
 
 /// Rounds a vector to `codes`, which may be longer.
@@ -187,7 +187,7 @@ fn sketch<T: Element>(vector: &[T], codes: &mut [i8]) -> Header {
         largest.iter_mut().zip(part).for_each(|(largest, x)| *largest = largest.max(x.to_f32().abs()));
     }
     let step = largest.into_iter().fold(0.0, f32::max) / LARGEST_CODE;
-    // A step without a reciprocal rounds everything away, and the error says so.
+    // Too small a step has no finite reciprocal: everything is rounded to zero, and the error accounts for it.
     let (step, scale) = if step > 1e-30 { (step, step.recip()) } else { (0.0, 0.0) };
     let (mut lost, mut kept) = ([0.0_f32; LANES], [0.0_f32; LANES]);
     codes[vector.len()..].fill(0);
@@ -201,7 +201,7 @@ fn sketch<T: Element>(vector: &[T], codes: &mut [i8]) -> Header {
         }
     }
     let length = |squares: [f32; LANES]| squares.iter().sum::<f32>().sqrt();
-    // Squares of the smallest steps vanish: what they could add up to at most is added.
+    // The squares of the smallest values underflow; add the most that they could sum up to.
     let vanished = (vector.len() as f32 * f32::MIN_POSITIVE).sqrt();
     Header { step, error: length(lost) * (1.0 + SUM_SLACK) + vanished, norm: length(kept), unused: 0.0 }
 }

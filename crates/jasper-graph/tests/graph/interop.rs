@@ -83,21 +83,18 @@ fn a_diskann_graph_that_cannot_be_is_refused() {
         bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
         read_diskann(&bytes, max_degree).unwrap_err().to_string()
     };
-    assert!(refused(0, 61, 2).contains("holds 60 bytes where its header and degrees ask for 61"));
+    assert!(refused(0, 61, 2).contains("is 60 bytes, but its header and degrees need 61"));
     assert!(refused(4, 1, 2).contains("holds 60 bytes"));
-    assert!(refused(8, 1, 2).contains("vertex 0 has 2 edges where the header allows 1"));
+    assert!(refused(8, 1, 2).contains("vertex 0 has 2 edges, but the header allows 1"));
     assert!(refused(8, 2, 1).contains("vertex 0 has 2 edges, more than max_degree (1); raise max_degree"));
-    assert!(refused(12, 4, 2).contains("the start leads to vertex 4, and there are 4"));
+    assert!(refused(12, 4, 2).contains("the start leads to vertex 4, but there are only 4"));
     assert!(refused(16, 5, 2).contains("claims 5 frozen points among 4 vertices"));
     assert!(refused(20, 5, 2).contains("frozen"));
     assert!(refused(28, u32::MAX, 2).contains("an edge of vertex 0 leads to vertex 4294967295"));
     assert!(refused(36, u32::MAX, 2).contains("the header allows 2"));
     let more = bytes!(64_u64, 2_u32, 2_u32, 0_u64, 2, 1, 3, 1, 2, 1, 0, 1, 0, 0);
     assert!(
-        read_diskann(&more, 2)
-            .unwrap_err()
-            .to_string()
-            .contains("holds 5 vertices where 4 vectors are given")
+        read_diskann(&more, 2).unwrap_err().to_string().contains("holds 5 vertices, but 4 vectors are given")
     );
 }
 
@@ -115,11 +112,11 @@ fn a_parlay_graph_is_read_or_refused() {
         bytes[4 * at..4 * at + 4].copy_from_slice(&word.to_le_bytes());
         read_parlay(&bytes).unwrap_err().to_string()
     };
-    assert!(refused(0, 5).contains("holds 5 vertices where 4 vectors are given"));
+    assert!(refused(0, 5).contains("holds 5 vertices, but 4 vectors are given"));
     assert!(refused(0, u32::MAX).contains("holds 4294967295 vertices"));
-    assert!(refused(1, 1).contains("vertex 0 has 2 edges where the header allows 1"));
-    assert!(refused(3, 2).contains("holds 40 bytes where its header and degrees ask for 44"));
-    assert!(refused(7, 4).contains("an edge of vertex 0 leads to vertex 4, and there are 4"));
+    assert!(refused(1, 1).contains("vertex 0 has 2 edges, but the header allows 1"));
+    assert!(refused(3, 2).contains("is 40 bytes, but its header and degrees need 44"));
+    assert!(refused(7, 4).contains("an edge of vertex 0 leads to vertex 4, but there are only 4"));
 }
 
 /// Keys 30, 10, 20 in the slots 0, 2, 3; slot 1 is free. 30 -> 10, 10 -> 20 and 30, 20 -> 30.
