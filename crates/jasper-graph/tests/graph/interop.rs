@@ -84,7 +84,7 @@ fn a_diskann_graph_that_cannot_be_is_refused() {
         read_diskann(&bytes, max_degree).unwrap_err().to_string()
     };
     assert!(refused(0, 61, 2).contains("is 60 bytes, but its header and degrees need 61"));
-    assert!(refused(4, 1, 2).contains("holds 60 bytes"));
+    assert!(refused(4, 1, 2).contains("is 60 bytes"));
     assert!(refused(8, 1, 2).contains("vertex 0 has 2 edges, but the header allows 1"));
     assert!(refused(8, 2, 1).contains("vertex 0 has 2 edges, more than max_degree (1); raise max_degree"));
     assert!(refused(12, 4, 2).contains("the start leads to vertex 4, but there are only 4"));
