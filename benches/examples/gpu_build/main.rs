@@ -30,7 +30,7 @@ use jasper_cuda::{
 use jasper_data::{OpenOptions, VectorFile};
 use jasper_vamana::pipeline::{LinkMode, link_batch};
 use jasper_vamana::{
-    BuildShape, CpuExecutor, Exclusive, Ingested, InsertError, LinkProgress, Linked, Linker, SearchCost,
+    BuildShape, CpuExecutor, Exclusive, Ingested, LinkProgress, Linked, Linker, SearchCost, UpdateError,
     ingest,
 };
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ fn link<T: Element>(
     ingested: Ingested<T>,
     quantized_linking: bool,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, InsertError> {
+) -> Result<Linked<T>, UpdateError> {
     if !quantized_linking {
         return link_on_device(context, cpu.pool(), ingested, None, progress);
     }

@@ -11,7 +11,7 @@ use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, no_prog
 use jasper_cuda::{Context, link_on_device};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Ingested, InsertError, Linked, ingest, link_on_host};
+use jasper_vamana::{CpuExecutor, Ingested, Linked, UpdateError, ingest, link_on_host};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -141,7 +141,7 @@ fn link<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, InsertError> {
+) -> Result<Linked<T>, UpdateError> {
     match device {
         None => link_on_host(executor, ingested, None, progress),
         Some(device) => link_on_device(device, executor.pool(), ingested, None, progress),

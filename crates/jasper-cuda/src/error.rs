@@ -4,7 +4,7 @@ use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::Launch;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
-use jasper_vamana::{ConsolidateError, InsertError, PlanError, SearchError};
+use jasper_vamana::{PlanError, SearchError, UpdateError};
 
 use crate::ptx::Requirement;
 
@@ -169,15 +169,9 @@ impl From<Error> for SearchError {
     }
 }
 
-impl From<Error> for InsertError {
+impl From<Error> for UpdateError {
     fn from(error: Error) -> Self {
         Self::device(error)
-    }
-}
-
-impl From<Error> for ConsolidateError {
-    fn from(error: Error) -> Self {
-        Self::Device(Box::new(error))
     }
 }
 

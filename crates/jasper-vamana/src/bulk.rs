@@ -17,8 +17,8 @@ use crate::ingest::{add_rows, check_keys};
 use crate::pipeline::{Exclusive, GraphLock, LinkError, LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    BuildShape, Checkpoints, CpuExecutor, Executor, Existing, InsertError, LinkProgress, MemoryPlan,
-    MutableGraph, SearchCost, free_host_memory, start,
+    BuildShape, Checkpoints, CpuExecutor, Executor, Existing, LinkProgress, MemoryPlan, MutableGraph,
+    SearchCost, UpdateError, free_host_memory, start,
 };
 
 /// Statistics of a bulk build.
@@ -75,7 +75,7 @@ impl<T: Element> Linked<T> {
 /// Takes the memory of [`BuildShape::plan_on_host`].
 ///
 /// # Errors
-/// [`InsertError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+/// [`UpdateError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
 pub fn bulk_build<T: Element>(
     executor: &CpuExecutor,
     vectors: &dyn VectorSource<T>,
@@ -83,7 +83,7 @@ pub fn bulk_build<T: Element>(
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, BuildReport), InsertError> {
+) -> Result<(Graph<T>, BuildReport), UpdateError> {
     let ingested = ingest(executor, vectors, keys, metric, params, progress)?;
     let linked = link_on_host(executor, ingested, None, progress)?;
     Ok(linked.finish())
@@ -93,7 +93,7 @@ pub fn bulk_build<T: Element>(
 /// vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
-/// [`InsertError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+/// [`UpdateError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
 pub fn ingest<T: Element>(
     executor: &CpuExecutor,
     vectors: &dyn VectorSource<T>,
@@ -101,7 +101,7 @@ pub fn ingest<T: Element>(
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<Ingested<T>, InsertError> {
+) -> Result<Ingested<T>, UpdateError> {
     let mut graph = Graph::new(metric, vectors.dimension(), params).map_err(VectorError::from)?;
     if let Some(keys) = keys {
         check_keys(executor, &graph, keys, vectors.len(), Existing::Refuse)?;
@@ -126,13 +126,13 @@ pub fn ingest<T: Element>(
 /// meet them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
-/// [`InsertError`]: a checkpoint cannot be read or written, the build is cancelled.
+/// [`UpdateError`]: a checkpoint cannot be read or written, the build is cancelled.
 pub fn link_on_host<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, InsertError> {
+) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     if graph.adjacency().start_points().is_empty() {
         return Ok(Linked { graph, reconnected: 0, cost: SearchCost::default() });

@@ -4,23 +4,11 @@ use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, VectorId};
-use jasper_graph::{CodeBlock, Graph, VectorError};
+use jasper_graph::{CodeBlock, Graph};
 use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
 use rayon::prelude::*;
 
-use crate::CpuExecutor;
-
-/// Rows could not be coded. The graph is as it was.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum QuantizeError {
-    /// Nothing can be learnt from the rows.
-    #[error(transparent)]
-    Train(#[from] TrainError),
-    /// There is no memory for the codes, or there is nothing but codes.
-    #[error(transparent)]
-    Vector(#[from] VectorError),
-}
+use crate::{CpuExecutor, UpdateError};
 
 /// Live rows that a quantizer learns from at most: a mean and components need no more.
 const SAMPLE_ROWS: usize = 65_536;
@@ -30,12 +18,12 @@ const SAMPLE_ROWS: usize = 65_536;
 /// The same codes on any number of threads. Cost: [`Quantization::train`] on a sample, and a pass over the rows.
 ///
 /// # Errors
-/// [`QuantizeError`].
+/// [`UpdateError`].
 pub fn quantize<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
     code: Quantization,
-) -> Result<(), QuantizeError> {
+) -> Result<(), UpdateError> {
     graph.require_vectors()?;
     let quantizer = learn(executor, graph, code)?;
     graph.quantize(quantizer, |blocks| {
@@ -75,11 +63,11 @@ const REPORT_VERTICES: usize = 500;
 /// Cost: that of learning, and codes of some 20,000 rows.
 ///
 /// # Errors
-/// [`TrainError`]: nothing can be learnt from the rows that are left.
+/// [`UpdateError::Quantize`]: no quantizer can be trained on the vectors that are left.
 pub fn code_report<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
-) -> Result<Option<CodeReport>, TrainError> {
+) -> Result<Option<CodeReport>, UpdateError> {
     let Some(codes) = graph.vectors().codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
     let anew = learn(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();

@@ -1,15 +1,13 @@
 //! Deleted vertices out of the graph: FreshDiskANN's Algorithm 4, in one pass without races.
 
-use std::error::Error;
-
-use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
-use jasper_graph::{Graph, VectorError};
+use jasper_core::{Element, Progress, ProgressFn, Stage, VectorId};
+use jasper_graph::Graph;
 
 use crate::mutable::{LinksLock, transaction};
 use crate::pipeline::{GraphLock, LinkError};
 use crate::reconnect::reconnect;
 use crate::start::live_start_points;
-use crate::{Executor, MutableGraph, SearchCost};
+use crate::{Executor, MutableGraph, SearchCost, UpdateError};
 
 /// What a consolidation was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,42 +20,18 @@ pub struct ConsolidateReport {
     pub cost: SearchCost,
 }
 
-/// A consolidation did not come to its end; the graph is as it was.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConsolidateError {
-    /// The progress closure broke off.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-    /// There are only codes.
-    #[error(transparent)]
-    Vector(#[from] VectorError),
-    /// The device failed.
-    #[error("the device could not take the deleted vectors out")]
-    Device(#[source] Box<dyn Error + Send + Sync>),
-}
-
-impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for ConsolidateError {
-    fn from(error: LinkError<E>) -> Self {
-        match error {
-            LinkError::Cancelled(cancelled) => cancelled.into(),
-            LinkError::Linker(error) => Self::Device(Box::new(error)),
-        }
-    }
-}
-
 /// Takes the hidden vertices out of the graph and frees their slots; deleted keys can no longer be restored.
 ///
 /// A live row is written from that row and rows of hidden vertices, which nobody writes: so the order of rows does not
 /// matter, and nothing races. Cost: every row is read; those with hidden neighbours are worked out anew.
 ///
 /// # Errors
-/// [`ConsolidateError`]; the graph is as it was.
+/// [`UpdateError`]; the graph is as it was.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
     progress: &mut ProgressFn<'_>,
-) -> Result<ConsolidateReport, ConsolidateError> {
+) -> Result<ConsolidateReport, UpdateError> {
     let freed = cell.read(|graph| graph.host().keys().tombstones());
     if freed == 0 {
         return Ok(ConsolidateReport::default());

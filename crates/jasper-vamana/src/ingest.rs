@@ -1,75 +1,19 @@
 //! Rows into slots: checked, prepared, and identical rows brought together.
 
-use std::error::Error;
 use std::hash::Hasher;
 use std::io;
 use std::ops::Range;
 
 use jasper_core::{
-    Cancelled, Element, Key, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource,
-    padded_len,
+    Element, Key, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource, padded_len,
 };
-use jasper_graph::{
-    Graph, KeyError, VectorError, check_vector, prepare_in_place, prepare_vector, stores_as_given,
-};
+use jasper_graph::{Graph, KeyError, check_vector, prepare_in_place, prepare_vector, stores_as_given};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
 use crate::identical::FirstRows;
 use crate::insert::Existing;
-use crate::pipeline::LinkError;
-use crate::{CheckpointError, Executor};
-
-/// Rows could not be taken into an index; the index is as it was.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InsertError {
-    /// A row cannot be stored.
-    #[error(transparent)]
-    Vector(#[from] VectorError),
-    /// A key is in the index already.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// A key was given twice in one call.
-    #[error("key {0} is given twice; every vector needs a key of its own")]
-    RepeatedKey(Key),
-    /// Keys and rows are not as many.
-    #[error("{keys} keys for {rows} rows; give one key a row")]
-    KeyCount {
-        /// Keys given.
-        keys: usize,
-        /// Rows given.
-        rows: usize,
-    },
-    /// The rows could not be read.
-    #[error("rows could not be read")]
-    Read(#[source] io::Error),
-    /// The progress closure broke off.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-    /// A checkpoint of a bulk build cannot be written, or not be taken up.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The device failed.
-    #[error("the device could not link the vectors")]
-    Device(#[source] Box<dyn Error + Send + Sync>),
-}
-
-impl InsertError {
-    /// The failure of a device.
-    pub fn device(error: impl Error + Send + Sync + 'static) -> Self {
-        Self::Device(Box::new(error))
-    }
-}
-
-impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for InsertError {
-    fn from(error: LinkError<E>) -> Self {
-        match error {
-            LinkError::Cancelled(cancelled) => cancelled.into(),
-            LinkError::Linker(error) => Self::device(error),
-        }
-    }
-}
+use crate::{Executor, UpdateError};
 
 /// Checks that `keys` are one a row and distinct, and that new vectors may have them.
 pub(crate) fn check_keys<T: Element, E: Executor<T>>(
@@ -78,9 +22,9 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
     keys: &[Key],
     rows: usize,
     existing: Existing,
-) -> Result<(), InsertError> {
+) -> Result<(), UpdateError> {
     if keys.len() != rows {
-        return Err(InsertError::KeyCount { keys: keys.len(), rows });
+        return Err(UpdateError::KeyCount { keys: keys.len(), vectors: rows });
     }
     let refusal = |&key: &Key| match graph.keys().check_unused(key) {
         Err(KeyError::Exists(_)) if existing == Existing::Replace => None,
@@ -97,7 +41,7 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
         let mut sorted = keys.to_vec();
         sorted.par_sort_unstable();
         let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
-        twice.map_or(Ok(()), |pair| Err(InsertError::RepeatedKey(pair[0])))
+        twice.map_or(Ok(()), |pair| Err(UpdateError::RepeatedKey(pair[0])))
     })
 }
 
@@ -110,9 +54,9 @@ pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     executor: &E,
     rows: &dyn VectorSource<T>,
     metric: Metric,
-    mut write: impl FnMut(&mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>) -> Result<(), InsertError>,
+    mut write: impl FnMut(&mut dyn FnMut(&mut Graph<T>) -> Result<(), UpdateError>) -> Result<(), UpdateError>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Vec<VectorId>, InsertError> {
+) -> Result<Vec<VectorId>, UpdateError> {
     let total = rows.len();
     let mut slots = Vec::with_capacity(total);
     let first_rows = executor.install(|| FirstRows::new(total));
@@ -201,7 +145,7 @@ impl<'a, T: Element> Staged<'a, T> {
         executor: &E,
         rows: &dyn VectorSource<T>,
         start: usize,
-    ) -> Result<(), InsertError> {
+    ) -> Result<(), UpdateError> {
         self.range = start..rows.len().min(start + self.facts.len());
         if let Some(given) = self.given {
             return executor.install(|| self.look_at(given));
@@ -209,14 +153,14 @@ impl<'a, T: Element> Staged<'a, T> {
         let Some(source) = rows.concurrent() else {
             let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
             rows.read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
-                .map_err(InsertError::Read)?;
+                .map_err(UpdateError::Read)?;
             return executor.install(|| self.prepare(|_, _| Ok(())));
         };
         executor.install(|| self.prepare(|range, raw| source.read(range, raw)))
     }
 
     /// Checks and hashes the rows where they are.
-    fn look_at(&mut self, given: MatrixView<'_, T>) -> Result<(), InsertError> {
+    fn look_at(&mut self, given: MatrixView<'_, T>) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
         let facts = self.facts[..range.len()].par_iter_mut().zip(range);
         let refusal = |(facts, number): (&mut (f32, u64), usize)| {
@@ -234,7 +178,7 @@ impl<'a, T: Element> Staged<'a, T> {
     fn prepare(
         &mut self,
         read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
-    ) -> Result<(), InsertError> {
+    ) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
         let part = self.range.len().div_ceil(PARTS);
         let facts = self.facts[..self.range.len()].chunks_mut(part);
@@ -253,7 +197,7 @@ impl<'a, T: Element> Staged<'a, T> {
             let (numbers, rows) = (first..first + facts.len(), facts.len());
             let into =
                 if raw.is_empty() { &mut prepared[..rows * width] } else { &mut raw[..rows * dimension] };
-            read(numbers.clone(), into).map_err(InsertError::Read)?;
+            read(numbers.clone(), into).map_err(UpdateError::Read)?;
             let mut raw = raw.chunks_exact(dimension);
             for ((row, prepared), facts) in numbers.zip(prepared.chunks_exact_mut(width)).zip(facts) {
                 let squared_norm = match raw.next() {
@@ -264,7 +208,7 @@ impl<'a, T: Element> Staged<'a, T> {
             }
             Ok(())
         };
-        let results: Vec<Result<(), InsertError>> = parts.into_par_iter().map(prepare).collect();
+        let results: Vec<Result<(), UpdateError>> = parts.into_par_iter().map(prepare).collect();
         results.into_iter().collect()
     }
 
@@ -275,7 +219,7 @@ impl<'a, T: Element> Staged<'a, T> {
         graph: &mut Graph<T>,
         first_rows: &FirstRows,
         slots: &mut Vec<VectorId>,
-    ) -> Result<(), InsertError> {
+    ) -> Result<(), UpdateError> {
         let content = |row: usize| match row.checked_sub(self.range.start) {
             Some(place) => self.row(place),
             None => graph.vectors().padded(slots[row]),
@@ -357,10 +301,10 @@ mod tests {
         }
     }
 
-    fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<VectorId>), InsertError> {
+    fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<VectorId>), UpdateError> {
         let executor = CpuExecutor::new(3).unwrap();
         let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
-        let write = |change: &mut dyn FnMut(&mut Graph<T>) -> Result<(), InsertError>| change(&mut graph);
+        let write = |change: &mut dyn FnMut(&mut Graph<T>) -> Result<(), UpdateError>| change(&mut graph);
         let slots = add_rows(&executor, rows, Metric::InnerProduct, write, &mut no_progress)?;
         Ok((graph, slots))
     }

@@ -9,7 +9,7 @@ use crate::ingest::{add_rows, check_keys};
 use crate::mutable::{LinksLock, transaction};
 use crate::pipeline::{GraphLock, LinkMode, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
-use crate::{Executor, InsertError, MutableGraph, PeerSampling, SearchCost, start};
+use crate::{Executor, MutableGraph, PeerSampling, SearchCost, UpdateError, start};
 
 /// What an insert was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +58,7 @@ const fn check_share(metric: Metric) -> usize {
 /// graph is as it was.
 ///
 /// # Errors
-/// [`InsertError`].
+/// [`UpdateError`].
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
@@ -66,17 +66,17 @@ pub fn insert<T: Element, E: Executor<T>>(
     keys: &[Key],
     existing: Existing,
     progress: &mut ProgressFn<'_>,
-) -> Result<InsertReport, InsertError> {
+) -> Result<InsertReport, UpdateError> {
     cell.read(|graph| {
         graph.host().require_vectors()?;
         check_keys(executor, graph.host(), keys, rows.len(), existing)?;
         let (given, expected) = (rows.dimension(), graph.host().dimension());
         if given != expected {
-            return Err(InsertError::Vector(VectorError::Dimension { row: 0, given, expected }));
+            return Err(UpdateError::Vector(VectorError::Dimension { row: 0, given, expected }));
         }
         Ok(())
     })?;
-    transaction(cell, InsertError::device, |cell| {
+    transaction(cell, UpdateError::device, |cell| {
         let (slots, report) = link_rows(executor, cell, rows, progress)?;
         change(cell, |host| {
             for (&key, &slot) in keys.iter().zip(&slots) {
@@ -95,8 +95,8 @@ pub fn insert<T: Element, E: Executor<T>>(
 fn change<G: MutableGraph, R>(
     cell: &mut impl GraphLock<G>,
     change: impl FnOnce(&mut Graph<G::Element>) -> R,
-) -> Result<R, InsertError> {
-    cell.write(|graph| graph.change(change)).map_err(InsertError::device)
+) -> Result<R, UpdateError> {
+    cell.write(|graph| graph.change(change)).map_err(UpdateError::device)
 }
 
 /// Stores and links the rows; gives the vertex of each.
@@ -105,7 +105,7 @@ fn link_rows<T: Element, E: Executor<T>>(
     cell: &mut impl GraphLock<E::Live>,
     rows: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Vec<VectorId>, InsertReport), InsertError> {
+) -> Result<(Vec<VectorId>, InsertReport), UpdateError> {
     let metric = cell.read(|graph| graph.host().metric());
     let mut slots = add_rows(executor, rows, metric, |add| change(cell, |host| add(host))?, progress)?;
     // Slots rise as their first rows do, so this is the order of the rows.
@@ -128,7 +128,7 @@ fn link_rows<T: Element, E: Executor<T>>(
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let mode = LinkMode::Insert { peers: Some(PEERS) };
         let (same, batch_cost) =
-            link_batch(executor, &mut LinksLock::new(cell), batch, mode).map_err(InsertError::device)?;
+            link_batch(executor, &mut LinksLock::new(cell), batch, mode).map_err(UpdateError::device)?;
         duplicates.extend(same);
         cost += batch_cost;
         done += batch.len();

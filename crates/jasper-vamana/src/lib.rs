@@ -26,7 +26,7 @@
 //! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
 //! | [`quantized_linking`](Ingested::quantize_vectors) | links worked out on rows rounded to bytes |
 //! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
-//! | [`ingest`](InsertError), `identical` | rows into slots; identical rows to one vertex |
+//! | [`ingest`], `identical` | rows into slots; identical rows to one vertex |
 //! | [`codes`](quantize()) | codes for the rows of a graph |
 //! | [`memory`](MemoryPlan) | what a job takes, before it begins |
 //! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
@@ -44,6 +44,7 @@ pub mod connectivity;
 mod consolidate;
 mod cost;
 mod cpu;
+mod error;
 mod executor;
 mod filter;
 mod identical;
@@ -63,14 +64,14 @@ mod tuned;
 
 pub use bulk::{BuildReport, Ingested, Linked, bulk_build, connect, ingest, link_on_host};
 pub use checkpoint::{CheckpointError, Checkpoints};
-pub use codes::{CodeReport, QuantizeError, code_report, quantize};
+pub use codes::{CodeReport, code_report, quantize};
 pub use compact::{CompactReport, compact, moves};
-pub use consolidate::{ConsolidateError, ConsolidateReport, consolidate};
+pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::SearchCost;
-pub use cpu::{CpuExecutor, ExactError, PoolError};
+pub use cpu::{CpuExecutor, PoolError};
+pub use error::UpdateError;
 pub use executor::{Executor, Linker, Links, PeerSampling};
 pub use filter::{Filter, KeyFilter};
-pub use ingest::InsertError;
 pub use insert::{Existing, InsertReport, insert};
 pub use link_progress::{LinkProgress, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};

@@ -8,7 +8,7 @@ use jasper_core::{Element, Metric, VectorId, padded_len};
 use jasper_graph::{Graph, SavedVectors, VectorBlock};
 use rayon::prelude::*;
 
-use crate::{CpuExecutor, Ingested, InsertError};
+use crate::{CpuExecutor, Ingested, UpdateError};
 
 /// Rows that steps are learnt from, evenly spread: enough for means and for how far coordinates go. For inner products all
 /// rows are looked at: the longest are the answers, and none of them may be cut.
@@ -33,11 +33,11 @@ impl<T: Element> Ingested<T> {
     /// Takes a byte per coordinate beside the graph, and a pass over the vectors.
     ///
     /// # Errors
-    /// [`InsertError`]: there is no memory.
+    /// [`UpdateError`]: there is no memory.
     pub fn quantize_vectors(
         self,
         executor: &CpuExecutor,
-    ) -> Result<(Ingested<i8>, SavedVectors<T>), InsertError> {
+    ) -> Result<(Ingested<i8>, SavedVectors<T>), UpdateError> {
         let Self { graph, order } = self;
         let steps = executor.pool().install(|| Steps::learn(&graph));
         let round = |vectors: &SavedVectors<T>, blocks: Vec<VectorBlock<'_, i8>>| {

@@ -1,5 +1,6 @@
 //! What users ask of a search, and what they get: the nearest live keys, past tombstones and through filters.
 
+use jasper_core::Cancelled;
 use jasper_graph::{KeyError, VectorError};
 
 use crate::{Filter, Hit, SearchCost, TunedLaunch};
@@ -136,7 +137,10 @@ pub enum SearchError {
     },
     /// A query cannot be searched for.
     #[error("query: {0}")]
-    Vector(#[from] VectorError),
+    Vector(VectorError),
+    /// The progress callback cancelled a long search.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
     /// The key whose vector is searched for is not in the index.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -198,6 +202,12 @@ impl std::ops::AddAssign for SearchReport {
         self.cost += other.cost;
         self.scanned += other.scanned;
         self.reranked += other.reranked;
+    }
+}
+
+impl From<VectorError> for SearchError {
+    fn from(error: VectorError) -> Self {
+        Self::Vector(error)
     }
 }
 

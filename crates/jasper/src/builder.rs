@@ -12,13 +12,13 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, InsertError, Linked, MemoryPlan, MemorySpace,
-    PlanError, PoolError, QuantizeError, SKETCHES, SearchCost, free_host_memory, ingest, link_on_host,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, PlanError,
+    PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
 };
 
 use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
 use crate::backend::{CudaBuilder, first_available, plan_build};
-use crate::{Device, DeviceError, Index, UpdateError, cpu_name};
+use crate::{Device, DeviceError, Index, cpu_name};
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +39,9 @@ pub enum BuildError {
     /// The threads could not be started.
     #[error(transparent)]
     Threads(#[from] PoolError),
-    /// Vectors or keys are invalid, or the build was cancelled.
+    /// Vectors or keys are invalid, vectors cannot be quantized, or the build was cancelled.
     #[error(transparent)]
-    Vectors(#[from] InsertError),
-    /// Vectors cannot be quantized.
-    #[error(transparent)]
-    Quantize(#[from] UpdateError),
+    Update(#[from] UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
     AutoQuantize(#[from] AutoQuantizeError),
@@ -287,7 +284,7 @@ impl<'a> IndexBuilder<'a> {
                 true => checkpoints.check::<i8>(shape.quantized().metric, dimension, &params),
                 false => checkpoints.check::<T>(shape.metric, dimension, &params),
             };
-            checked.map_err(InsertError::from)?;
+            checked.map_err(UpdateError::from)?;
         }
         // Kernels are compiled while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| match by_bytes {
@@ -405,7 +402,7 @@ impl<'a> IndexBuilder<'a> {
         let shape = BuildShape { rows: count, dimension, metric: self.metric, params: self.params.build()? };
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
-        checked.map_err(|error| UpdateError::from(QuantizeError::from(error)))?;
+        checked.map_err(UpdateError::from)?;
         let plan = match self.uses_quantized_linking::<T>() {
             true => {
                 let vectors = shape.vector_bytes::<T>() as u64;
@@ -450,7 +447,7 @@ impl Link<'_> {
         self,
         ingested: Ingested<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, InsertError> {
+    ) -> Result<Linked<T>, UpdateError> {
         match self.cuda {
             Some(cuda) => cuda.link(self.executor, ingested, self.checkpoints, progress),
             None => link_on_host(self.executor, ingested, self.checkpoints, progress),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jasper_core::Element;
-use jasper_vamana::{ConsolidateError, InsertError, SearchError};
+use jasper_vamana::{SearchError, UpdateError};
 
 use crate::{Index, backend};
 
@@ -65,15 +65,9 @@ impl From<DeviceError> for SearchError {
     }
 }
 
-impl From<DeviceError> for InsertError {
+impl From<DeviceError> for UpdateError {
     fn from(error: DeviceError) -> Self {
         Self::device(error)
-    }
-}
-
-impl From<DeviceError> for ConsolidateError {
-    fn from(error: DeviceError) -> Self {
-        Self::Device(Box::new(error))
     }
 }
 

@@ -100,7 +100,6 @@ pub use builder::{BuildError, BuildReport, IndexBuilder};
 pub use check::CheckReport;
 pub use cpu_name::cpu_name;
 pub use device::{Device, DeviceError, MoveError, ParseDeviceError};
-pub use error::UpdateError;
 pub use index::Index;
 pub use stats::IndexStats;
 
@@ -114,10 +113,9 @@ pub use jasper_data as data;
 pub use jasper_graph::{FileError, FileReport, Graph, IndexInfo, SaveStats, check_file, interop};
 pub use jasper_quant::{ParseQuantizationError, Quantization};
 pub use jasper_vamana::{
-    Checkpoints, CodeReport, CompactReport, ConsolidateError, ConsolidateReport, Distances, Filter, Hit,
-    InsertError, InsertReport, KeyFilter, Matches, MatchesMut, MemoryPlan, MemorySpace,
-    ParseVectorStorageError, Part, SearchCost, SearchError, SearchParams, SearchReport, TunedLaunch,
-    TunedSearch, VectorStorage,
+    Checkpoints, CodeReport, CompactReport, ConsolidateReport, Distances, Filter, Hit, InsertReport,
+    KeyFilter, Matches, MatchesMut, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, SearchCost,
+    SearchError, SearchParams, SearchReport, TunedLaunch, TunedSearch, UpdateError, VectorStorage,
 };
 
 /// The examples of the README run with those of this crate.

@@ -21,7 +21,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::{LinkMode, link_batch};
 use jasper_vamana::{
-    BuildShape, Checkpoints, Exclusive, Ingested, InsertError, LinkProgress, Linked, SearchCost, connect,
+    BuildShape, Checkpoints, Exclusive, Ingested, LinkProgress, Linked, SearchCost, UpdateError, connect,
 };
 
 use crate::memory_pool::PoolRetention;
@@ -48,7 +48,7 @@ pub fn link_on_device<T: Element>(
     ingested: Ingested<T>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, InsertError> {
+) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     if graph.adjacency().start_points().is_empty() {
         return Ok(Linked { graph, reconnected: 0, cost: SearchCost::default() });
@@ -82,11 +82,11 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
     mut copy: DeviceGraph<T, S>,
     mut linked: LinkProgress<'_>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, InsertError> {
+) -> Result<Linked<T>, UpdateError> {
     loop {
         let reported = linked.report(progress);
         if linked.checkpoint_is_due(reported.is_err()) {
-            copy.read_links(linker.stream(), pool, &mut graph).map_err(InsertError::device)?;
+            copy.read_links(linker.stream(), pool, &mut graph).map_err(UpdateError::device)?;
             linked.write_checkpoint(&graph)?;
         }
         reported?;
@@ -95,14 +95,14 @@ fn link<T: Element, S: gpu_kernels::Stream<Error: Clone> + Clone>(
             break;
         }
         let cell = &mut Exclusive(&mut copy);
-        let (_, cost) = link_batch(linker, cell, batch, LinkMode::Bulk).map_err(InsertError::device)?;
+        let (_, cost) = link_batch(linker, cell, batch, LinkMode::Bulk).map_err(UpdateError::device)?;
         linked.advance(batch.len(), cost);
     }
     // From here on the host has vectors and start points and the device has the edges, as in an update.
-    linker.stream().synchronize().map_err(InsertError::device)?;
+    linker.stream().synchronize().map_err(UpdateError::device)?;
     let mut resident = MutableDeviceGraph::with_links(linker.stream().clone(), graph, copy);
     let reconnected = connect(linker, &mut Exclusive(&mut resident), linked.order(), progress)?;
-    resident.read_links(pool).map_err(InsertError::device)?;
+    resident.read_links(pool).map_err(UpdateError::device)?;
     let graph = resident.into_host();
     Ok(Linked { graph, reconnected, cost: linked.cost() })
 }

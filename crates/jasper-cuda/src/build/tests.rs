@@ -11,7 +11,7 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, Ingested, InsertError, LinkProgress, bulk_build,
+    BuildReport, BuildShape, Checkpoints, CpuExecutor, Ingested, LinkProgress, UpdateError, bulk_build,
     ingest,
 };
 use rand::RngExt;
@@ -46,7 +46,7 @@ fn built_with<T: Element>(
     seed: u64,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, BuildReport), InsertError> {
+) -> Result<(Graph<T>, BuildReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
     let linked = LinkProgress::resume(&mut graph, &order, checkpoints)?;
@@ -148,7 +148,7 @@ fn a_build_can_be_cancelled() {
     };
     let linked = LinkProgress::new(&order);
     let error = link(&linker, cpu.pool(), graph, copy, linked, &mut cancel).unwrap_err();
-    assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
+    assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
             _ => ControlFlow::Continue(()),
         };
         let error = built_with(&rows, Metric::L2, stop as u64, Some(checkpoints), &mut stops).unwrap_err();
-        assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
+        assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
     }
     let (found, report) = built_with(&rows, Metric::L2, 10, Some(checkpoints), &mut no_progress).unwrap();
     for slot in expected.keys().vertices() {

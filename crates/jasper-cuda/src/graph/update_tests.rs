@@ -16,7 +16,7 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Existing, InsertError, InsertReport, MutableGraph, bulk_build, compact,
+    CpuExecutor, Exclusive, Existing, InsertReport, MutableGraph, UpdateError, bulk_build, compact,
     consolidate, insert, quantize, transaction,
 };
 use rand::RngExt;
@@ -173,7 +173,7 @@ impl<T: Element> Twins<T> {
         rows: &[T],
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, InsertError> {
+    ) -> Result<InsertReport, UpdateError> {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         insert(&self.linker, &mut Exclusive(&mut self.resident), &view, keys, Existing::Replace, progress)
     }
@@ -367,7 +367,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
                 inserted.unwrap();
                 break;
             }
-            assert!(matches!(inserted, Err(InsertError::Device(_))), "call {call}: {inserted:?}");
+            assert!(matches!(inserted, Err(UpdateError::Device(_))), "call {call}: {inserted:?}");
             failures += 1;
             let slot_of =
                 |graph: &Graph<u8>| keys.iter().map(|&key| graph.keys().slot_of(key)).collect::<Vec<_>>();
@@ -410,7 +410,7 @@ fn a_cancel_leaves_the_graph_as_it_was() {
             if left < 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let error = twins.try_insert(&rows, &(100..112).collect::<Vec<_>>(), &mut cancel).unwrap_err();
-        assert!(matches!(error, InsertError::Cancelled(_)), "{error}");
+        assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
         twins.compare();
     }
 }

@@ -6,7 +6,7 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_cuda::{Context, Error, link_on_device};
 use jasper_graph::Graph;
-use jasper_vamana::{BuildReport, CpuExecutor, InsertError, bulk_build, ingest};
+use jasper_vamana::{BuildReport, CpuExecutor, UpdateError, bulk_build, ingest};
 
 fn params() -> BuildParams {
     BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap()
@@ -18,7 +18,7 @@ fn on_device<T: Element>(
     rows: &MatrixView<'_, T>,
     metric: Metric,
     params: BuildParams,
-) -> Result<(Graph<T>, BuildReport), InsertError> {
+) -> Result<(Graph<T>, BuildReport), UpdateError> {
     let ingested = ingest(cpu, rows, None, metric, params, &mut no_progress)?;
     let (begun, vertices) = (Instant::now(), ingested.order.len());
     let linked = link_on_device(context, cpu.pool(), ingested, None, &mut no_progress)?;
@@ -99,7 +99,7 @@ fn what_does_not_fit_is_refused_before_it_begins() {
     let (cpu, rows) = (CpuExecutor::new(1).unwrap(), [1_u8, 2, 3]);
     let params = BuildParams::builder().build_beam_width(2000).build().unwrap();
     let rows = MatrixView::new(&rows, 1).unwrap();
-    let Err(InsertError::Device(error)) = on_device(&context, &cpu, &rows, Metric::L2, params) else {
+    let Err(UpdateError::Device(error)) = on_device(&context, &cpu, &rows, Metric::L2, params) else {
         panic!("a beam of 2000 is too wide");
     };
     assert!(matches!(error.downcast_ref(), Some(Error::BuildParam { .. })), "{error}");

@@ -1,22 +1,10 @@
 //! The nearest vertices without a doubt: every live one is looked at.
 
-use jasper_core::{Cancelled, Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::{Graph, Scorer, VectorError};
 use rayon::prelude::*;
 
-use crate::CpuExecutor;
-
-/// Exact neighbours could not be found.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExactError {
-    /// A query cannot be searched for, or there are only codes.
-    #[error("query: {0}")]
-    Vector(#[from] VectorError),
-    /// The progress closure asked to stop.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
+use crate::{CpuExecutor, SearchError};
 
 /// Rows of a pass: between passes there is news, and a chance to cancel.
 const PASS: usize = 1 << 16;
@@ -32,7 +20,7 @@ impl CpuExecutor {
     /// Cost: a distance for each query and live vertex, on all threads.
     ///
     /// # Errors
-    /// [`ExactError`].
+    /// [`SearchError`].
     ///
     /// # Panics
     /// If `k` is 0.
@@ -42,7 +30,7 @@ impl CpuExecutor {
         queries: MatrixView<'_, T>,
         k: usize,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Vec<Vec<Neighbor>>, ExactError> {
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         assert!(k > 0, "nothing is asked for");
         graph.require_vectors()?;
         let prepared: Vec<Vec<T>> =

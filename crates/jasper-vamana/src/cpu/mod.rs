@@ -22,7 +22,6 @@ use crate::ingest::bytes_of;
 use crate::{Executor, Linker, Links, PeerSampling, SearchCost};
 use back_edges::{BackEdge, BackEdges};
 use beam::{Beam, TOGETHER};
-pub use exact::ExactError;
 use locality::order_by_nearness;
 use prune::{Prune, settled_ends};
 use updates::{NeighborLists, Updates};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, no_progress};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, ExactError, Hit, Matches, SearchParams, bulk_build};
+use jasper_vamana::{CpuExecutor, Hit, Matches, SearchError, SearchParams, bulk_build};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -175,7 +175,7 @@ fn the_nearest_are_those_of_all() {
                 }
             }
             let stopped = executor.nearest(&graph, queries, 1, &mut |_| ControlFlow::Break(()));
-            assert!(matches!(stopped, Err(ExactError::Cancelled(_))));
+            assert!(matches!(stopped, Err(SearchError::Cancelled(_))));
         }
     }
     for_each_element!(all);

@@ -11,8 +11,8 @@ use jasper_cuda::{
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, GraphLock, Hit, Ingested, InsertError,
-    Linked, MatchesMut, MemoryPlan, MutableGraph, SearchCost, SearchError, SearchParams, SearchReport,
+    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, GraphLock, Hit, Ingested, Linked, MatchesMut,
+    MemoryPlan, MutableGraph, SearchCost, SearchError, SearchParams, SearchReport, UpdateError,
     VectorStorage,
 };
 
@@ -238,7 +238,7 @@ impl CudaBuilder {
         ingested: Ingested<T>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, InsertError> {
+    ) -> Result<Linked<T>, UpdateError> {
         jasper_cuda::link_on_device(&self.0, executor.pool(), ingested, checkpoints, progress)
     }
 }

@@ -11,8 +11,8 @@ use jasper_core::{Element, MatrixView, ProgressFn};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, Hit, Ingested, InsertError, Linked,
-    MatchesMut, MemoryPlan, SearchCost, SearchError, SearchParams, SearchReport, VectorStorage,
+    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, Hit, Ingested, Linked, MatchesMut,
+    MemoryPlan, SearchCost, SearchError, SearchParams, SearchReport, UpdateError, VectorStorage,
 };
 
 use crate::DeviceError;
@@ -169,7 +169,7 @@ impl CudaBuilder {
         _: Ingested<T>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, InsertError> {
+    ) -> Result<Linked<T>, UpdateError> {
         match self.0 {}
     }
 }

@@ -3,9 +3,9 @@
 use jasper_core::Element;
 use jasper_graph::VectorError;
 use jasper_quant::Quantization;
-use jasper_vamana::{CodeReport, QuantizeError, SearchError, code_report, quantize};
+use jasper_vamana::{CodeReport, UpdateError, code_report, quantize};
 
-use crate::{Index, UpdateError};
+use crate::Index;
 
 impl<T: Element> Index<T> {
     /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances, at
@@ -43,11 +43,11 @@ impl<T: Element> Index<T> {
     /// distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// [`SearchError::NoCodes`]; the index is as it was.
+    /// [`UpdateError::NoCodes`]; the index is as it was.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         if self.backend.read(|graph| graph.vectors().codes().is_none()) {
-            return Err(SearchError::NoCodes.into());
+            return Err(UpdateError::NoCodes);
         }
         Ok(self.change_host(|graph| graph.drop_vectors())?)
     }
@@ -61,7 +61,7 @@ impl<T: Element> Index<T> {
     /// [`UpdateError`]: no quantizer can be trained on the vectors.
     pub fn check_codes(&self) -> Result<Option<CodeReport>, UpdateError> {
         let report = self.read_graph(|graph| code_report(&self.executor, graph))?;
-        Ok(report.map_err(QuantizeError::from)?)
+        report
     }
 
     /// Speeds up exact searches of f32 vectors on the CPU, with the same results: stores each vector a second time at one

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorSource, no_progress};
 use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
 use jasper_vamana::{
-    CompactReport, ConsolidateError, ConsolidateReport, Existing, GraphLock, InsertError, InsertReport,
-    MutableGraph, consolidate, insert,
+    CompactReport, ConsolidateReport, Existing, GraphLock, InsertReport, MutableGraph, UpdateError,
+    consolidate, insert,
 };
 
 use crate::backend::on_backend;
-use crate::{DeviceError, Index, UpdateError};
+use crate::{DeviceError, Index};
 
 impl<T: Element> Index<T> {
     /// Adds vectors, each under the key at the same position.
@@ -19,21 +19,21 @@ impl<T: Element> Index<T> {
     /// device large batches are faster.
     ///
     /// # Errors
-    /// [`InsertError`].
-    pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+    /// [`UpdateError`].
+    pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.insert_with(vectors, keys, &mut no_progress)
     }
 
     /// [`Self::insert`] with a progress callback.
     ///
     /// # Errors
-    /// [`InsertError`].
+    /// [`UpdateError`].
     pub fn insert_with(
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, InsertError> {
+    ) -> Result<InsertReport, UpdateError> {
         let _writer = self.lock_writer();
         self.add(vectors, keys, Existing::Refuse, progress)
     }
@@ -41,28 +41,28 @@ impl<T: Element> Index<T> {
     /// Adds one vector.
     ///
     /// # Errors
-    /// [`InsertError`].
-    pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, InsertError> {
+    /// [`UpdateError`].
+    pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.insert(&single(vector)?, &[key])
     }
 
     /// Adds vectors under new keys, which follow the largest key ever used; returns the first of them.
     ///
     /// # Errors
-    /// [`InsertError`].
-    pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<Key, InsertError> {
+    /// [`UpdateError`].
+    pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<Key, UpdateError> {
         self.insert_auto_with(vectors, &mut no_progress)
     }
 
     /// [`Self::insert_auto`] with a progress callback.
     ///
     /// # Errors
-    /// [`InsertError`].
+    /// [`UpdateError`].
     pub fn insert_auto_with(
         &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Key, InsertError> {
+    ) -> Result<Key, UpdateError> {
         let _writer = self.lock_writer();
         let first = self.backend.read(|graph| graph.keys().next_key());
         // The last key there could be is NO_KEY, which is reserved.
@@ -75,21 +75,21 @@ impl<T: Element> Index<T> {
     /// Adds vectors under keys; a key that is in the index gets the new vector in place of its old one.
     ///
     /// # Errors
-    /// [`InsertError`].
-    pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, InsertError> {
+    /// [`UpdateError`].
+    pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.upsert_with(vectors, keys, &mut no_progress)
     }
 
     /// [`Self::upsert`] with a progress callback.
     ///
     /// # Errors
-    /// [`InsertError`].
+    /// [`UpdateError`].
     pub fn upsert_with(
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, InsertError> {
+    ) -> Result<InsertReport, UpdateError> {
         let _writer = self.lock_writer();
         self.add(vectors, keys, Existing::Replace, progress)
     }
@@ -100,7 +100,7 @@ impl<T: Element> Index<T> {
         keys: &[Key],
         existing: Existing,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, InsertError> {
+    ) -> Result<InsertReport, UpdateError> {
         self.backend.check_updates()?;
         on_backend!(self, |executor, graph| insert(executor, &mut graph, vectors, keys, existing, progress))
     }
@@ -152,19 +152,16 @@ impl<T: Element> Index<T> {
     /// Worth it when a tenth of the vectors is deleted: searches traverse them until then.
     ///
     /// # Errors
-    /// [`ConsolidateError`]: the device failed, or vectors were [dropped](Self::drop_vectors).
-    pub fn consolidate(&self) -> Result<ConsolidateReport, ConsolidateError> {
+    /// [`UpdateError`]: the device failed, or vectors were [dropped](Self::drop_vectors).
+    pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
         self.consolidate_with(&mut no_progress)
     }
 
     /// [`Self::consolidate`] with a progress callback.
     ///
     /// # Errors
-    /// [`ConsolidateError`].
-    pub fn consolidate_with(
-        &self,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<ConsolidateReport, ConsolidateError> {
+    /// [`UpdateError`].
+    pub fn consolidate_with(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
         let _writer = self.lock_writer();
         self.backend.check_updates()?;
         on_backend!(self, |executor, graph| consolidate(executor, &mut graph, progress))
@@ -182,6 +179,6 @@ impl<T: Element> Index<T> {
     }
 }
 
-fn single<T: Element>(vector: &[T]) -> Result<MatrixView<'_, T>, InsertError> {
+fn single<T: Element>(vector: &[T]) -> Result<MatrixView<'_, T>, UpdateError> {
     MatrixView::new(vector, vector.len()).map_err(|error| VectorError::from(error).into())
 }

@@ -4,7 +4,7 @@ use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, ExactError, Hit, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{CpuExecutor, Hit, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::Index;
@@ -70,7 +70,7 @@ impl<T: Element> HeldOut<T> {
         seed: u64,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Self, Vec<VectorId>), TuneError> {
-        graph.require_vectors().map_err(ExactError::from)?;
+        graph.require_vectors().map_err(SearchError::from)?;
         // Rows that stand for several keys are not taken, and not where searches begin: nothing would be found at all.
         let alone = |slot: VectorId| {
             let mut keys =

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use jasper::{
-    BuildError, Element, Index, IndexBuilder, InsertError, Key, Metric, Progress, Stage, VectorSource,
+    BuildError, Element, Index, IndexBuilder, Key, Metric, Progress, Stage, UpdateError, VectorSource,
     bench::synthetic::Clusters, f16,
 };
 
@@ -108,7 +108,7 @@ fn stops<T: Element>(metric: Metric) {
     let inserted = stop_everywhere(
         &mut index,
         |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
-        |error| matches!(error, InsertError::Cancelled(_)),
+        |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert_eq!(inserted, ["linking", "reading", "reconnecting"].map(String::from).into());
     untouched.insert(&rows, &keys).unwrap();
@@ -149,7 +149,7 @@ fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
     let stages = stop_everywhere(
         &mut index,
         |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
-        |error| matches!(error, InsertError::Cancelled(_)),
+        |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert!(stages.contains("reading") && stages.contains("linking"));
     assert_eq!(index.len(), 1500);
@@ -170,7 +170,7 @@ fn a_build_can_be_stopped_at_any_report() {
                 assert!(bytes_of(&index) == expected);
                 break;
             }
-            Err(BuildError::Vectors(InsertError::Cancelled(cancelled))) => {
+            Err(BuildError::Update(UpdateError::Cancelled(cancelled))) => {
                 assert_eq!(Some(cancelled.stage), stopper.stopped);
                 stages.insert(cancelled.stage.to_string());
             }
@@ -217,13 +217,13 @@ fn rows_that_cannot_be_read_leave_no_trace() {
         for result in [index.insert(&broken, &keys), index.upsert(&broken, &keys)] {
             let error = result.unwrap_err();
             assert!(
-                matches!(&error, InsertError::Read(cause) if cause.to_string() == "the disk is gone"),
+                matches!(&error, UpdateError::Read(cause) if cause.to_string() == "the disk is gone"),
                 "{error}"
             );
         }
-        assert!(matches!(index.insert_auto(&broken), Err(InsertError::Read(_))));
+        assert!(matches!(index.insert_auto(&broken), Err(UpdateError::Read(_))));
         let error = IndexBuilder::new(Metric::L2).build(&broken).unwrap_err();
-        assert!(matches!(error, BuildError::Vectors(InsertError::Read(_))), "{error}");
+        assert!(matches!(error, BuildError::Update(UpdateError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");
     }
     // A row that is refused, far behind others that are not.
@@ -232,7 +232,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
     bad[2500 * DIMENSION + 1] = f32::NAN;
     let index = used::<f32>(Metric::InnerProduct);
     let before = bytes_of(&index);
-    assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(InsertError::Vector(_))));
+    assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(UpdateError::Vector(_))));
     assert!(bytes_of(&index) == before);
     index.insert(&view(&rows, DIMENSION), &keys).unwrap();
     let untouched = used::<f32>(Metric::InnerProduct);

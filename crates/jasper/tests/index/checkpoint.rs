@@ -35,7 +35,7 @@ fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
 fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
     let builder = builder.checkpoint(path, every);
     let error = builder.build_with(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
-    assert!(matches!(error, BuildError::Vectors(jasper::InsertError::Cancelled(_))), "{error}");
+    assert!(matches!(error, BuildError::Update(jasper::UpdateError::Cancelled(_))), "{error}");
     assert!(path.exists());
 }
 

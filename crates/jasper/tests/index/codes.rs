@@ -236,7 +236,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     let (rows, queries) = set::<f32>(2000);
     let queries = view(&queries, D);
     let index = index(Metric::L2, &rows);
-    assert!(matches!(index.drop_vectors(), Err(UpdateError::Search(SearchError::NoCodes))));
+    assert!(matches!(index.drop_vectors(), Err(UpdateError::NoCodes)));
     index.quantize(Quantization::Rabitq { bits: 6 }).unwrap();
     let estimated = SearchParams::new(K).distances(Distances::Quantized { rerank: 0 });
     let before = index.search_batch(queries, estimated).unwrap();

@@ -1,8 +1,8 @@
 //! Sets that are odd, and input that is wrong.
 
 use jasper::{
-    BuildError, Element, Filter, Graph, Index, IndexBuilder, InsertError, Key, MatrixView, Metric, NO_KEY,
-    SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, error::KeyError, error::MatrixError,
+    BuildError, Element, Filter, Graph, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError,
+    SearchParams, UpdateError, bench::synthetic::Clusters, error::KeyError, error::MatrixError,
     error::VectorError, f16, no_progress,
 };
 
@@ -138,13 +138,13 @@ fn zero_vectors<T: Element>() {
     }
     let error = small(Metric::Cosine).build(&view(&with_zero, 4)).unwrap_err();
     assert!(
-        matches!(error, BuildError::Vectors(InsertError::Vector(VectorError::ZeroVector { row: 20 }))),
+        matches!(error, BuildError::Update(UpdateError::Vector(VectorError::ZeroVector { row: 20 }))),
         "{error}"
     );
     let index = small(Metric::Cosine).build(&view(&rows, 4)).unwrap();
     let before = bytes_of(&index);
     let error = index.insert_auto(&view(&with_zero, 4)).unwrap_err();
-    assert!(matches!(error, InsertError::Vector(VectorError::ZeroVector { row: 20 })), "{error}");
+    assert!(matches!(error, UpdateError::Vector(VectorError::ZeroVector { row: 20 })), "{error}");
     let error = index.search(&[T::default(); 4], SearchParams::new(1)).unwrap_err();
     assert!(matches!(error, SearchError::Vector(VectorError::ZeroVector { .. })), "{error}");
     assert!(bytes_of(&index) == before);
@@ -163,14 +163,14 @@ fn refuse_not_finite<T: Element>(bad: T) {
         let is_named = |error: &VectorError, row| matches!(error, VectorError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row);
         let error = small(metric).build(&view(&rows, 4)).unwrap_err();
         assert!(
-            matches!(&error, BuildError::Vectors(InsertError::Vector(error)) if is_named(error, 7)),
+            matches!(&error, BuildError::Update(UpdateError::Vector(error)) if is_named(error, 7)),
             "{error}"
         );
         let index = small(metric).build(&view(&good, 4)).unwrap();
         let before = bytes_of(&index);
         let fresh: Vec<Key> = (100..140).collect();
         for result in [index.insert(&view(&rows, 4), &fresh), index.upsert(&view(&rows, 4), &fresh)] {
-            assert!(matches!(&result, Err(InsertError::Vector(error)) if is_named(error, 7)), "{result:?}");
+            assert!(matches!(&result, Err(UpdateError::Vector(error)) if is_named(error, 7)), "{result:?}");
         }
         let error = index.search_batch(view(&rows, 4), SearchParams::new(3)).unwrap_err();
         assert!(matches!(&error, SearchError::Vector(error) if is_named(error, 7)), "{error}");
@@ -188,7 +188,7 @@ fn values_that_are_not_finite_are_refused() {
     let long = [1e19_f32; 4];
     let error = small(Metric::L2).build(&view(&long, 4)).unwrap_err();
     assert!(
-        matches!(error, BuildError::Vectors(InsertError::Vector(VectorError::TooLong { row: 0, .. }))),
+        matches!(error, BuildError::Update(UpdateError::Vector(VectorError::TooLong { row: 0, .. }))),
         "{error}"
     );
 }
@@ -261,9 +261,9 @@ fn keys_that_cannot_be_are_refused() {
     let rows = view(&rows, 4);
     let build = |keys: &[Key]| small(Metric::L2).keys(keys).build(&rows).unwrap_err();
     let with = |last: Key| [0, 1, 2, 3, 4, 5, 6, 7, 8, last];
-    assert!(matches!(build(&with(3)), BuildError::Vectors(InsertError::RepeatedKey(3))));
-    assert!(matches!(build(&with(NO_KEY)), BuildError::Vectors(InsertError::Key(KeyError::Reserved))));
-    assert!(matches!(build(&[1, 2]), BuildError::Vectors(InsertError::KeyCount { keys: 2, rows: 10 })));
+    assert!(matches!(build(&with(3)), BuildError::Update(UpdateError::RepeatedKey(3))));
+    assert!(matches!(build(&with(NO_KEY)), BuildError::Update(UpdateError::Key(KeyError::Reserved))));
+    assert!(matches!(build(&[1, 2]), BuildError::Update(UpdateError::KeyCount { keys: 2, vectors: 10 })));
 
     let index = small(Metric::L2).build(&rows).unwrap();
     let before = bytes_of(&index);
@@ -272,17 +272,17 @@ fn keys_that_cannot_be_are_refused() {
         (&fresh(5)[..], "key 5 is in the index already; use upsert to replace its vector"),
         (&fresh(21), "key 21 is given twice; every vector needs a key of its own"),
         (&fresh(NO_KEY), "is reserved for places without an answer; use any other"),
-        (&[1, 2, 3], "3 keys for 10 rows; give one key a row"),
+        (&[1, 2, 3], "3 keys for 10 vectors; give one key per vector"),
     ] {
         let error = index.insert(&rows, keys).unwrap_err().to_string();
         assert!(error.ends_with(told), "{error}");
     }
-    assert!(matches!(index.upsert(&rows, &fresh(NO_KEY)), Err(InsertError::Key(KeyError::Reserved))));
-    assert!(matches!(index.upsert(&rows, &fresh(20)), Err(InsertError::RepeatedKey(20))));
+    assert!(matches!(index.upsert(&rows, &fresh(NO_KEY)), Err(UpdateError::Key(KeyError::Reserved))));
+    assert!(matches!(index.upsert(&rows, &fresh(20)), Err(UpdateError::RepeatedKey(20))));
     let wrong = [0.0; 10 * 5];
     let error = index.insert(&view(&wrong, 5), &fresh(29)).unwrap_err();
     assert!(
-        matches!(error, InsertError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
+        matches!(error, UpdateError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
         "{error}"
     );
     assert!(matches!(index.delete(&[1, 99]), Err(UpdateError::Key(KeyError::Unknown(99)))));
@@ -305,7 +305,7 @@ fn the_largest_key_is_a_key() {
     let more = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
     assert_eq!(index.insert_auto(&view(&more, 4)).unwrap(), NO_KEY - 2, "two keys are left");
     let before = bytes_of(&index);
-    assert!(matches!(index.insert_auto(&view(&[9.0; 4], 4)), Err(InsertError::Key(KeyError::Reserved))));
+    assert!(matches!(index.insert_auto(&view(&[9.0; 4], 4)), Err(UpdateError::Key(KeyError::Reserved))));
     assert!(bytes_of(&index) == before);
     assert!(index.contains(NO_KEY - 1));
     assert_eq!(index.insert_auto(&view::<f32>(&[], 4)).unwrap(), NO_KEY, "no rows need no key");

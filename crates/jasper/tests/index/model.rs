@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper::{Element, Graph, Index, IndexBuilder, InsertError, Key, Metric, UpdateError, error::KeyError};
+use jasper::{Element, Graph, Index, IndexBuilder, Key, Metric, UpdateError, error::KeyError};
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, view};
@@ -133,11 +133,11 @@ impl<T: Element> Subject<T> {
         let result = if replace { self.index.upsert(&rows, &keys) } else { self.index.insert(&rows, &keys) };
         if !is_distinct(&keys) {
             assert!(
-                matches!(result, Err(InsertError::RepeatedKey(_)) | Err(InsertError::Key(_))),
+                matches!(result, Err(UpdateError::RepeatedKey(_)) | Err(UpdateError::Key(_))),
                 "{result:?}"
             );
         } else if !replace && keys.iter().any(|key| self.model.live.contains_key(key)) {
-            assert!(matches!(result, Err(InsertError::Key(KeyError::Exists(_)))), "{result:?}");
+            assert!(matches!(result, Err(UpdateError::Key(KeyError::Exists(_)))), "{result:?}");
         } else {
             let report = result.unwrap();
             let Model { live, deleted, replaced, .. } = &self.model;

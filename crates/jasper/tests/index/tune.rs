@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use jasper::tune::{BATCHES, Goal, TuneError, TuneQueries};
 use jasper::{
     Element, Graph, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
-    bench::synthetic::Clusters, error::ExactError, no_progress,
+    bench::synthetic::Clusters, no_progress,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
@@ -156,7 +156,7 @@ fn what_cannot_be_tuned_is_told() {
         };
         let stopped = index.tune_with(Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
         let expected = match stopped {
-            Err(TuneError::Exact(ExactError::Cancelled(at)) | TuneError::Cancelled(at)) => at.stage,
+            Err(TuneError::Search(SearchError::Cancelled(at)) | TuneError::Cancelled(at)) => at.stage,
             other => panic!("{other:?}"),
         };
         assert_eq!(expected, stage);

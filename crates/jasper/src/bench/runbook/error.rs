@@ -1,10 +1,10 @@
 //! What can go wrong while a runbook is played.
 
 use jasper_data::RunbookError;
-use jasper_vamana::{ConsolidateError, InsertError, SearchError};
+use jasper_vamana::{SearchError, UpdateError};
 
 use super::TruthFileError;
-use crate::{BuildError, UpdateError};
+use crate::BuildError;
 
 /// A runbook could not be played to its end. The steps before the error are done, that of the error is not.
 #[derive(Debug, thiserror::Error)]
@@ -49,18 +49,12 @@ pub enum PlayError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepCause {
-    /// An insert, or a replacement.
+    /// An insert, replacement, delete or consolidation.
     #[error(transparent)]
-    Insert(#[from] InsertError),
-    /// A delete.
-    #[error(transparent)]
-    Delete(#[from] UpdateError),
+    Update(#[from] UpdateError),
     /// A search.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// A consolidation.
-    #[error(transparent)]
-    Consolidate(#[from] ConsolidateError),
     /// What is true at the step is not known.
     #[error(transparent)]
     Truth(#[from] TruthFileError),

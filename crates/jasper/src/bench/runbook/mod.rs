@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
-use jasper_vamana::{ConsolidateError, SearchCost, SearchParams};
+use jasper_vamana::{SearchCost, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
 use crate::{Index, IndexBuilder, IndexStats};
@@ -281,7 +281,7 @@ impl<'a, T: Element> Player<'a, T> {
         &self,
         index: &Index<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Option<(Event, usize, Duration)>, ConsolidateError> {
+    ) -> Result<Option<(Event, usize, Duration)>, UpdateError> {
         let IndexStats { vertices, deleted, .. } = index.stats();
         if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
             return Ok(None);

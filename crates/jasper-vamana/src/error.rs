@@ -1,0 +1,68 @@
+//! Why an index could not be changed.
+
+use std::error::Error;
+use std::io;
+
+use jasper_core::{Cancelled, Key};
+use jasper_graph::{KeyError, VectorError};
+use jasper_quant::TrainError;
+
+use crate::CheckpointError;
+use crate::pipeline::LinkError;
+
+/// An index could not be built or changed. After a failed change it is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// A vector cannot be stored, or there are only codes and the operation needs the vectors.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    /// A key cannot be inserted, deleted or restored.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A key was given twice in one call.
+    #[error("key {0} is given twice")]
+    RepeatedKey(Key),
+    /// The number of keys is not that of the vectors.
+    #[error("{keys} keys for {vectors} vectors; give one key per vector")]
+    KeyCount {
+        /// Keys given.
+        keys: usize,
+        /// Vectors given.
+        vectors: usize,
+    },
+    /// The vectors could not be read from their source.
+    #[error("the vectors could not be read")]
+    Read(#[source] io::Error),
+    /// No quantizer can be trained on the vectors.
+    #[error(transparent)]
+    Quantize(#[from] TrainError),
+    /// The operation needs codes, and there are none.
+    #[error("the index has no codes; make some with `Index::quantize`")]
+    NoCodes,
+    /// The progress callback cancelled the operation.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+    /// A checkpoint of a bulk build cannot be written or resumed from.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The device failed: with the feature `cuda` of the crate `jasper` this is its `cuda::Error`.
+    #[error(transparent)]
+    Device(Box<dyn Error + Send + Sync>),
+}
+
+impl UpdateError {
+    /// A failure of the device.
+    pub fn device(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Device(Box::new(error))
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for UpdateError {
+    fn from(error: LinkError<E>) -> Self {
+        match error {
+            LinkError::Cancelled(cancelled) => cancelled.into(),
+            LinkError::Linker(error) => Self::device(error),
+        }
+    }
+}
