@@ -229,7 +229,7 @@ fn shortest<T>(parts: impl Iterator<Item = T>, mut work: impl FnMut(T)) -> Durat
 
 /// Plots recall and speed against bytes.
 fn plot(set: &Set<'_>, rows: &[Row]) -> Result<String, Box<dyn Error>> {
-    let bytes = || Axis::of_doublings("bytes per vector", rows.iter().map(|row| row.bytes));
+    let bytes = || Axis::log2("bytes per vector", rows.iter().map(|row| row.bytes));
     let line = |family: &'static str, name, y: fn(&Row) -> f64| {
         let points = rows.iter().filter(|row| row.family == family);
         Series::line(name, points.map(|row| (row.bytes, y(row))).collect())
@@ -240,14 +240,14 @@ fn plot(set: &Set<'_>, rows: &[Row]) -> Result<String, Box<dyn Error>> {
         Chart {
             title: "Recall".into(),
             x: bytes(),
-            y: Axis::of_recall("recall of the ten least estimates", recalls),
+            y: Axis::recall("recall of the ten least estimates", recalls),
             // The legend is in the other chart.
             series: FAMILIES[..2].iter().map(|family| line(family, "", |row| row.recall)).collect(),
         },
         Chart {
             title: "Speed".into(),
             x: bytes(),
-            y: Axis::of_rate("distances per second, one thread", rows.iter().map(|row| row.rate)),
+            y: Axis::rate("distances per second, one thread", rows.iter().map(|row| row.rate)),
             series: FAMILIES.map(|family| line(family, family, |row| row.rate)).into(),
         },
     ];

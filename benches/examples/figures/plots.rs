@@ -23,7 +23,7 @@ pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
         if !of_peers.is_empty() {
             series.push(Series::line("best peer", of_peers).dashed());
         }
-        chart(set, "recall@10", Axis::of_recall, series)
+        chart(set, "recall@10", Axis::recall, series)
     });
     let title = "Recall@10 and queries a second";
     sheet(
@@ -42,7 +42,7 @@ pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
     let widths: Vec<&Value> = lines.of("widths").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&widths, "set").into_iter().map(|set| {
         let name = set.as_str().unwrap_or_default();
-        chart(name, "beam width", Axis::of_doublings, of_elements(&widths, set))
+        chart(name, "beam width", Axis::log2, of_elements(&widths, set))
     });
     let title = "Beam width and queries a second";
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
@@ -68,7 +68,7 @@ fn chart(
     Chart {
         title: title.into(),
         x: axis(x.into(), values(|point| point.0)),
-        y: Axis::of_rate("queries per second", values(|point| point.1)),
+        y: Axis::rate("queries per second", values(|point| point.1)),
         series,
     }
 }

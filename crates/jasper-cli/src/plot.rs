@@ -42,13 +42,13 @@ pub fn recall_chart(points: &[Point], exact: Option<f64>) -> Chart {
     let curve = recalls.clone().zip(rates.clone()).collect();
     let mut series =
         vec![Series::line("", curve).labelled(beam_widths(points.iter().map(|point| point.beam_width)))];
-    let x = Axis::of_recall(format!("recall@{k}"), recalls.clone());
+    let x = Axis::recall(format!("recall@{k}"), recalls.clone());
     if let Some(exact) = exact {
         let ends = recalls.fold((1.0, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
         let name = format!("looking at every vector: {}", human::rate(exact));
         series.push(Series::line(name, vec![(ends.0, exact), (ends.1, exact)]).dashed());
     }
-    Chart { title: String::new(), x, y: Axis::of_rate("queries per second", rates.chain(exact)), series }
+    Chart { title: String::new(), x, y: Axis::rate("queries per second", rates.chain(exact)), series }
 }
 
 /// Recall of each search of a stream, by its step, with that of an index built anew where it was measured.
@@ -59,8 +59,8 @@ pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)], fres
         .map(|recall| Series::line("built anew at the end", vec![(0.0, recall), (last, recall)]).dashed());
     Chart {
         title: String::new(),
-        x: Axis::of_steps("step", points.iter().map(|point| point.0)),
-        y: Axis::of_recall(
+        x: Axis::linear("step", points.iter().map(|point| point.0)),
+        y: Axis::recall(
             format!("recall@{k}, beam width {beam_width}"),
             points.iter().map(|point| point.1).chain(fresh),
         ),
@@ -94,8 +94,8 @@ pub fn roofline(profiles: &[(usize, Profile)], roof: DevicePeaks) -> Chart {
     let copy = human::bytes(bytes_per_second as u64);
     Chart {
         title: format!("under the roof of a copy, {copy} a second, and of f32 in all lanes"),
-        x: Axis::of_doublings("operations a byte asked for", x),
-        y: Axis::of_rate("operations per second", y),
+        x: Axis::log2("operations a byte asked for", x),
+        y: Axis::rate("operations per second", y),
         series: vec![
             Series::line("", curve.clone()).labelled(labels),
             Series::line("", top.clone()).dashed(),

@@ -1,4 +1,4 @@
-//! Series between two axes.
+//! Charts: series of points between two axes.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -10,13 +10,13 @@ use crate::sheet::{COLORS, FAINT, GRID, INK, font};
 /// Series of points between two axes.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What is shown.
+    /// The title.
     pub title: String,
-    /// Values from left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Values from bottom to top.
+    /// The vertical axis.
     pub y: Axis,
-    /// Drawn in this order, each in a colour of its own.
+    /// The series, in drawing order, each in its own colour.
     pub series: Vec<Series>,
 }
 
@@ -30,36 +30,36 @@ pub struct Series {
 }
 
 impl Series {
-    /// A line through `points`, each with a dot. Without a name it has no entry in the legend.
+    /// A line through `points` with a dot at each. An empty name has no entry in the legend.
     pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, labels: Vec::new(), dashed: false }
     }
 
-    /// Its points, for axes that hold them.
+    /// The points.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// Dashed, without dots: for what others reached.
+    /// Draws the line dashed and without dots, as for results of other systems.
     #[must_use]
     pub fn dashed(self) -> Self {
         Self { dashed: true, ..self }
     }
 
-    /// With a text at each point.
+    /// Adds a label to each point.
     #[must_use]
     pub fn labelled<S: Into<String>>(self, labels: impl IntoIterator<Item = S>) -> Self {
         Self { labels: labels.into_iter().map(Into::into).collect(), ..self }
     }
 }
 
-/// Room of a line of the legend, in pixels.
+/// Height of a line of the legend, in pixels.
 const LEGEND_LINE: i32 = 20;
-/// Room above a chart for its title.
+/// Height of the title of a chart, in pixels.
 const TITLE: i32 = 52;
 
 impl Chart {
-    /// Draws it onto an area of the sheet.
+    /// Draws the chart on an area of the sheet.
     pub(crate) fn draw<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
@@ -102,7 +102,7 @@ impl Chart {
         self.draw_legend(chart.plotting_area().strip_coord_spec())
     }
 
-    /// Names of the series, in the lower left corner: curves of speed over recall or width fall to the right.
+    /// Draws the legend in the lower left corner, since curves of speed fall to the right.
     fn draw_legend<B: DrawingBackend>(
         &self,
         area: DrawingArea<B, Shift>,

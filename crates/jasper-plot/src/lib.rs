@@ -5,8 +5,8 @@
 //! let points = vec![(0.93, 42_000.0), (0.992, 11_000.0)];
 //! let chart = Chart {
 //!     title: "words".into(),
-//!     x: Axis::of_recall("recall@10", points.iter().map(|point| point.0)),
-//!     y: Axis::of_rate("queries per second", points.iter().map(|point| point.1)),
+//!     x: Axis::recall("recall@10", points.iter().map(|point| point.0)),
+//!     y: Axis::rate("queries per second", points.iter().map(|point| point.1)),
 //!     series: vec![Series::line("jasper", points).labelled(["beam width 16", "64"])],
 //! };
 //! let drawn = svg("Recall and speed", "2,000 queries a batch", &[chart])?;
@@ -16,10 +16,10 @@
 //!
 //! | item | for |
 //! | --- | --- |
-//! | [`Axis`] | which values are shown, and where: recall by what is missed, speed by its logarithm |
-//! | [`Series`] | points with a name |
+//! | [`Axis`] | an axis with round ticks, scaled for recall, rates, ratios or steps |
+//! | [`Series`] | named points |
 //! | [`Chart`] | series between two axes |
-//! | [`svg`] | charts on one sheet |
+//! | [`svg`] | draws charts on one sheet |
 
 #![forbid(unsafe_code)]
 

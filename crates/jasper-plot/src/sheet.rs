@@ -1,4 +1,4 @@
-//! Charts side by side on one sheet of paper.
+//! A sheet of charts as SVG.
 
 use plotters::prelude::*;
 
@@ -6,15 +6,15 @@ use crate::Chart;
 
 /// A plot cannot be drawn.
 #[derive(Debug, thiserror::Error)]
-#[error("the plot cannot be drawn: {0}")]
+#[error("cannot draw the plot: {0}")]
 pub struct PlotError(String);
 
-/// Paper and ink of our own, so that viewers of any colour show the same.
+/// Own background and text colours, so that light and dark viewers show the same.
 const PAPER: RGBColor = RGBColor(252, 251, 248);
 pub(crate) const INK: RGBColor = RGBColor(38, 36, 34);
 pub(crate) const FAINT: RGBColor = RGBColor(115, 110, 104);
 pub(crate) const GRID: RGBColor = RGBColor(229, 225, 217);
-/// Of series, in their order; told apart by those who see few colours, and in grey.
+/// Colours of series, distinguishable with colour blindness and in greyscale.
 pub(crate) const COLORS: [RGBColor; 6] = [
     RGBColor(172, 56, 36),
     RGBColor(33, 82, 126),
@@ -24,16 +24,16 @@ pub(crate) const COLORS: [RGBColor; 6] = [
     RGBColor(70, 66, 62),
 ];
 
-/// One chart alone, and each of several.
-const ALONE: (u32, u32) = (860, 440);
-const BESIDE_OTHERS: (u32, u32) = (520, 380);
-/// Room for title and subtitle.
+/// Size in pixels of a single chart, and of each of several.
+const SINGLE_CHART: (u32, u32) = (860, 440);
+const ONE_OF_SEVERAL: (u32, u32) = (520, 380);
+/// Height of title and subtitle, in pixels.
 const HEAD: u32 = 76;
 
-/// Draws `charts` on one sheet, two in a row, under a title and a line on how it was measured.
+/// Draws `charts` on one sheet, two per row, under a title and a subtitle, as SVG.
 ///
 /// # Errors
-/// [`PlotError`], with what the drawing library says.
+/// [`PlotError`] with the message of the drawing library.
 pub fn svg(title: &str, subtitle: &str, charts: &[Chart]) -> Result<String, PlotError> {
     let mut svg = String::new();
     draw(&mut svg, title, subtitle, charts).map_err(|error| PlotError(error.to_string()))?;
@@ -46,7 +46,7 @@ fn draw(
     subtitle: &str,
     charts: &[Chart],
 ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let (width, height) = if charts.len() == 1 { ALONE } else { BESIDE_OTHERS };
+    let (width, height) = if charts.len() == 1 { SINGLE_CHART } else { ONE_OF_SEVERAL };
     let columns = charts.len().clamp(1, 2);
     let rows = charts.len().div_ceil(columns);
     let size = (width * columns as u32, HEAD + height * rows as u32);
@@ -73,8 +73,8 @@ mod tests {
     fn chart(title: &str, points: Vec<(f64, f64)>) -> Chart {
         Chart {
             title: title.into(),
-            x: Axis::of_recall("recall@10", points.iter().map(|point| point.0)),
-            y: Axis::of_rate("queries per second", points.iter().map(|point| point.1)),
+            x: Axis::recall("recall@10", points.iter().map(|point| point.0)),
+            y: Axis::rate("queries per second", points.iter().map(|point| point.1)),
             series: vec![Series::line("ours", points.clone()), Series::line("theirs", points).dashed()],
         }
     }
@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_said_is_on_the_sheet() {
+    fn all_text_is_on_the_sheet() {
         let charts = [chart("first", vec![(0.9, 2e6), (0.99, 5e5)]), chart("second", vec![(0.95, 1e5)])];
         let drawn = svg("Recall", "how", &charts).unwrap();
         for text in ["Recall", "how", "first", "second", "ours", "theirs", "recall@10", "0.99", "2 M"] {
             assert!(drawn.contains(&format!("\n{text}\n")), "{text} is missing");
         }
-        assert_eq!(drawn.matches("<circle").count(), 3, "a dot for each point of our own");
+        assert_eq!(drawn.matches("<circle").count(), 3, "a dot for each point of the solid line");
     }
 }
