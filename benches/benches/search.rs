@@ -15,7 +15,7 @@ use common::{DIMENSION, Exact, K, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use jasper::bench::synthetic::Clusters;
-use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, SearchParams};
+use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, NO_KEY, SearchParams};
 
 /// Rows of an index: more than the second cache holds, few enough to be linked while one waits.
 const ROWS: usize = 50_000;
@@ -59,8 +59,8 @@ fn time<T: Element>(
         let params = SearchParams::new(K).beam_width(beam_width);
         group.throughput(Throughput::Elements(queries.len() as u64));
         group.bench_function(format!("{set}/{beam_width}/batch"), |bencher| {
-            let mut hits = vec![Hit::NONE; queries.len() * K];
-            bencher.iter(|| index.search_into(black_box(queries), params, &mut hits));
+            let (mut keys, mut distances) = (vec![NO_KEY; queries.len() * K], vec![0.0; queries.len() * K]);
+            bencher.iter(|| index.search_batch_into(black_box(queries), params, &mut keys, &mut distances));
         });
         group.throughput(Throughput::Elements(1));
         group.bench_function(format!("{set}/{beam_width}/single"), |bencher| {

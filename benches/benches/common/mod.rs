@@ -47,7 +47,6 @@ impl Exact {
 
 /// [`K`] answers to each query with a frontier of `beam_width`.
 pub fn search<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>, beam_width: usize) -> Vec<Hit> {
-    index
-        .search_batch(queries, SearchParams::new(K).beam_width(beam_width))
-        .expect("as many as the beam is wide")
+    let matches = index.search_batch(queries, SearchParams::new(K).beam_width(beam_width));
+    matches.expect("as many as the beam is wide").iter().flatten().collect()
 }

@@ -17,7 +17,8 @@ use jasper::bench::recall::{Truth, recall_at};
 use jasper::bench::synthetic::Clusters;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::{
-    Device, IndexBuilder, Key, MatrixView, MemorySpace, Metric, SearchParams, VectorSource, no_progress,
+    Device, IndexBuilder, Key, Matches, MatrixView, MemorySpace, Metric, SearchParams, VectorSource,
+    no_progress,
 };
 use rayon::prelude::*;
 
@@ -66,14 +67,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let index = step("to device", shards.rows, || Ok(index.to_device(device)?))?;
     for beam_width in [16, 32, 64, 128, 256] {
         let params = SearchParams::new(K).beam_width(beam_width);
-        let (mut seconds, mut hits) = (f64::INFINITY, Vec::new());
+        let (mut seconds, mut matches) = (f64::INFINITY, Matches::default());
         for _ in 0..TIMES {
             let begun = Instant::now();
-            hits = index.search_batch(queries, params)?;
+            matches = index.search_batch(queries, params)?;
             seconds = seconds.min(begun.elapsed().as_secs_f64());
         }
-        let recalls = hits.chunks_exact(K).zip(&truth).map(|(hits, (ids, distances))| {
-            let answers: Vec<Key> = hits.iter().map(|hit| hit.key).collect();
+        let recalls = matches.iter().zip(&truth).map(|(hits, (ids, distances))| {
+            let answers: Vec<Key> = hits.map(|hit| hit.key).collect();
             recall_at(K, &answers, Truth { ids, distances: Some(distances) })
         });
         let (recall, rate) = (recalls.sum::<f64>() / truth.len() as f64, QUERIES as f64 / seconds);

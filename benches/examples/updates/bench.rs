@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use jasper::bench::recall::{Truth, recall_at};
 use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
-use jasper::{Device, Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{
+    Device, Element, Index, IndexBuilder, Key, Matches, MatrixView, Metric, SearchParams, no_progress,
+};
 use rayon::prelude::*;
 
 use jasper_benches::step;
@@ -79,10 +81,10 @@ impl<T: Element> Bench<T> {
         let params = SearchParams::new(K).beam_width(self.settings.beam_width);
         let all = self.queries.view();
         let mut seconds = f64::INFINITY;
-        let mut hits = Vec::new();
+        let mut matches = Matches::default();
         for _ in 0..TIMES {
             let begun = Instant::now();
-            hits = index.search_batch(all, params)?;
+            matches = index.search_batch(all, params)?;
             seconds = seconds.min(begun.elapsed().as_secs_f64());
         }
         let judged = all.slice(0..all.len().min(JUDGED));
@@ -97,10 +99,10 @@ impl<T: Element> Bench<T> {
             }
         };
         let truth = known.or(found.as_ref()).expect("one of them is there");
-        let recalls = hits.chunks_exact(K).take(judged.len()).enumerate().map(|(query, hits)| {
+        let recalls = matches.iter().take(judged.len()).enumerate().map(|(query, hits)| {
             let Truth { ids, distances } = truth.truth(query);
             let ids: Vec<u32> = ids.iter().map(|&id| inside[id as usize] as u32).collect();
-            let answers: Vec<Key> = hits.iter().map(|hit| hit.key).collect();
+            let answers: Vec<Key> = hits.map(|hit| hit.key).collect();
             recall_at(K, &answers, Truth { ids: &ids, distances })
         });
         let recall = recalls.sum::<f64>() / judged.len() as f64;

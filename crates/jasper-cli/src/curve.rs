@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jasper::bench::recall::{Truth, mean_recall};
-use jasper::{Hit, SearchError, SearchParams, SearchReport};
+use jasper::{Key, Matches, SearchError, SearchParams, SearchReport};
 use serde::Serialize;
 
 use crate::{human, machine};
@@ -49,15 +49,15 @@ pub fn measure<'a>(
     queries: usize,
     params: SearchParams<'_>,
     truth: impl Fn(usize) -> Truth<'a>,
-    search: impl Fn(&mut [Hit]) -> Result<SearchReport, SearchError>,
+    search: impl Fn(&mut [Key], &mut [f32]) -> Result<SearchReport, SearchError>,
 ) -> Result<Point> {
-    let mut hits = params.places(queries)?;
-    let SearchReport { cost, .. } = search(&mut hits)?;
+    let (mut keys, mut distances) = Matches::new(queries, params.k)?.into_arrays();
+    let SearchReport { cost, .. } = search(&mut keys, &mut distances)?;
     let mut seconds = Vec::new();
     let (begun, cpu_before) = (Instant::now(), machine::cpu_seconds());
     while seconds.len() < ROUNDS || begun.elapsed() < TIMED {
         let round = Instant::now();
-        search(&mut hits)?;
+        search(&mut keys, &mut distances)?;
         seconds.push(round.elapsed().as_secs_f64());
     }
     let cpu = machine::cpu_seconds().zip(cpu_before).map(|(after, before)| after - before);
@@ -66,7 +66,7 @@ pub fn measure<'a>(
     Ok(Point {
         beam_width: params.beam_width,
         k: params.k,
-        recall: mean_recall(&hits, params.k, truth),
+        recall: mean_recall(&keys, params.k, truth),
         queries_per_second: count / seconds[rounds / 2],
         resident_queries_per_second: None,
         mean_hops: cost.hops as f64 / count,

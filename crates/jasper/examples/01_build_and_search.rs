@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use jasper::bench::recall::recall_at;
+use jasper::bench::recall::mean_recall;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters, no_progress};
 
@@ -26,16 +26,12 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 
     // Many at once, on all threads. A wider beam finds more and takes longer.
     let k = 10;
-    let hits = index.search_batch(queries, SearchParams::new(k).beam_width(100))?;
+    let matches = index.search_batch(queries, SearchParams::new(k).beam_width(100))?;
 
     // How many of the true neighbours is that?
     let truth =
         exact_knn(rows, queries, k, Metric::L2, &ThreadPoolBuilder::new().build()?, &mut no_progress)?;
-    let recalls = hits.chunks(k).enumerate().map(|(query, hits)| {
-        let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
-        recall_at(k, &keys, truth.truth(query))
-    });
-    let recall = recalls.sum::<f64>() / queries.len() as f64;
+    let recall = mean_recall(matches.keys(), k, |query| truth.truth(query));
     println!("recall@{k} {recall:.4}");
     assert!(recall > 0.99);
     Ok(())

@@ -27,8 +27,8 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let index = Index::<f32>::open(&path)?.to_device(Device::Auto)?;
     std::fs::remove_file(&path)?;
     let params = index.tuned(goal, 100).ok_or("this goal was tuned above")?;
-    let hits = index.search_batch(MatrixView::new(&queries, 24)?, params)?;
-    println!("on {}, beam width {}: {} answers", index.device(), params.beam_width, hits.len());
-    assert_eq!(hits.len(), 100 * 10);
+    let matches = index.search_batch(MatrixView::new(&queries, 24)?, params)?;
+    println!("on {}, beam width {}: {} answers", index.device(), params.beam_width, matches.keys().len());
+    assert_eq!(matches.queries(), 100);
     Ok(())
 }

@@ -189,8 +189,8 @@ impl<T: Element> Index<T> {
         let mut sum = SearchReport::default();
         let mut recall = 0.0;
         for half in held_out.halves() {
-            recall += half.recall(K, width, |queries, params, hits| {
-                let report = self.search_into(queries, params.distances(distances), hits)?;
+            recall += half.recall(K, width, |queries, params, matches| {
+                let report = self.search_to(queries, params.distances(distances), matches)?;
                 sum += report;
                 Ok(report)
             })? / 2.0;

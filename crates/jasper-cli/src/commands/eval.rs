@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use jasper::tune::Goal;
 use jasper::{
-    Device, Element, Hit, Index, IndexInfo, MatrixView, SearchError, SearchParams, bench::DevicePeaks,
+    Device, Element, Index, IndexInfo, Key, MatrixView, SearchError, SearchParams, bench::DevicePeaks,
     bench::Profile,
 };
 use jasper_data::GroundTruth;
@@ -161,7 +161,8 @@ fn measure<T: Element>(
     params: SearchParams<'_>,
     profiled: bool,
 ) -> Result<(Point, Option<Profile>)> {
-    let search = |hits: &mut [Hit]| index.search_into(queries, params, hits);
+    let search =
+        |keys: &mut [Key], distances: &mut [f32]| index.search_batch_into(queries, params, keys, distances);
     let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
     let profile = profiled.then(|| jasper::bench::profile(index, queries, params)).transpose()?;
     // A GPU has a clock of its own, and a profile is by that.

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use jasper::tune::Goal;
-use jasper::{Element, Filter, Hit, IndexInfo, Key, NO_KEY, SearchError, SearchParams, SearchReport};
+use jasper::{
+    Element, Filter, Hit, IndexInfo, Key, Matches, NO_KEY, SearchError, SearchParams, SearchReport,
+};
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 
@@ -114,10 +116,13 @@ impl Args {
         };
         let params = params.distances(self.by.distances());
         let params = if allowed.is_some() { params.filter(Filter::Predicate(&is_allowed)) } else { params };
-        let mut hits = vec![Hit::NONE; queries.len() * params.k];
+        let (mut keys, mut distances) = Matches::new(queries.len(), params.k)?.into_arrays();
         let begun = Instant::now();
-        let SearchReport { cost, scanned, .. } = index.search_into(queries, params, &mut hits)?;
+        let SearchReport { cost, scanned, .. } =
+            index.search_batch_into(queries, params, &mut keys, &mut distances)?;
         let seconds = begun.elapsed().as_secs_f64();
+        let hits = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });
+        let hits: Vec<Hit> = hits.collect();
 
         let Some(output) = self.output else { return print(&hits, params.k, screen) };
         as_truth(&hits, params.k)?.write(&output)?;

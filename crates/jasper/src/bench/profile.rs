@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Metric, padded_len};
-use jasper_vamana::{Distances, SearchCost, SearchError, SearchParams};
+use jasper_vamana::{Distances, Matches, SearchCost, SearchError, SearchParams};
 
 use crate::backend::Backend;
 use crate::{DeviceError, Index};
@@ -81,15 +81,15 @@ fn measure<T: Element>(
     if let Backend::Cuda(cuda) = &index.backend {
         return cuda.profile(index.executor.pool(), queries, params);
     }
-    let mut hits = params.places(queries.len())?;
-    index.search_into(queries, params, &mut hits)?;
+    let mut matches = Matches::new(queries.len(), params.k)?;
+    index.search_to(queries, params, matches.as_mut())?;
     let begun = Instant::now();
-    index.search_into(queries, params, &mut hits)?;
+    index.search_to(queries, params, matches.as_mut())?;
     let time = begun.elapsed();
     // A query costs the same alone as in a batch.
     let costs = (0..queries.len())
-        .zip(hits.chunks_exact_mut(params.k))
-        .map(|(query, hits)| Ok(index.search_into(queries.slice(query..query + 1), params, hits)?.cost));
+        .zip(matches.as_mut().rows(params.k))
+        .map(|(query, row)| Ok(index.search_to(queries.slice(query..query + 1), params, row)?.cost));
     Ok((time, costs.collect::<Result<_, SearchError>>()?))
 }
 

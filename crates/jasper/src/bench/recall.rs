@@ -1,22 +1,21 @@
-//! How many of the true neighbours were found.
+//! Recall: the share of true neighbours that were found.
 
-use jasper_core::Key;
 pub use jasper_core::recall::{Truth, recall_at};
-use jasper_vamana::Hit;
+use jasper_core::{Key, NO_KEY};
 
-/// Mean recall@k of `hits`, which lie `k` a query as a batch of searches leaves them. `truth` is what is true of each
-/// query; see [`recall_at`].
+/// Mean recall@k of a batch: `keys` are those of [`Matches`](crate::Matches), `k` per query, and `truth` returns the true
+/// neighbours of a query; see [`recall_at`].
 ///
 /// # Panics
 /// If `k` is 0.
 pub fn mean_recall<'a, I: Copy + Into<u64> + 'a>(
-    hits: &[Hit],
+    keys: &[Key],
     k: usize,
     truth: impl Fn(usize) -> Truth<'a, I>,
 ) -> f64 {
-    let recalls = hits.chunks_exact(k).enumerate().map(|(query, hits)| {
-        let answers: Vec<Key> = hits.iter().filter(|hit| **hit != Hit::NONE).map(|hit| hit.key).collect();
-        recall_at(k, &answers, truth(query))
+    let recalls = keys.chunks_exact(k).enumerate().map(|(query, keys)| {
+        let found = keys.iter().position(|&key| key == NO_KEY).map_or(keys, |end| &keys[..end]);
+        recall_at(k, found, truth(query))
     });
-    recalls.sum::<f64>() / (hits.len() / k) as f64
+    recalls.sum::<f64>() / (keys.len() / k) as f64
 }

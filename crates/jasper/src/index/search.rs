@@ -1,8 +1,8 @@
 //! Searches.
 
-use jasper_core::{Element, Key, MatrixView, NO_KEY};
+use jasper_core::{Element, Key, MatrixView};
 use jasper_graph::KeyError;
-use jasper_vamana::{Hit, MatchesMut, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use crate::Index;
 
@@ -15,8 +15,7 @@ impl<T: Element> Index<T> {
         self.backend.search(&self.executor, query, params)
     }
 
-    /// The nearest keys to every vector of `queries`, on all threads: `k` hits per query, nearest first, then
-    /// [`Hit::NONE`] where there are fewer.
+    /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -24,28 +23,34 @@ impl<T: Element> Index<T> {
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        let mut hits = params.places(queries.len())?;
-        self.search_into(queries, params, &mut hits)?;
-        Ok(hits)
+    ) -> Result<Matches, SearchError> {
+        let mut matches = Matches::new(queries.len(), params.k)?;
+        self.search_to(queries, params, matches.as_mut())?;
+        Ok(matches)
     }
 
-    /// [`Self::search_batch`] into `hits`, which has room for `queries.len() x k`.
+    /// [`Self::search_batch`] into the caller's arrays, of `queries.len() x k` entries each: the hits of a query in a row,
+    /// nearest first, then [`NO_KEY`](crate::NO_KEY) and infinity where there are fewer.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of `hits` are then unspecified.
-    pub fn search_into(
+    /// [`SearchError`]; the contents of the arrays are then unspecified.
+    pub fn search_batch_into(
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-        hits: &mut [Hit],
+        keys: &mut [Key],
+        distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
-        let (mut keys, mut distances) = (vec![NO_KEY; hits.len()], vec![f32::INFINITY; hits.len()]);
-        let matches = MatchesMut::new(&mut keys, &mut distances);
-        let report = self.backend.search_batch(&self.executor, queries, params, matches)?;
-        let found = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });
-        hits.iter_mut().zip(found).for_each(|(hit, found)| *hit = found);
-        Ok(report)
+        self.search_to(queries, params, MatchesMut::new(keys, distances))
+    }
+
+    pub(crate) fn search_to(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        self.backend.search_batch(&self.executor, queries, params, matches)
     }
 
     /// The nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are hits, at

@@ -4,7 +4,7 @@ use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Hit, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{CpuExecutor, ExactError, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::Index;
@@ -157,21 +157,23 @@ impl<T: Element> Half<T> {
         &self,
         k: usize,
         beam_width: usize,
-        search: impl FnOnce(MatrixView<'_, T>, SearchParams<'_>, &mut [Hit]) -> Result<SearchReport, SearchError>,
+        search: impl FnOnce(
+            MatrixView<'_, T>,
+            SearchParams<'_>,
+            MatchesMut<'_>,
+        ) -> Result<SearchReport, SearchError>,
     ) -> Result<f64, TuneError> {
         // A row of the index is met by its own search, and takes a place of the frontier and of the answers.
         let itself = usize::from(self.own.is_some());
         let params = SearchParams::new(k + itself).beam_width(beam_width + itself);
         let queries = MatrixView::new(&self.rows, self.dimension).expect("rows are pushed whole");
-        let mut hits = params.places(queries.len())?;
-        search(queries, params, &mut hits)?;
-        let recalls =
-            hits.chunks_exact(params.k).zip(&self.truths).enumerate().map(|(query, (hits, truth))| {
-                let own = self.own.as_ref().map(|own| own[query]);
-                let others = hits.iter().filter(|hit| **hit != Hit::NONE && Some(hit.key) != own);
-                let answers: Vec<Key> = others.map(|hit| hit.key).take(k).collect();
-                recall_at(k, &answers, Truth { ids: &truth.keys, distances: truth.distances.as_deref() })
-            });
+        let mut matches = Matches::new(queries.len(), params.k)?;
+        search(queries, params, matches.as_mut())?;
+        let recalls = matches.iter().zip(&self.truths).enumerate().map(|(query, (hits, truth))| {
+            let own = self.own.as_ref().map(|own| own[query]);
+            let found: Vec<Key> = hits.map(|hit| hit.key).filter(|&key| Some(key) != own).take(k).collect();
+            recall_at(k, &found, Truth { ids: &truth.keys, distances: truth.distances.as_deref() })
+        });
         Ok(recalls.sum::<f64>() / self.truths.len() as f64)
     }
 }

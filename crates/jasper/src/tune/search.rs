@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
-use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
+use jasper_vamana::{Matches, SearchParams, TunedLaunch, TunedSearch};
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
@@ -98,8 +98,8 @@ impl<T: Element> Subject<'_, T> {
         let widest = (self.index.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
-            let found = half.recall(goal.k, width, |queries, params, hits| {
-                self.index.search_into(queries, SearchParams { launch, ..params }, hits)
+            let found = half.recall(goal.k, width, |queries, params, matches| {
+                self.index.search_to(queries, SearchParams { launch, ..params }, matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -123,11 +123,11 @@ impl<T: Element> Subject<'_, T> {
     /// Queries answered a second in calls of `batch`, each of others of the `queries`: by the median call.
     fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64, TuneError> {
         let queries = MatrixView::new(queries, self.index.dimension()).expect("queries are whole rows");
-        let mut hits = params.places(batch)?;
+        let mut matches = Matches::new(batch, params.k)?;
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
-            self.index.search_into(queries.slice(first..first + batch), params, &mut hits)?;
+            self.index.search_to(queries.slice(first..first + batch), params, matches.as_mut())?;
             Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
         };
         call(0)?;

@@ -10,7 +10,7 @@ use jasper::{
     bench::synthetic::Clusters, f16,
 };
 
-use crate::common::{bytes_of, everything, view};
+use crate::common::{SearchHits, bytes_of, everything, view};
 
 const DIMENSION: usize = 6;
 
@@ -253,7 +253,7 @@ fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
     let never = |_| panic!("a filter that panics");
     let filtered = jasper::SearchParams::new(5).filter(jasper::Filter::Predicate(&never));
     assert!(panicked(&|| drop(index.search(query, filtered))));
-    assert!(panicked(&|| drop(index.search_into(
+    assert!(panicked(&|| drop(index.search_hits_into(
         view(&rows, DIMENSION),
         filtered,
         &mut [jasper::Hit::NONE; 15_000]

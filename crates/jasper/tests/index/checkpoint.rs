@@ -150,7 +150,7 @@ fn a_damaged_checkpoint_is_refused_and_its_section_named() {
     }
     fs::write(&path, &whole[..whole.len() - 4096]).unwrap();
     let told = refusal(builder(Metric::L2), &rows, &path);
-    assert!(told.contains("bytes where"), "{told}");
+    assert!(told.contains("expected"), "{told}");
     fs::write(&path, &whole).unwrap();
     builder(Metric::L2).checkpoint(&path, Duration::MAX).build(&view(&rows, DIMENSION)).unwrap();
 }

@@ -113,11 +113,11 @@ pub fn recall<T: Element>(
     // Deeper than k, so that ties with the k-th are seen.
     let depth = (2 * params.k).min(inside.len());
     let truth = exact_knn(view(&held, rows), queries, depth, index.metric(), &pool, &mut no_progress)?;
-    let hits = index.search_batch(queries, params)?;
-    let recalls = hits.chunks_exact(params.k).enumerate().map(|(query, hits)| {
+    let matches = index.search_batch(queries, params)?;
+    let recalls = matches.iter().enumerate().map(|(query, hits)| {
         let Truth { ids, distances } = truth.truth(query);
         let ids: Vec<u32> = ids.iter().map(|&id| inside[id as usize] as u32).collect();
-        let answers: Vec<Key> = hits.iter().map(|hit| hit.key).collect();
+        let answers: Vec<Key> = hits.map(|hit| hit.key).collect();
         recall_at(params.k, &answers, Truth { ids: &ids, distances })
     });
     Ok(recalls.sum::<f64>() / queries.len() as f64)

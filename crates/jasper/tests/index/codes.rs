@@ -5,7 +5,7 @@ use jasper::{
     Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16, no_progress,
 };
 
-use crate::common::{bytes_of, view};
+use crate::common::{SearchHits, bytes_of, view};
 
 const D: usize = 48;
 const K: usize = 10;
@@ -32,7 +32,7 @@ fn finds_as_much<T: Element>(metric: Metric) {
     let queries = view(&queries, D);
     let index = index(metric, &rows);
     let params = SearchParams::new(K);
-    let exact = index.search_batch(queries, params).unwrap();
+    let exact = index.search_hits(queries, params).unwrap();
     let codes = [
         Quantization::Rabitq { bits: 2 },
         Quantization::Rabitq { bits: 7 },
@@ -41,9 +41,9 @@ fn finds_as_much<T: Element>(metric: Metric) {
     ];
     for code in codes {
         index.quantize(code).unwrap();
-        assert_eq!(index.search_batch(queries, params.distances(Distances::Exact)).unwrap(), exact);
-        assert_eq!(index.search_batch(view(&[], D), params).unwrap(), []);
-        let found = index.search_batch(queries, params).unwrap();
+        assert_eq!(index.search_hits(queries, params.distances(Distances::Exact)).unwrap(), exact);
+        assert_eq!(index.search_hits(view(&[], D), params).unwrap(), []);
+        let found = index.search_hits(queries, params).unwrap();
         let share = overlap(&exact, &found);
         assert!(share > 0.97, "{metric} {code}: {share}");
         for (query, hits) in queries.rows().zip(found.chunks(K)) {
@@ -68,14 +68,14 @@ fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
     let queries = view(&queries, D);
     let index = index(Metric::L2, &rows);
     let params = SearchParams::new(K);
-    let exact = index.search_batch(queries, params).unwrap();
+    let exact = index.search_hits(queries, params).unwrap();
     let estimated = |rerank| params.distances(Distances::Quantized { rerank });
-    assert!(matches!(index.search_batch(queries, estimated(0)), Err(SearchError::NoCodes)));
+    assert!(matches!(index.search_hits(queries, estimated(0)), Err(SearchError::NoCodes)));
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let mut before = -1.0;
     for rerank in [0, 15, 64] {
         let mut hits = vec![Hit::NONE; exact.len()];
-        let report = index.search_into(queries, estimated(rerank), &mut hits).unwrap();
+        let report = index.search_hits_into(queries, estimated(rerank), &mut hits).unwrap();
         assert_eq!(report.reranked, (rerank * queries.len()) as u64);
         let share = overlap(&exact, &hits);
         assert!(share > before, "{rerank}: {share} after {before}");
@@ -112,8 +112,8 @@ fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
     ] {
         let params = SearchParams::new(K).filter(filter);
         let (found, exact) = (
-            index.search_batch(queries, params).unwrap(),
-            index.search_batch(queries, params.distances(Distances::Exact)).unwrap(),
+            index.search_hits(queries, params).unwrap(),
+            index.search_hits(queries, params.distances(Distances::Exact)).unwrap(),
         );
         assert!(found.iter().filter(|hit| **hit != Hit::NONE).all(|hit| may(hit.key)));
         assert!(overlap(&exact, &found) > 0.95);
@@ -185,10 +185,10 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     assert!(bytes(trial.chosen) < trial.exact_bytes_per_query / 2.0);
     let queries = set.rows::<f32>(200, 1);
     let queries = view(&queries, 128);
-    let exact = index.search_batch(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
+    let exact = index.search_hits(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
     let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
     let (width, _) = chosen.reached.unwrap();
-    let found = index.search_batch(queries, SearchParams::new(K).beam_width(width)).unwrap();
+    let found = index.search_hits(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
     index.clear_codes().unwrap();
     assert!(bytes_of(&index) == before);
@@ -221,7 +221,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let truth = nearest(rows, queries);
     let recall = |width, distances| {
         let params = SearchParams::new(K).beam_width(width).distances(distances);
-        let hits = index.search_batch(queries, params).unwrap();
+        let hits = index.search_hits(queries, params).unwrap();
         let found =
             |(hits, truth): (&[Hit], &Vec<u64>)| hits.iter().filter(|hit| truth.contains(&hit.key)).count();
         hits.chunks(K).zip(&truth).map(found).sum::<usize>() as f64 / hits.len() as f64
@@ -239,19 +239,19 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     assert!(matches!(index.drop_vectors(), Err(UpdateError::NoCodes)));
     index.quantize(Quantization::Rabitq { bits: 6 }).unwrap();
     let estimated = SearchParams::new(K).distances(Distances::Quantized { rerank: 0 });
-    let before = index.search_batch(queries, estimated).unwrap();
+    let before = index.search_hits(queries, estimated).unwrap();
     let whole = index.stats();
     index.drop_vectors().unwrap();
     assert_eq!((index.stats().vector_bytes, index.stats().code_bytes), (0, whole.code_bytes));
-    assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
+    assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("codes.jasper");
     index.save(&path).unwrap();
     for index in [Index::<f32>::open(&path).unwrap(), Index::open_mapped(&path).unwrap()] {
-        assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
+        assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
         assert!(index.check().unwrap().is_sound() && index.vector(7).is_none());
         index.delete(&[before[0].key]).unwrap();
-        let after = index.search_batch(queries, SearchParams::new(K)).unwrap();
+        let after = index.search_hits(queries, SearchParams::new(K)).unwrap();
         assert_eq!(after[0], before[1]);
         let few: KeyFilter = [5, 6].into_iter().collect();
         let hits = index.search(queries.row(0), SearchParams::new(2).filter(Filter::Keys(&few))).unwrap();
@@ -270,7 +270,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         told(&index.tune_with(goal, sampled, &mut no_progress).unwrap_err());
         assert_eq!(index.check_codes().unwrap(), None);
         index.undelete(&[before[0].key]).unwrap();
-        assert_eq!(index.search_batch(queries, SearchParams::new(K)).unwrap(), before);
+        assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
     }
 }
 
@@ -383,7 +383,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
 fn what_nothing_can_be_learnt_from_is_refused() {
     let empty: Index<f32> = IndexBuilder::new(Metric::L2).empty(D).unwrap();
     let error = empty.quantize(Quantization::Rabitq { bits: 4 }).unwrap_err();
-    assert!(error.to_string().contains("training rows are too few"), "{error}");
+    assert!(error.to_string().contains("training vectors are too few"), "{error}");
     let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
     assert!(index.quantize(Quantization::Rabitq { bits: 9 }).is_err());
     assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err(), "components of one row");

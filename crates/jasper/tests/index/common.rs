@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper::{Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams};
+use jasper::{
+    Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams,
+    SearchReport,
+};
 
 /// Calls a generic function of one element type, and any arguments, for all four.
 macro_rules! for_each_element {
@@ -105,4 +108,44 @@ pub fn everything<T: Element>(index: &Index<T>, query: &[T]) -> Vec<Hit> {
 /// The keys of some answers.
 pub fn keys(hits: &[Hit]) -> Vec<Key> {
     hits.iter().map(|hit| hit.key).collect()
+}
+
+/// Batches of searches as lists of hits, `k` per query, with [`Hit::NONE`] where there are fewer.
+pub trait SearchHits<T: Element> {
+    fn search_hits(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError>;
+
+    fn search_hits_into(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError>;
+}
+
+impl<T: Element> SearchHits<T> for Index<T> {
+    fn search_hits(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let (keys, distances) = self.search_batch(queries, params)?.into_arrays();
+        Ok(keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance }).collect())
+    }
+
+    fn search_hits_into(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        hits: &mut [Hit],
+    ) -> Result<SearchReport, SearchError> {
+        let (mut keys, mut distances) = (vec![NO_KEY; hits.len()], vec![f32::INFINITY; hits.len()]);
+        let report = self.search_batch_into(queries, params, &mut keys, &mut distances)?;
+        let found = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });
+        hits.iter_mut().zip(found).for_each(|(hit, found)| *hit = found);
+        Ok(report)
+    }
 }

@@ -6,7 +6,7 @@ use jasper::{
     error::VectorError, f16, no_progress,
 };
 
-use crate::common::{assert_exact, bytes_of, everything, for_each_element, keys, small, view};
+use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};
 
 fn check_all<T: Element>(index: &Index<T>, rows: &[T], dimension: usize) {
     assert!(index.check().unwrap().is_sound(), "{:?}", index.check().unwrap());
@@ -172,7 +172,7 @@ fn refuse_not_finite<T: Element>(bad: T) {
         for result in [index.insert(&view(&rows, 4), &fresh), index.upsert(&view(&rows, 4), &fresh)] {
             assert!(matches!(&result, Err(UpdateError::Vector(error)) if is_named(error, 7)), "{result:?}");
         }
-        let error = index.search_batch(view(&rows, 4), SearchParams::new(3)).unwrap_err();
+        let error = index.search_hits(view(&rows, 4), SearchParams::new(3)).unwrap_err();
         assert!(matches!(&error, SearchError::Vector(error) if is_named(error, 7)), "{error}");
         assert!(bytes_of(&index) == before);
         check_all(&index, &good, 4);
@@ -206,13 +206,13 @@ fn searches_refuse_what_cannot_be_answered() {
         let error = index.search(wrong, SearchParams::new(1)).unwrap_err();
         assert!(matches!(error, SearchError::Vector(VectorError::Dimension { expected: 4, .. })), "{error}");
     }
-    let error = index.search_batch(view(&rows, 5), SearchParams::new(1)).unwrap_err();
+    let error = index.search_hits(view(&rows, 5), SearchParams::new(1)).unwrap_err();
     assert!(
         matches!(error, SearchError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
         "{error}"
     );
     let mut hits = vec![jasper::Hit::NONE; 59];
-    let error = index.search_into(view(&rows, 4), SearchParams::new(2), &mut hits).unwrap_err();
+    let error = index.search_hits_into(view(&rows, 4), SearchParams::new(2), &mut hits).unwrap_err();
     assert!(matches!(error, SearchError::Buffer { given: 59, queries: 30, k: 2 }), "{error}");
 }
 
@@ -228,23 +228,20 @@ fn asking_for_more_than_there_is_gives_all() {
         let params = SearchParams::new(k).beam_width(usize::MAX);
         assert_eq!(index.search(&rows[..4], params).unwrap().len(), 30, "k = {k}");
         assert!(
-            matches!(
-                index.search_batch(view(&rows, 4), params),
-                Err(SearchError::Memory { queries: 30, .. })
-            ),
+            matches!(index.search_hits(view(&rows, 4), params), Err(SearchError::Memory { queries: 30, .. })),
             "k = {k}"
         );
     }
     let wide = index.search(&rows[..4], SearchParams::new(3).beam_width(4096)).unwrap();
     assert_eq!(wide, index.search(&rows[..4], SearchParams::new(3).beam_width(30)).unwrap());
-    let hits = index.search_batch(view(&rows, 4), SearchParams::new(40)).unwrap();
+    let hits = index.search_hits(view(&rows, 4), SearchParams::new(40)).unwrap();
     for hits in hits.chunks_exact(40) {
         assert!(
             hits[..30].iter().all(|hit| hit.key < 30)
                 && hits[30..].iter().all(|hit| *hit == jasper::Hit::NONE)
         );
     }
-    assert_eq!(index.search_batch(view::<f32>(&[], 4), SearchParams::new(3)).unwrap(), []);
+    assert_eq!(index.search_hits(view::<f32>(&[], 4), SearchParams::new(3)).unwrap(), []);
 }
 
 #[test]
@@ -271,8 +268,8 @@ fn keys_that_cannot_be_are_refused() {
     for (keys, told) in [
         (&fresh(5)[..], "key 5 is in the index already; use upsert to replace its vector"),
         (&fresh(21), "key 21 is given twice; every vector needs a key of its own"),
-        (&fresh(NO_KEY), "is reserved for places without an answer; use any other"),
-        (&[1, 2, 3], "3 keys for 10 vectors; give one key per vector"),
+        (&fresh(NO_KEY), "is reserved for missing results; use any other"),
+        (&[1, 2, 3], "3 keys for 10 rows; give one key a row"),
     ] {
         let error = index.insert(&rows, keys).unwrap_err().to_string();
         assert!(error.ends_with(told), "{error}");

@@ -4,7 +4,7 @@ use jasper::{
     Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams, bench::synthetic::Clusters,
 };
 
-use crate::common::{assert_exact, everything, exact, keys, view};
+use crate::common::{SearchHits, assert_exact, everything, exact, keys, view};
 
 const DIMENSION: usize = 10;
 const ROWS: usize = 5000;
@@ -27,7 +27,7 @@ fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
 /// Answers and report for all queries.
 fn answers(index: &Index<i8>, queries: &[i8], params: SearchParams<'_>) -> (Vec<Hit>, jasper::SearchReport) {
     let mut hits = vec![Hit::NONE; queries.len() / DIMENSION * params.k];
-    let report = index.search_into(view(queries, DIMENSION), params, &mut hits).unwrap();
+    let report = index.search_hits_into(view(queries, DIMENSION), params, &mut hits).unwrap();
     (hits, report)
 }
 

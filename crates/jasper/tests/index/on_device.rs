@@ -8,7 +8,7 @@ use jasper::{
     Quantization, SearchError, SearchParams, VectorStorage, bench::synthetic::Clusters,
 };
 
-use crate::common::{bytes_of, for_each_element, small, view};
+use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
 
 const DIMENSION: usize = 12;
 
@@ -22,8 +22,8 @@ fn index<T: Element>(metric: Metric) -> Index<T> {
 /// The answers on the host and on the device, which are the same to the last bit where nothing rounds.
 fn compare<T: Element>(host: &Index<T>, index: &Index<T>, queries: &[T], params: SearchParams<'_>) {
     let queries = view(queries, DIMENSION);
-    let expected = host.search_batch(queries, params).unwrap();
-    let found = index.search_batch(queries, params).unwrap();
+    let expected = host.search_hits(queries, params).unwrap();
+    let found = index.search_hits(queries, params).unwrap();
     let exact = T::EXACT && host.metric() != Metric::Cosine;
     for (found, expected) in found.iter().zip(&expected) {
         let near = (found.distance - expected.distance).abs() <= 1e-5 * (1.0 + expected.distance.abs());
@@ -70,14 +70,14 @@ fn threads_share_an_index_on_a_device() {
     let index = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(64, 1);
     let params = SearchParams::new(10);
-    let expected = index.search_batch(view(&queries, DIMENSION), params).unwrap();
+    let expected = index.search_hits(view(&queries, DIMENSION), params).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for (query, expected) in queries.chunks(DIMENSION).zip(expected.chunks(10)) {
                     assert_eq!(index.search(query, params).unwrap(), expected);
                 }
-                assert_eq!(index.search_batch(view(&queries, DIMENSION), params).unwrap(), expected);
+                assert_eq!(index.search_hits(view(&queries, DIMENSION), params).unwrap(), expected);
             });
         }
     });
@@ -254,7 +254,7 @@ fn searches_go_on_while_the_index_changes() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
-                    let hits = index.search_batch(queries, SearchParams::new(10)).unwrap();
+                    let hits = index.search_hits(queries, SearchParams::new(10)).unwrap();
                     assert!(hits.iter().all(|hit| *hit != Hit::NONE));
                 }
             });

@@ -2,6 +2,8 @@
 
 use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
 
+use crate::common::SearchHits;
+
 use crate::common::view;
 
 use crate::churn::{self, Churn, Round};
@@ -193,7 +195,7 @@ fn answers_do_not_depend_on_how_many_are_asked() {
         for size in [1, 2, 8, 9, 100, 257] {
             let batches = queries.chunks(size * DIMENSION);
             let hits: Vec<Hit> = batches
-                .flat_map(|batch| index.search_batch(view(batch, DIMENSION), params).unwrap())
+                .flat_map(|batch| index.search_hits(view(batch, DIMENSION), params).unwrap())
                 .collect();
             assert_eq!(hits, one_by_one, "batches of {size}");
         }

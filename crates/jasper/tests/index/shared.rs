@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jasper::{Hit, Index, Key, Metric, SearchParams, VectorSource, bench::synthetic::Clusters};
 
-use crate::common::{keys, small, view};
+use crate::common::{SearchHits, keys, small, view};
 
 const DIMENSION: usize = 8;
 
@@ -71,7 +71,7 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
     let params = SearchParams::new(5).beam_width(1500);
     let ask = || {
         let mut hits = vec![Hit::NONE; 40 * 5];
-        index.search_into(queries, params, &mut hits).unwrap();
+        index.search_hits_into(queries, params, &mut hits).unwrap();
         hits
     };
     let before = ask();
@@ -163,7 +163,7 @@ fn a_call_is_seen_whole_or_not_at_all() {
                     let queries = place(group).repeat(2);
                     let mut hits = vec![Hit::NONE; 2 * GROUP];
                     let params = SearchParams::new(GROUP).beam_width(40);
-                    index.search_into(view(&queries, DIMENSION), params, &mut hits).unwrap();
+                    index.search_hits_into(view(&queries, DIMENSION), params, &mut hits).unwrap();
                     let after = states[group].load(SeqCst);
                     let (one, two) = hits.split_at(GROUP);
                     assert_eq!(one, two);
@@ -225,7 +225,9 @@ fn an_upsert_moves_a_key_in_one_step() {
                 while !done.load(SeqCst) {
                     let mut hits = [Hit::NONE; 2];
                     let params = SearchParams::new(1).beam_width(40);
-                    index.search_into(view(places.as_flattened(), DIMENSION), params, &mut hits).unwrap();
+                    index
+                        .search_hits_into(view(places.as_flattened(), DIMENSION), params, &mut hits)
+                        .unwrap();
                     let here = hits.map(|hit| hit.key == mover && hit.distance == 0.0);
                     assert!(here[0] != here[1], "{hits:?}");
                     seen[usize::from(here[1])].fetch_add(1, SeqCst);

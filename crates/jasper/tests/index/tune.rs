@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 
 use jasper::tune::{BATCHES, Goal, TuneError, TuneQueries};
+
+use crate::common::SearchHits;
 use jasper::{
     Element, Graph, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
     bench::synthetic::Clusters, no_progress,
@@ -68,7 +70,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     });
     assert!(widths.is_sorted() && widths[2] > widths[0], "{} {metric}: {widths:?}", T::KIND);
     // What was found on half of the queries holds on all of them.
-    let hits = index.search_batch(queries, index.tuned(goal(0.9), queries.len()).unwrap()).unwrap();
+    let hits = index.search_hits(queries, index.tuned(goal(0.9), queries.len()).unwrap()).unwrap();
     let recall = hits.chunks_exact(10).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
         jasper::bench::recall::recall_at(10, &keys, truth.truth(query))

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::bench::synthetic::permutation;
-use jasper::{Hit, Index, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{Index, Key, MatrixView, Metric, SearchParams, no_progress};
 use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
 
 use super::dictionary::Entries;
@@ -55,7 +55,9 @@ impl Moment {
         beam_width: usize,
     ) -> Result<Point> {
         let params = SearchParams::new(K).beam_width(beam_width);
-        let search = |hits: &mut [Hit]| self.index.search_into(queries, params, hits);
+        let search = |keys: &mut [Key], distances: &mut [f32]| {
+            self.index.search_batch_into(queries, params, keys, distances)
+        };
         curve::measure(queries.len(), params, |query| truth.truth(query), search)
     }
 
@@ -63,8 +65,8 @@ impl Moment {
     pub fn recall(&self, queries: MatrixView<'_, f32>, beam_width: usize) -> Result<f64> {
         let (truth, _) = self.truth(queries, K)?;
         let params = SearchParams::new(K).beam_width(beam_width);
-        let hits: Vec<Hit> = self.index.search_batch(queries, params)?;
-        Ok(mean_recall(&hits, K, |query| truth.truth(query)))
+        let matches = self.index.search_batch(queries, params)?;
+        Ok(mean_recall(matches.keys(), K, |query| truth.truth(query)))
     }
 
     /// Inserts entries under the keys that follow.

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
-use jasper_vamana::{SearchCost, SearchParams, UpdateError};
+use jasper_vamana::{ConsolidateError, Matches, SearchCost, SearchParams};
 
 use crate::bench::recall::mean_recall;
 use crate::{Index, IndexBuilder, IndexStats};
@@ -268,11 +268,11 @@ impl<'a, T: Element> Player<'a, T> {
         let begun = Instant::now();
         let truth = truths.at(step, live, progress)?;
         let truth_time = begun.elapsed();
-        let mut hits = self.search.places(self.queries.len())?;
+        let mut matches = Matches::new(self.queries.len(), self.search.k)?;
         let begun = Instant::now();
-        let cost = index.search_into(self.queries, self.search, &mut hits)?.cost;
+        let cost = index.search_to(self.queries, self.search, matches.as_mut())?.cost;
         let time = begun.elapsed();
-        let recall = mean_recall(&hits, self.search.k, |query| truth.truth(query));
+        let recall = mean_recall(matches.keys(), self.search.k, |query| truth.truth(query));
         Ok((Event::Search { recall, cost, truth_time }, self.queries.len(), time))
     }
 
