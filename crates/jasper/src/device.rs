@@ -73,18 +73,21 @@ impl From<DeviceError> for UpdateError {
 
 /// An index could not be moved to a device or back; it is where it was, and [given back](Self::into_index).
 #[derive(Debug)]
-pub struct MoveError<T: Element> {
-    index: Box<Index<T>>,
+pub struct MoveError<I> {
+    index: Box<I>,
+    device: Device,
     source: DeviceError,
 }
 
-impl<T: Element> MoveError<T> {
+impl<T: Element> MoveError<Index<T>> {
     pub(crate) fn new(index: Index<T>, source: DeviceError) -> Self {
-        Self { index: Box::new(index), source }
+        Self { device: index.device(), index: Box::new(index), source }
     }
+}
 
+impl<I> MoveError<I> {
     /// The index, where it was.
-    pub fn into_index(self) -> Index<T> {
+    pub fn into_index(self) -> I {
         *self.index
     }
 
@@ -92,22 +95,27 @@ impl<T: Element> MoveError<T> {
     pub fn reason(&self) -> &DeviceError {
         &self.source
     }
-}
 
-impl<T: Element> fmt::Display for MoveError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the index cannot be moved and stays on {}", self.index.device())
+    pub(crate) fn map<J>(self, change: impl FnOnce(I) -> J) -> MoveError<J> {
+        let Self { index, device, source } = self;
+        MoveError { index: Box::new(change(*index)), device, source }
     }
 }
 
-impl<T: Element> Error for MoveError<T> {
+impl<I> fmt::Display for MoveError<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the index cannot be moved and stays on {}", self.device)
+    }
+}
+
+impl<I: fmt::Debug> Error for MoveError<I> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.source)
     }
 }
 
-impl<T: Element> From<MoveError<T>> for DeviceError {
-    fn from(error: MoveError<T>) -> Self {
+impl<I> From<MoveError<I>> for DeviceError {
+    fn from(error: MoveError<I>) -> Self {
         error.source
     }
 }

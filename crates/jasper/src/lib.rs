@@ -83,6 +83,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any;
 mod auto_quantize;
 mod backend;
 pub mod bench;
@@ -95,6 +96,7 @@ mod index;
 mod stats;
 pub mod tune;
 
+pub use any::{AnyIndex, AnyVectors};
 pub use auto_quantize::{AutoQuantizeError, QuantizeReport, QuantizeTrial};
 pub use builder::{BuildError, BuildReport, IndexBuilder};
 pub use check::CheckReport;

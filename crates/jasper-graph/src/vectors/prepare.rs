@@ -1,6 +1,6 @@
 //! Converting users' vectors to their stored form, and which are refused.
 
-use jasper_core::{Element, MatrixError, Metric, padded_len};
+use jasper_core::{Element, ElementKind, MatrixError, Metric, padded_len};
 
 /// A vector cannot be stored or searched for.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,14 @@ pub enum VectorError {
     /// A value is not finite, or the shape is impossible.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
+    /// The vectors have another element type than the index.
+    #[error("the vectors are of {given}, and those of the index of {expected}; convert them first")]
+    Element {
+        /// Element type of the vectors.
+        given: ElementKind,
+        /// Element type of the index.
+        expected: ElementKind,
+    },
     /// The vector has another dimension than the index.
     #[error("row {row} has {given} coordinates where the index has {expected}")]
     Dimension {

@@ -116,7 +116,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`MoveError`], which [gives the index back](MoveError::into_index), where it was.
-    pub fn to_device(self, device: Device) -> Result<Self, MoveError<T>> {
+    pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
         }
@@ -143,7 +143,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// [`MoveError`], which [gives the index back](MoveError::into_index): the device failed.
-    pub fn to_host(self) -> Result<Self, MoveError<T>> {
+    pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         match self.backend.read_edges(&self.executor) {
             Err(error) => Err(MoveError::new(self, error)),
             Ok(()) => Ok(Self { backend: Backend::cpu(self.backend.into_graph()), ..self }),

@@ -27,8 +27,8 @@ use std::convert::Infallible;
 
 use jasper_core::{Cancelled, Element, MatrixView, ProgressFn, VectorId, no_progress};
 use jasper_data::GroundTruth;
-use jasper_graph::Graph;
-use jasper_vamana::{Executor, GraphLock, MutableGraph, SearchError, TunedSearch, transaction};
+use jasper_graph::{Graph, VectorError};
+use jasper_vamana::{ExactError, Executor, GraphLock, MutableGraph, SearchError, TunedSearch, transaction};
 
 use crate::backend::on_backend;
 use crate::{DeviceError, Index};
@@ -47,12 +47,12 @@ pub struct Goal {
 
 /// The queries that a search is tuned with.
 #[derive(Clone, Copy, Debug)]
-pub enum TuneQueries<'a, T> {
+pub enum TuneQueries<'a, Q> {
     /// Queries that are not in the index, and their true neighbours, as [`exact_knn`](crate::data::exact_knn) finds them.
     /// Best are queries like those that the index will serve.
     Given {
         /// The queries.
-        queries: MatrixView<'a, T>,
+        queries: Q,
         /// Their true neighbours by key, at least k per query.
         truth: &'a GroundTruth,
     },
@@ -69,7 +69,7 @@ pub enum TuneQueries<'a, T> {
     },
 }
 
-impl<T> TuneQueries<'_, T> {
+impl<Q> TuneQueries<'_, Q> {
     /// Size of a sample by default. Half of it measures a recall of 0.95 to 0.002 or so.
     pub const SAMPLE: usize = 2000;
 
@@ -141,6 +141,12 @@ pub enum TuneError {
     /// A search was refused.
     #[error(transparent)]
     Search(#[from] SearchError),
+    /// Queries are of another element.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    /// The true neighbours were not found.
+    #[error(transparent)]
+    Exact(#[from] ExactError),
     /// The caller stopped it.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -173,7 +179,7 @@ impl<T: Element> Index<T> {
     pub fn tune_with(
         &self,
         goal: Goal,
-        queries: TuneQueries<'_, T>,
+        queries: TuneQueries<'_, MatrixView<'_, T>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport, TuneError> {
         if goal.k == 0 {

@@ -20,11 +20,15 @@ fn index<T: Element>(rows: usize, metric: Metric) -> Index<T> {
     builder.build(&MatrixView::new(&rows, DIMENSION).unwrap()).unwrap()
 }
 
-fn sampled<T>(count: usize) -> TuneQueries<'static, T> {
+fn sampled<T>(count: usize) -> TuneQueries<'static, MatrixView<'static, T>> {
     TuneQueries::Sampled { count, seed: 1 }
 }
 
-fn tuned<T: Element>(index: &mut Index<T>, goal: Goal, queries: TuneQueries<'_, T>) -> TunedSearch {
+fn tuned<T: Element>(
+    index: &mut Index<T>,
+    goal: Goal,
+    queries: TuneQueries<'_, MatrixView<'_, T>>,
+) -> TunedSearch {
     let found = index.tune_with(goal, queries, &mut no_progress).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
