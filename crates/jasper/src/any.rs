@@ -7,8 +7,8 @@ use jasper_data::VectorFile;
 use jasper_graph::{FileError, IndexInfo, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CodeReport, CompactReport, ConsolidateError, ConsolidateReport, Hit, InsertError, InsertReport, Matches,
-    MemoryPlan, SearchError, SearchParams, SearchReport, TunedSearch, VectorStorage,
+    CodeReport, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MemoryPlan, SearchError,
+    SearchParams, SearchReport, TunedSearch, VectorStorage,
 };
 
 use crate::tune::{Goal, TuneError, TuneQueries, TuneReport};
@@ -286,38 +286,38 @@ impl AnyIndex {
     /// See [`Index::insert_with`].
     ///
     /// # Errors
-    /// [`InsertError`], also for vectors of another element.
+    /// [`UpdateError`], also for vectors of another element.
     pub fn insert_with(
         &self,
         vectors: AnyVectors<'_>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, InsertError> {
+    ) -> Result<InsertReport, UpdateError> {
         any!(self, vectors, (index, vectors) => index.insert_with(&vectors, keys, progress))
     }
 
     /// See [`Index::insert_auto_with`].
     ///
     /// # Errors
-    /// [`InsertError`], also for vectors of another element.
+    /// [`UpdateError`], also for vectors of another element.
     pub fn insert_auto_with(
         &self,
         vectors: AnyVectors<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Key, InsertError> {
+    ) -> Result<Key, UpdateError> {
         any!(self, vectors, (index, vectors) => index.insert_auto_with(&vectors, progress))
     }
 
     /// See [`Index::upsert_with`].
     ///
     /// # Errors
-    /// [`InsertError`], also for vectors of another element.
+    /// [`UpdateError`], also for vectors of another element.
     pub fn upsert_with(
         &self,
         vectors: AnyVectors<'_>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, InsertError> {
+    ) -> Result<InsertReport, UpdateError> {
         any!(self, vectors, (index, vectors) => index.upsert_with(&vectors, keys, progress))
     }
 
@@ -360,8 +360,8 @@ forward! {
     delete(keys: &[Key]) -> Result<(), UpdateError>;
     #[doc = "\n# Errors\n[`UpdateError`]."]
     undelete(keys: &[Key]) -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`ConsolidateError`]."]
-    consolidate_with(progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, ConsolidateError>;
+    #[doc = "\n# Errors\n[`UpdateError`]."]
+    consolidate_with(progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
     #[doc = "\n# Errors\n[`UpdateError`]."]
     compact() -> Result<CompactReport, UpdateError>;
     #[doc = "\n# Errors\n[`UpdateError`]."]

@@ -4,7 +4,7 @@ use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, ExactError, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{CpuExecutor, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::Index;

@@ -28,7 +28,7 @@ use std::convert::Infallible;
 use jasper_core::{Cancelled, Element, MatrixView, ProgressFn, VectorId, no_progress};
 use jasper_data::GroundTruth;
 use jasper_graph::{Graph, VectorError};
-use jasper_vamana::{ExactError, Executor, GraphLock, MutableGraph, SearchError, TunedSearch, transaction};
+use jasper_vamana::{Executor, GraphLock, MutableGraph, SearchError, TunedSearch, transaction};
 
 use crate::backend::on_backend;
 use crate::{DeviceError, Index};
@@ -144,9 +144,6 @@ pub enum TuneError {
     /// Queries are of another element.
     #[error(transparent)]
     Vector(#[from] VectorError),
-    /// The true neighbours were not found.
-    #[error(transparent)]
-    Exact(#[from] ExactError),
     /// The caller stopped it.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

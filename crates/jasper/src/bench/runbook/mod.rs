@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
-use jasper_vamana::{ConsolidateError, Matches, SearchCost, SearchParams};
+use jasper_vamana::{Matches, SearchCost, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
 use crate::{Index, IndexBuilder, IndexStats};
