@@ -20,6 +20,16 @@ pub(crate) type Unit = [u32; 4];
 /// A unit that adds nothing.
 const ZERO: Unit = [0; 4];
 
+/// Loads a unit.
+///
+/// # Safety
+/// `p` points to a unit in global memory that nobody writes meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
+    // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, and so do their units.
+    unsafe { global::load_readonly(p.cast()) }
+}
+
 /// A tile of `WIDTH` lanes a row, with `STEPS` steps of each of `ROWS` rows in flight. A *step* reads one unit in each
 /// lane of a tile. `UNITS` is the length of a row in units, 0 if it is known only when running.
 pub(crate) struct Tile<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
@@ -50,7 +60,7 @@ where
             for s in 0..STEPS {
                 let at = self.offset(s as u32) as usize;
                 // SAFETY: within the row.
-                own[s] = self.keep(unsafe { global::load_readonly(row.at(at).cast()) }, s as u32);
+                own[s] = self.keep(unsafe { load_unit(row.at(at)) }, s as u32);
             }
         }
         own
@@ -114,9 +124,7 @@ where
             for r in 0..ROWS {
                 for s in 0..STEPS {
                     // SAFETY: the caller's promise; units end where the row does.
-                    read[r][s] = unsafe {
-                        global::load_readonly(rows[r].at(self.offset(step + s as u32) as usize).cast())
-                    };
+                    read[r][s] = unsafe { load_unit(rows[r].at(self.offset(step + s as u32) as usize)) };
                 }
             }
             for s in 0..STEPS {

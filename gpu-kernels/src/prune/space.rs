@@ -9,7 +9,7 @@ use cuda_std::prelude::*;
 use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
-use crate::tile::{Tile, Unit};
+use crate::tile::{Tile, Unit, load_unit};
 
 /// The distances between vertices.
 pub(super) trait Space: Sized {
@@ -115,7 +115,7 @@ where
             }
             // SAFETY: within the row.
             self.tile.keep(
-                unsafe { global::load_readonly(reference.row.at(self.tile.offset(step) as usize).cast()) },
+                unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) },
                 step,
             )
         };
