@@ -1,7 +1,7 @@
 //! Codes in device memory: rows, and queries coded to be compared with them.
 //!
-//! Bits lie where `jasper_quant::layout` says, and an estimate is what `jasper_quant::query` says, to the bit. Whoever
-//! codes queries, the host or a kernel, leaves them as [`CodeArgs`] names them.
+//! Bits lie where `jasper_quant::layout` says, and an estimate is what `jasper_quant::query` says, to the bit. Queries
+//! are coded by the host or by a kernel.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use jasper_quant::Layout;

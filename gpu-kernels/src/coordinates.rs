@@ -1,14 +1,12 @@
-//! Arithmetic on coordinates, a 32-bit word of them at a time: what distances and exact k-NN are made of.
+//! Arithmetic on coordinates, 32 bits of them at a time, for distances and exact k-NN.
 
 use cuda_std::warp::Summand;
 use cuda_std::{math, mma};
 
-/// An element type, as kernels see it: packed words.
-///
-/// A word holds one f32, two halves or four bytes. A word with fewer coordinates has zeros above them, which add
+/// An element type as packed words: one f32, two f16 or four bytes per word. Unused coordinates of a word are zero, and add
 /// nothing.
 pub(crate) trait Coordinates: 'static {
-    /// What words are summed up in.
+    /// The type of sums.
     type Sum: Summand;
     /// The empty sum.
     const ZERO: Self::Sum;
@@ -21,7 +19,7 @@ pub(crate) trait Coordinates: 'static {
     fn product(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
     /// `sum` and the squared differences of the coordinates of two words, in order.
     fn squared_difference(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
-    /// The sum, rounded once.
+    /// The sum as f32, rounded once.
     fn to_f32(sum: Self::Sum) -> f32;
     /// 16 bytes as words that take less work to sum; the first [`Self::UNPACKED`] count.
     fn unpack(chunk: [u32; 4]) -> [u32; 8];
@@ -158,7 +156,7 @@ bytes!(
 );
 bytes!(I8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
-/// What a pair of words adds to a sum.
+/// The term of a pair of coordinates in a sum.
 pub(crate) trait Term: 'static {
     /// `sum` and what the coordinates of `a` and `b` add to it.
     fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum;

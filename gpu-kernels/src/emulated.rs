@@ -1,4 +1,4 @@
-//! The emulator as a stream: every launch runs at once, and is checked.
+//! The emulator as a [`Stream`]: every launch runs at once, and every access is checked.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ pub struct EmulatedStream {
 }
 
 impl EmulatedStream {
-    /// Work that `emulator` does.
+    /// A stream of `emulator`.
     pub fn new(emulator: Emulator) -> Self {
         Self { emulator: Arc::new(emulator) }
     }
 
-    /// Who does the work.
+    /// The emulator.
     pub fn emulator(&self) -> &Emulator {
         &self.emulator
     }
 }
 
-/// An array of an emulated device, which has one memory: what is on the host is so in name.
+/// An array of an emulated device. Host and device share one memory: arrays on the host differ in name only.
 pub struct EmulatedBuffer<T> {
     array: emulator::Buffer<T>,
     on_host: bool,
@@ -50,7 +50,7 @@ impl Stream for EmulatedStream {
     type Error = Fault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
-    /// Few, so that small tests already have more blocks than that.
+    /// Few, so that small tests have more blocks.
     fn multiprocessors(&self) -> u32 {
         2
     }
@@ -69,7 +69,7 @@ impl Stream for EmulatedStream {
         Ok(EmulatedBuffer { array, on_host: false })
     }
 
-    /// In pieces of two granules, so that small tests already have more than one.
+    /// In pieces of two granules, so that small tests have several.
     fn write_range<T: Pod, E: From<Fault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -101,7 +101,7 @@ impl Stream for EmulatedStream {
         Ok(())
     }
 
-    /// All of it is done.
+    /// All work is done already.
     fn wait_for(&self, _: &Self) -> Result<(), Fault> {
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Stream for EmulatedStream {
     }
 }
 
-/// What faults call a buffer.
+/// The name of a buffer in faults.
 fn name<T>(len: usize) -> String {
     format!("[{}; {len}]", std::any::type_name::<T>())
 }

@@ -8,27 +8,27 @@ use crate::DevicePtr;
 /// An id that names no row.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// Where the parts of a graph lie. Slots are numbered as on the host.
+/// The parts of a graph. Slots are numbered as on the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GraphArgs {
     /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
     pub rows: DevicePtr<u8>,
-    /// `[slots][links_stride]`: the neighbours of each slot, then [`NO_ROW`]. At a multiple of 128.
+    /// `[slots][links_stride]`: the neighbors of each slot, then [`NO_ROW`]. At a multiple of 128.
     pub links: DevicePtr<u32>,
     /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
     pub squared_norms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live slot.
     pub keys: DevicePtr<u64>,
-    /// `[starts_len]`: where searches begin. Distinct.
+    /// `[starts_len]`: start points of searches, distinct.
     pub starts: DevicePtr<u32>,
     /// Start points.
     pub starts_len: u32,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
-    /// Places for neighbours of each slot, a multiple of 32.
+    /// Places for neighbors of each slot, a multiple of 32.
     pub links_stride: u32,
-    /// No row is longer: for inner products, where a prune's slack counts from it.
+    /// The largest squared norm: for inner products, whose prune measures its slack from it.
     pub largest_squared_norm: f32,
 }
 

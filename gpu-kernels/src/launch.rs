@@ -1,11 +1,11 @@
-//! What a launch needs to know of a kernel.
+//! Kernels and their launches.
 
 use std::borrow::Cow;
 
 /// The threads of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks in x and y. No block at all means that there is nothing to do.
+    /// Blocks in x and y. A launch without blocks does nothing.
     pub grid: (u32, u32),
     /// Threads of a block, all in x.
     pub block: u32,
@@ -14,20 +14,19 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `blocks` in a row, of `block` threads, without shared memory.
+    /// A grid of `blocks` in x, of `block` threads each, without shared memory.
     pub const fn linear(blocks: u32, block: u32) -> Self {
         Self { grid: (blocks, 1), block, shared: 0 }
     }
 
-    /// The same with `shared` bytes a block.
+    /// The same with `shared` bytes of shared memory per block.
     #[must_use]
     pub const fn with_shared(self, shared: u32) -> Self {
         Self { shared, ..self }
     }
 }
 
-/// A kernel, or one of a family: the value says which, so that a launch with arguments of another kernel does not
-/// compile.
+/// A kernel, or one of a family, which the value selects. A launch with the arguments of another kernel does not compile.
 pub trait Kernel {
     /// The one parameter of the entry, `#[repr(C)]`: device and host compile the same type.
     type Args: Copy + Send + Sync + 'static;

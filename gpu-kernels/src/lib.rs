@@ -15,7 +15,7 @@
 //! | [`codes`] | codes of rows and queries in device memory, as kernels read them |
 //! | [`encode`] | codes of rows and of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
-//! | [`knn`] | exact nearest neighbours |
+//! | [`knn`] | exact nearest neighbors |
 //! | [`links`] | where links lead: what can be reached, what deletes have touched, and where there is room |
 //! | [`project`] | products of rows with a matrix, in one order |
 //! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |

@@ -1,11 +1,11 @@
-//! Neighbours as kernels see them: the packed form of `jasper_core::Neighbor`.
+//! Keys: neighbors packed into 64 bits, as `jasper_core::Neighbor`.
 //!
 //! From the top: 32 bits of the distance in an order-preserving form, 31 bits of the id, and the unvisited bit.
 
-/// The lowest bit: set in an entry that no search has expanded.
+/// The lowest bit: set while a search has not visited the vertex.
 pub(crate) const UNVISITED: u64 = 1;
 
-/// The key of an entry that is not visited.
+/// The key of an unvisited vertex.
 #[inline(always)]
 pub(crate) fn key(distance: f32, id: u32) -> u64 {
     let bits = (distance + 0.0).to_bits();
@@ -13,7 +13,7 @@ pub(crate) fn key(distance: f32, id: u32) -> u64 {
     edge(orderable, id)
 }
 
-/// The key of an entry that is not visited, of the upper half of a key and an id.
+/// The key of an unvisited vertex, from the upper half of a key and an id.
 #[inline(always)]
 pub(crate) fn edge(orderable: u32, id: u32) -> u64 {
     u64::from(orderable) << 32 | u64::from(id << 1) | UNVISITED

@@ -1,4 +1,4 @@
-//! Ordered work on one device, real or emulated.
+//! Ordered work on a device, real or emulated.
 
 use std::ops::Range;
 
@@ -6,31 +6,32 @@ use bytemuck::Pod;
 
 use crate::{DevicePtr, DevicePtrMut, Kernel};
 
-/// Elements that a stream without pieces of its own reads at once, or so many granules as are no fewer.
+/// Elements per piece of the default [`Stream::read_range`], rounded up to whole granules.
 const PIECE: usize = 1 << 12;
 
 /// An ordered queue of work on one device.
 ///
-/// What an operation does is written once over this trait: a GPU runs the same sequence of launches as the emulator.
-/// Everything happens in the order of the calls; downloads and `synchronize` alone wait for it.
+/// Operations are written once over this trait: a GPU runs the same launches as the emulator. Work runs in the order of the
+/// calls; only downloads and `synchronize` wait for it.
 pub trait Stream {
     /// What can go wrong on the device.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Device memory, or memory of the host that the device reaches. It outlives the launches before its drop: the implementor sees to that.
+    /// Device memory, or host memory that the device reaches. The implementation keeps it alive for all launches queued
+    /// before it is dropped.
     type Buffer<T: Pod>: Buffer<T>;
 
     /// Multiprocessors of the device: how many blocks it takes to fill it.
     fn multiprocessors(&self) -> u32;
 
-    /// An array of `len` elements that hold nothing yet: a kernel must write them before one reads them.
+    /// Allocates an array of `len` uninitialised elements: a kernel must write them before one reads them.
     ///
     /// # Errors
     /// When there is not that much memory.
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// The same in memory of the host, which kernels read and write over the bus by its address: for what is large and
-    /// seldom looked at. A stream that knows one kind of memory gives that.
+    /// The same in host memory, which kernels access over the bus: for large arrays that are seldom read. A stream with one
+    /// kind of memory allocates that.
     ///
     /// # Errors
     /// When there is not that much memory.
@@ -44,9 +45,9 @@ pub trait Stream {
     /// When there is not that much memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// Writes the elements `within` of `buffer`, by pieces: `fill` is given a range of elements, some whole number of
-    /// `granule`, and host memory to write them to, which is copied to the device while the next piece is filled. An array on
-    /// the host may be written where it is, once all work of this stream is done.
+    /// Writes the elements `within` of `buffer`, in pieces. `fill` gets a range of elements, a multiple of `granule`, and host
+    /// memory to write them to, which is copied to the device while the next piece is filled. An array on the host may be
+    /// written in place, once all work of this stream is done.
     ///
     /// Returns when the last piece is filled; it is copied in the order of this stream.
     ///
@@ -91,8 +92,8 @@ pub trait Stream {
         len: usize,
     ) -> Result<(), Self::Error>;
 
-    /// Makes room in `buffer` for `len` elements, if there is less. What it holds stays; where it lies may change, but not
-    /// from the host to the device, and what is new holds nothing yet.
+    /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays on the host or on
+    /// the device. New elements are uninitialised.
     ///
     /// # Errors
     /// When there is not that much memory; the buffer is as it was.
@@ -112,7 +113,7 @@ pub trait Stream {
     /// What went wrong in it.
     fn synchronize(&self) -> Result<(), Self::Error>;
 
-    /// Has the work from here on wait for all that `other` has been given so far. The calling thread does not wait.
+    /// Makes later work wait for all work queued in `other` so far. The calling thread does not wait.
     ///
     /// # Errors
     /// Of the device.
@@ -143,8 +144,8 @@ pub trait Stream {
         within: Range<usize>,
     ) -> Result<Vec<T>, Self::Error>;
 
-    /// Reads the elements `within` of `buffer`, after all work before, by pieces: `take` is given a range of elements, some
-    /// whole number of `granule`, and what they are, while the next piece is copied.
+    /// Reads the elements `within` of `buffer`, after all work before, in pieces. `take` gets a range of elements, a multiple
+    /// of `granule`, and their values, while the next piece is copied.
     ///
     /// # Errors
     /// Of the device, those of the launches before included.
@@ -201,9 +202,9 @@ pub trait Buffer<T> {
         false
     }
 
-    /// Its address, for a kernel that reads it.
+    /// The pointer for a kernel that reads it.
     fn input(&self) -> DevicePtr<T>;
 
-    /// Its address, for a kernel that writes it.
+    /// The pointer for a kernel that writes it.
     fn output(&mut self) -> DevicePtrMut<T>;
 }

@@ -1,4 +1,4 @@
-//! Sums of products in the order of `jasper_core::distance`, by a warp: a lane has every 32nd coordinate.
+//! Sums of products by a warp, in the order of `jasper_core::distance`. A lane takes every 32nd coordinate.
 
 use cuda_std::prelude::*;
 

@@ -1,7 +1,7 @@
-//! Tiles: 1 to 32 neighbouring lanes that share a row. A row is a sequence of *units* of 16 bytes, which the lanes of a
+//! Tiles: 1 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes, which the lanes of a
 //! tile read in turn.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -43,13 +43,13 @@ where
     E: Coordinates,
     T: Term,
 {
-    /// Whether a row is one round of steps: its query can stay in registers.
+    /// Whether a row is read in one round of steps.
     pub(crate) const ONE_ROUND: bool = UNITS != 0 && UNITS.div_ceil(WIDTH) as usize == STEPS;
 
-    /// Whether the row that others are compared with stays in registers.
+    /// Whether the query, the row that others are compared with, stays in registers.
     pub(crate) const KEEPS: bool = stays_in_registers(UNITS, WIDTH, STEPS);
 
-    /// This lane's units of a row that stays in registers; zeros of any other.
+    /// This lane's units of the query if it stays in registers, else zeros.
     ///
     /// # Safety
     /// The row is that long, at a multiple of 16 in global memory that nobody writes meanwhile.
@@ -66,7 +66,7 @@ where
         own
     }
 
-    /// Tiles for rows of `row_bytes`, which are those of `UNITS` if it says them.
+    /// Tiles for rows of `row_bytes`, which agree with `UNITS` unless that is 0.
     #[inline(always)]
     pub(crate) fn new(row_bytes: u32) -> Self {
         // Rounds of a known number would be unrolled, and their loads not fit the registers.
@@ -86,7 +86,8 @@ where
         warp::lane_id() % WIDTH
     }
 
-    /// Where this lane's unit of a step begins. In the last steps it may be another lane's, which [`Self::keep`] drops.
+    /// The offset of this lane's unit of a step, in bytes. Past the end of the row it is that of the last unit, which
+    /// [`Self::keep`] replaces by zeros.
     #[inline(always)]
     pub(crate) fn offset(&self, step: u32) -> u32 {
         let unit = step * WIDTH + Self::lane();
@@ -94,7 +95,7 @@ where
         unit * UNIT_BYTES
     }
 
-    /// The unit, if the row has one for this lane in this step.
+    /// The unit; zeros if the row has none for this lane in this step.
     #[inline(always)]
     pub(crate) fn keep(&self, unit: Unit, step: u32) -> Unit {
         let inside = Self::always_inside() || step * WIDTH + Self::lane() < self.units;
@@ -105,9 +106,8 @@ where
         UNITS != 0 && UNITS.is_multiple_of(WIDTH * STEPS as u32)
     }
 
-    /// What a query and some rows add up to. `query` gives this lane's units of the query, those behind its end kept
-    /// zero. The bits of a sum depend on the width of the tile and the kind of unit alone. Whole warp; every lane of a
-    /// tile has its sums.
+    /// The sums over a query and some rows, in every lane of their tile. `query` returns this lane's unit of a step, zeros
+    /// past the end. The bits of a sum depend on the width of the tile alone. Whole warp.
     ///
     /// # Safety
     /// The rows are that long, at multiples of 16 in global memory that nobody writes meanwhile.

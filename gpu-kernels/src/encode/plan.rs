@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{CodeQueriesArgs, EncodeArgs, MixedArgs, RabitqArgs, level_bytes};
-use crate::rows::warp_a_row;
+use crate::rows::warp_per_row;
 use crate::{Kernel, Launch};
 
 /// Rows of a block, a warp each, at most.
@@ -74,7 +74,7 @@ impl Kernel for CodeQueries {
     }
 
     fn launch(&self, args: &CodeQueriesArgs) -> Launch {
-        warp_a_row(args.queries)
+        warp_per_row(args.queries)
     }
 
     #[cfg(feature = "kernels")]

@@ -1,4 +1,4 @@
-//! Exact nearest neighbours: every query against every row.
+//! Exact nearest neighbors: every query against every row.
 //!
 //! [`exact_knn`] launches two kernels:
 //!
@@ -98,7 +98,7 @@ pub struct RankArgs {
     pub segments: u32,
     /// Entries of a list, a multiple of 32.
     pub list_len: u32,
-    /// Neighbours asked for, at most `list_len`.
+    /// Neighbors asked for, at most `list_len`.
     pub k: u32,
 }
 

@@ -23,7 +23,7 @@ use super::{PENDING, ScanArgs, TILE, TILE_WORDS};
 struct SharedMemory<S: Score> {
     /// `[2][2][DEPTH][TILE]`: a double buffer of queries and rows, word by word.
     tiles: Shared<u32>,
-    /// `[2][TILE]`: the squared lengths of the rows of two neighbouring tiles.
+    /// `[2][TILE]`: the squared lengths of the rows of two neighboring tiles.
     squares: Shared<Sum<S>>,
     pending: Shared<u64>,
     worst: Shared<u64>,

@@ -5,7 +5,7 @@ use jasper_core::{Element, Metric, padded_len};
 use super::{KnnResults, Rank, RankArgs, Scan, ScanArgs, TILE};
 use crate::{Buffer, Stream};
 
-/// Most neighbours that can be asked for.
+/// Most neighbors that can be asked for.
 pub const MAX_K: usize = 128;
 
 /// Queries whose lists exist at once: enough to fill a device many times, few enough that their lists stay small.
@@ -17,7 +17,7 @@ const SEGMENT_TILES: u32 = 8;
 /// Blocks of the scan that a multiprocessor holds at once.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
-/// Entries of a list, so that the true neighbours are among them: k where scores are exact, else as many again.
+/// Entries of a list, so that the true neighbors are among them: k where scores are exact, else as many again.
 fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
     let exact = T::EXACT && metric != Metric::Cosine;
     (if exact { k } else { 2 * k } as u32).next_multiple_of(super::WARP)

@@ -1,7 +1,7 @@
 //! Products of bytes by tensor cores: 32 queries by 64 rows per warp, exact.
 //!
 //! Fragments are those of [`mma`]: `group` is a query of `a` or a row of `b`, `pair` the words of it that a lane holds.
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -59,7 +59,7 @@ impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
         let own = |first: u32| (first + group()) * CHUNK_WORDS + pair();
         let (mut queries, mut rows) = (queries.add(own(first_query)), rows.add(own(first_row)));
         let mut chunk = 0;
-        // A chunk without a neighbour has zeros for one.
+        // A chunk without a neighbor has zeros for one.
         while chunk < chunks {
             let at = |tile: Shared<u32>, eight: usize, half: u32| {
                 tile.add((half * TILE + eight as u32 * 8) * CHUNK_WORDS)
@@ -103,7 +103,7 @@ impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
         corner().1 + j as u32 / 2 * 8 + pair() * 2 + j as u32 % 2
     }
 
-    /// As it is, chunks of all vectors side by side: the 32 words that a warp loads at once are neighbours.
+    /// As it is, chunks of all vectors side by side: the 32 words that a warp loads at once are neighbors.
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         // SAFETY: a place of the tile for each chunk of every vector.

@@ -1,6 +1,6 @@
 //! Products without tensor cores: eight queries by eight rows per thread.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -11,7 +11,7 @@ use super::product::Product;
 use super::score::{Pairwise, Sum};
 use crate::coordinates::Coordinates;
 
-/// Queries, and rows, of a thread: two groups of four neighbours, half a tile apart.
+/// Queries, and rows, of a thread: two groups of four neighbors, half a tile apart.
 const SIDE: usize = 8;
 /// Threads along each side of the product.
 const THREADS_ACROSS: u32 = TILE / SIDE as u32;

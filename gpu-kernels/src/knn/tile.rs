@@ -1,6 +1,6 @@
 //! Tiles of vectors in shared memory, and how they get there.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -30,8 +30,8 @@ const fn carried<E: Coordinates>() -> usize {
     CARRIED * 4 / E::UNPACKED
 }
 
-/// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighbouring lanes have
-/// neighbouring chunks.
+/// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighboring lanes have
+/// neighboring chunks.
 #[inline(always)]
 fn carries<E: Coordinates>(i: usize) -> (u32, u32) {
     let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;

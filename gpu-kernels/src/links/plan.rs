@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{ReachArgs, RoomArgs, RowsToRepairArgs};
 use crate::bits::WORD;
-use crate::rows::warp_a_row;
+use crate::rows::warp_per_row;
 use crate::{Kernel, Launch};
 
 /// The kernel of one step of a breadth-first search. Arguments: [`ReachArgs`].
@@ -19,7 +19,7 @@ impl Kernel for Reach {
     }
 
     fn launch(&self, args: &ReachArgs) -> Launch {
-        warp_a_row(args.frontier_len)
+        warp_per_row(args.frontier_len)
     }
 
     #[cfg(feature = "kernels")]
@@ -41,7 +41,7 @@ impl Kernel for FindRowsToRepair {
     }
 
     fn launch(&self, args: &RowsToRepairArgs) -> Launch {
-        warp_a_row(args.slots.div_ceil(WORD))
+        warp_per_row(args.slots.div_ceil(WORD))
     }
 
     #[cfg(feature = "kernels")]
@@ -69,7 +69,7 @@ impl Kernel for FindRoom {
             args.max_degree,
             args.links_stride
         );
-        warp_a_row(args.lists)
+        warp_per_row(args.lists)
     }
 
     #[cfg(feature = "kernels")]

@@ -10,7 +10,7 @@ use super::{
     RepairArgs, ReverseEdgesArgs,
 };
 use crate::graph::{DistanceForm, Measure};
-use crate::rows::warp_a_row;
+use crate::rows::warp_per_row;
 use crate::{Kernel, Launch};
 
 /// Lanes of a warp.
@@ -145,7 +145,7 @@ impl Kernel for FindDuplicates {
     }
 
     fn launch(&self, args: &FindDuplicatesArgs) -> Launch {
-        warp_a_row(args.lists)
+        warp_per_row(args.lists)
     }
 
     #[cfg(feature = "kernels")]

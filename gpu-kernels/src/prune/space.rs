@@ -114,10 +114,7 @@ where
                 return reference.own[step as usize];
             }
             // SAFETY: within the row.
-            self.tile.keep(
-                unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) },
-                step,
-            )
+            self.tile.keep(unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) }, step)
         };
         // SAFETY: the caller's promises.
         unsafe {

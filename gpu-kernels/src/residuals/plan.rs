@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::{ResidualArgs, RotateArgs};
-use crate::rows::warp_a_row;
+use crate::rows::warp_per_row;
 use crate::{Kernel, Launch};
 
 /// Residuals of rows. Arguments: [`ResidualArgs`].
@@ -23,7 +23,7 @@ impl Kernel for Residuals {
     }
 
     fn launch(&self, args: &ResidualArgs) -> Launch {
-        warp_a_row(args.chosen.len)
+        warp_per_row(args.chosen.len)
     }
 
     #[cfg(feature = "kernels")]
@@ -80,7 +80,7 @@ impl Kernel for Rotate {
                 assert!(rows > 0, "rows of {row} bytes in {SHARED_BYTES} of shared memory");
                 Launch::linear(args.rows.div_ceil(rows), rows * WARP).with_shared(rows * row)
             }
-            RotateIn::Global => warp_a_row(args.rows),
+            RotateIn::Global => warp_per_row(args.rows),
         }
     }
 

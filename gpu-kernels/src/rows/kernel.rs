@@ -1,4 +1,4 @@
-//! The kernels: one warp a row.
+//! The kernels: one warp per row.
 
 use cuda_std::prelude::*;
 

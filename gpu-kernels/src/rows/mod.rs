@@ -1,9 +1,9 @@
-//! Rows of tables as they are: copied out, moved to other slots, and their links renamed.
+//! Rows of tables: saved, moved to other slots, and their links renamed.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `kernel` | the kernels |
-//! | `plan` | [`SaveRows`], [`MoveRows`] and [`RenameLinks`]: their grids |
+//! | `kernel` | the kernels, with a warp per row |
+//! | `plan` | [`SaveRows`], [`MoveRows`] and [`RenameLinks`]: their launches |
 
 #[cfg(feature = "kernels")]
 mod kernel;
@@ -13,15 +13,15 @@ mod plan;
 #[cfg(feature = "kernels")]
 pub(crate) use kernel::row_of_warp;
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use plan::warp_a_row;
+pub(crate) use plan::warp_per_row;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{MoveRows, RenameLinks, SaveRows};
 
 use crate::{DevicePtr, DevicePtrMut};
 
-/// Rows that a block works on, a warp each.
+/// Rows of a block, with a warp each.
 #[cfg(not(target_arch = "nvptx64"))]
-const ROWS_A_BLOCK: u32 = 8;
+const ROWS_PER_BLOCK: u32 = 8;
 
 /// What a copy of rows of links takes: what [`Publish`](crate::prune::Publish) puts back.
 #[repr(C)]
@@ -39,15 +39,15 @@ pub struct SaveArgs {
     pub links_stride: u32,
 }
 
-/// What a move of rows takes.
+/// Arguments of [`MoveRows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MoveArgs {
     /// `[slots][row_words]`: a table of any element, as words of 4 bytes.
     pub table: DevicePtrMut<u32>,
-    /// `[rows]`: where rows are.
+    /// `[rows]`: the slots of the rows.
     pub from: DevicePtr<u32>,
-    /// `[rows]`: where they go, each to a slot of its own that no row comes from.
+    /// `[rows]`: the slots to move them to: distinct, and none of those of the rows.
     pub to: DevicePtr<u32>,
     /// Rows to move.
     pub rows: u32,
@@ -55,17 +55,17 @@ pub struct MoveArgs {
     pub row_words: u32,
 }
 
-/// What a renaming of links takes after vertices were moved.
+/// Arguments of [`RenameLinks`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RenameArgs {
     /// `[kept][links_stride]`: the links of the graph.
     pub links: DevicePtrMut<u32>,
-    /// `[slots - kept]`: where each slot from `kept` on went.
+    /// `[slots - kept]`: the new slot of each slot from `kept` on.
     pub renamed: DevicePtr<u32>,
-    /// Slots that remain: links to others are renamed.
+    /// Slots that remain: links to other slots are renamed.
     pub kept: u32,
-    /// Slots there were.
+    /// Slots before the move.
     pub slots: u32,
     /// Places for links of each.
     pub links_stride: u32,

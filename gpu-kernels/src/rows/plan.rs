@@ -1,16 +1,16 @@
-//! The grids of what is done with rows.
+//! The kernels of rows, and their launches.
 
 use std::borrow::Cow;
 
-use super::{MoveArgs, ROWS_A_BLOCK, RenameArgs, SaveArgs};
+use super::{MoveArgs, ROWS_PER_BLOCK, RenameArgs, SaveArgs};
 use crate::{Kernel, Launch};
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
 
-/// The launch of a kernel that gives a warp to each of `rows`.
-pub(crate) const fn warp_a_row(rows: u32) -> Launch {
-    Launch::linear(rows.div_ceil(ROWS_A_BLOCK), ROWS_A_BLOCK * WARP)
+/// The launch of a kernel with a warp per row.
+pub(crate) const fn warp_per_row(rows: u32) -> Launch {
+    Launch::linear(rows.div_ceil(ROWS_PER_BLOCK), ROWS_PER_BLOCK * WARP)
 }
 
 /// The kernel that copies rows of links. Arguments: [`SaveArgs`].
@@ -25,7 +25,7 @@ impl Kernel for SaveRows {
     }
 
     fn launch(&self, args: &SaveArgs) -> Launch {
-        warp_a_row(args.rows)
+        warp_per_row(args.rows)
     }
 
     #[cfg(feature = "kernels")]
@@ -46,7 +46,7 @@ impl Kernel for MoveRows {
     }
 
     fn launch(&self, args: &MoveArgs) -> Launch {
-        warp_a_row(args.rows)
+        warp_per_row(args.rows)
     }
 
     #[cfg(feature = "kernels")]
@@ -67,7 +67,7 @@ impl Kernel for RenameLinks {
     }
 
     fn launch(&self, args: &RenameArgs) -> Launch {
-        warp_a_row(args.kept)
+        warp_per_row(args.kept)
     }
 
     #[cfg(feature = "kernels")]

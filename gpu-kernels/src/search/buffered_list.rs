@@ -1,15 +1,14 @@
-//! The frontier of wide beams: a sorted list in shared memory, and a buffer of keys that it takes in together.
+//! The frontier of wide beams: a sorted list in shared memory, and a buffer of keys that are merged into it together.
 //!
-//! A key that is offered waits in the buffer, if it is below the list's last and not in the list. A full buffer is
-//! sorted and merged: what moves entries then moves them once for many keys. Picks look at both, so that a search never
-//! notices:
+//! A key that is below the last entry of the list, and not in it, goes into the buffer. A full buffer is sorted and merged,
+//! so that entries move once for many keys. A visit looks at both, so that the order of visits is that of a plain list:
 //!
-//! - What the list drops, or never takes, has `width` nearer entries, for good: they only get nearer.
-//! - The nearest unvisited key of list and buffer is behind visited ones alone: as many as the list has before its first
-//!   unvisited entry, and as many as the buffer has, at most. If these could be `width`, the buffer is merged first.
-//! - A vertex may wait more than once. A pick marks all that there are; one that comes later meets a visited copy, and is
-//!   no pick; a merge takes one of each, the visited one, which sorts first. None waits that is in the list: when the
-//!   list changes, the buffer is empty.
+//! - A key that the list drops or never takes has `width` nearer entries from then on: entries only get nearer.
+//! - Before the nearest unvisited key of both come visited ones only: at most those that the list has before its first
+//!   unvisited entry, and those of the buffer. If these could be `width`, the buffer is merged first.
+//! - A vertex may be in the buffer more than once. A visit marks all copies; if a copy that comes later is the nearest, a
+//!   visited one is found and it is not visited again; a merge keeps one copy, the visited one, which sorts first. No
+//!   vertex is in list and buffer: when the list changes, the buffer is empty.
 
 use cuda_std::prelude::*;
 
@@ -19,16 +18,16 @@ use super::shared_layout::WAITING;
 use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::UNVISITED;
 
-/// One key a lane may wait, so that one sort takes them all.
+/// One key per lane, so that one sort takes them all.
 const _: () = assert!(WAITING == WARP);
 
 /// A frontier of any width.
 pub(super) struct BufferedList {
     list: List,
-    /// `[WAITING]`: keys that wait, the first `waiting` of them.
+    /// `[WAITING]`: the buffer, of which the first `waiting` keys count.
     buffer: Shared<u64>,
     waiting: u32,
-    /// Vertices that wait and are visited.
+    /// Visited vertices in the buffer.
     visited: u32,
 }
 
@@ -107,7 +106,7 @@ impl Frontier for BufferedList {
 }
 
 impl BufferedList {
-    /// The key that waits for this lane's turn; [`NO_KEY`] if fewer wait.
+    /// The key of the buffer that is this lane's; [`NO_KEY`] if there are fewer.
     ///
     /// # Safety
     /// What lanes wrote into the buffer, all have seen.
@@ -118,7 +117,7 @@ impl BufferedList {
         if lane < self.waiting { unsafe { self.buffer.add(lane).load() } } else { NO_KEY }
     }
 
-    /// Marks every copy of `key` that waits.
+    /// Marks every copy of `key` in the buffer.
     ///
     /// # Safety
     /// Whole warp; `own` is that of [`Self::waiting_key`].
@@ -130,7 +129,7 @@ impl BufferedList {
         }
     }
 
-    /// Empties the buffer into the list: a key's place is its rank in both.
+    /// Merges the buffer into the list: the place of a key is its rank in both.
     ///
     /// # Safety
     /// Whole warp; something waits.

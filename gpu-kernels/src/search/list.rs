@@ -1,6 +1,6 @@
-//! A sorted list in shared memory, the frontier of a team: what is offered goes to its place at once.
+//! The frontier of a team: a sorted list in shared memory, into which keys are inserted at once.
 //!
-//! Entry `i` is read by scans, marked and moved in by lane `i % 32` alone.
+//! Lane `i % 32` alone reads entry `i` in scans, marks it and moves it.
 
 use cuda_std::prelude::*;
 
@@ -14,7 +14,7 @@ pub(super) struct List {
     entries: Shared<u64>,
     width: u32,
     len: u32,
-    /// Every entry before it is visited.
+    /// All entries before it are visited.
     cursor: u32,
     bound: u64,
 }
@@ -25,7 +25,7 @@ impl Frontier for List {
         Self { entries: memory, width, len: 0, cursor: 0, bound: NO_KEY }
     }
 
-    /// A key's place is its rank in the list and among those that come with it.
+    /// The place of a key is its rank in the list plus its rank among the new keys.
     #[inline(always)]
     unsafe fn offer(&mut self, key: u64) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes.
@@ -66,19 +66,19 @@ impl Frontier for List {
 }
 
 impl List {
-    /// A key that is not below this one is not worth offering.
+    /// The last entry of a full list: keys that are not below it are dropped.
     #[inline(always)]
     pub(super) fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// How many entries it may have.
+    /// The most entries it has.
     #[inline(always)]
     pub(super) fn width(&self) -> u32 {
         self.width
     }
 
-    /// How many entries at least are visited and nearer than any that is not.
+    /// A lower bound of the visited entries before the first unvisited one.
     #[inline(always)]
     pub(super) fn visited(&self) -> u32 {
         self.cursor
@@ -136,7 +136,7 @@ impl List {
         NO_KEY
     }
 
-    /// Marks the entry that [`Self::nearest_unvisited`] has just given.
+    /// Marks the entry that [`Self::nearest_unvisited`] has just returned as visited.
     ///
     /// # Safety
     /// Whole warp; there is such an entry.
@@ -153,8 +153,7 @@ impl List {
         }
     }
 
-    /// Writes the nearest entries that are not visited to `count` places, at most one a lane; [`NO_KEY`] behind the last.
-    /// All lanes see them.
+    /// Copies the nearest unvisited entries to `count` places, at most 32; [`NO_KEY`] after the last. All lanes see them.
     ///
     /// # Safety
     /// Whole warp, which alone uses the places.
@@ -196,8 +195,8 @@ impl List {
         }
     }
 
-    /// Takes in the key of each lane that has a new one, which is to be at `place` then; what comes to lie behind the
-    /// width falls out. From the end on, entries move up, 32 at a time, as far as any key comes before them.
+    /// Inserts the key of each lane that has a new one at its `place`; entries past the width are dropped. Entries move up
+    /// from the end on, 32 at a time, as far as a new key comes before them.
     ///
     /// # Safety
     /// Whole warp. New keys are not in the list, and places are their ranks in what the list and they are together.
@@ -243,11 +242,11 @@ impl List {
     }
 }
 
-/// Keys that are compared with one after the other without a look whether there are more.
+/// Keys compared per step of the loop.
 const COMPARED: u32 = 8;
 
 /// How many of the first `len` keys of lanes are below that of this lane, of equal ones those of lanes before. Unlike the
-/// steps of a sort, comparisons do not wait for each other.
+/// steps of a sort, these comparisons are independent.
 ///
 /// # Safety
 /// Whole warp; behind `len` all lanes have [`NO_KEY`].

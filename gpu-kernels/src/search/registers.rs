@@ -1,15 +1,15 @@
-//! The frontier of narrow beams, in registers: entry `i` in lane `i / K`, register `i % K`, so that an insertion moves
-//! one key from lane to lane, however many a lane holds.
+//! The frontier of narrow beams, in registers: entry `i` is register `i % K` of lane `i / K`, so that an insertion moves one
+//! key from lane to lane, whatever `K` is.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_KEY, WARP, is_duplicate_in_warp, is_same, sorted};
 use crate::neighbor::UNVISITED;
 
-/// Keys that are inserted one by one; more are sorted and merged. Measured against
-/// sorting them each time: 5% faster at 64 entries, 33% at 128.
+/// Up to this many keys are inserted one by one; more are sorted and merged. Measured against always sorting: 5% faster at
+/// 64 entries, 33% at 128.
 const FEW: u32 = 6;
 
 /// A frontier of up to 32 `K` entries.

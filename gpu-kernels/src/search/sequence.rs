@@ -1,5 +1,5 @@
-//! Searches by estimates with exact distances at their end: two launches, of which the second scores what the first found
-//! as if it were start points, and expands nothing.
+//! A quantized search and its rerank: two launches, of which the second searches from the candidates of the first as start
+//! points, and visits nothing.
 
 use jasper_core::ElementKind;
 
@@ -7,35 +7,34 @@ use super::{Answer, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
 use crate::graph::GraphArgs;
 use crate::{DevicePtrMut, Stream};
 
-/// What the first launch leaves to the second.
+/// The rerank of a quantized search.
 #[derive(Debug)]
 pub struct Rerank<'a, S> {
-    /// The first entries of the frontier that get exact distances, at most the beam width; 0 for one launch alone, whose
-    /// answers have estimates.
+    /// Candidates per query, at most the beam width; 0 for no rerank: results then have estimated distances.
     pub len: u32,
-    /// `[queries][len]`: which they are.
+    /// `[queries][len]`: the candidates.
     pub candidates: DevicePtrMut<u32>,
-    /// `[queries][k]`: answers behind these, by estimates.
+    /// `[queries][k]`: the results after the candidates, by estimated distances.
     pub rest: DevicePtrMut<Answer>,
-    /// `[queries][2]`: no vertices expanded, and exact distances worked out.
+    /// `[queries][2]`: no vertices, and the exact distances computed.
     pub work: DevicePtrMut<u32>,
-    /// Where they are worked out, if not behind the first launch.
+    /// The stream of the rerank, if not that of the search.
     pub rerank_stream: Option<RerankStream<'a, S>>,
 }
 
-/// A stream beside that of the search, for exact distances of vectors on the host: the bus is kept busy by few blocks, and
-/// what they leave free of the device searches for others meanwhile.
+/// A second stream, for reranks that read vectors in host memory: few blocks keep the bus busy, and the rest of the device
+/// searches meanwhile.
 #[derive(Debug)]
 pub struct RerankStream<'a, S> {
-    /// Whose blocks go before those of other streams, or they would wait until all others have begun.
+    /// The stream, of high priority: otherwise its blocks would wait for all blocks of the search to start.
     pub stream: &'a S,
-    /// Queries of a launch, at least 1.
+    /// Queries per launch, at least 1.
     pub at_once: u32,
 }
 
-/// Queues a search by estimates of a graph of such elements, by teams of up to `warps`. Answers are the candidates that
-/// may be answers, by exact distances, then what else the frontier held, by estimates. They are there in the order of
-/// `stream`.
+/// Queues a quantized search of a graph of vectors of `element`, with up to `warps` warps per query. Results are the
+/// candidates that pass the filter, by exact distances, then the other entries of the frontier, by estimated ones. They are
+/// complete in the order of `stream`.
 ///
 /// # Errors
 /// Of the device.

@@ -32,7 +32,7 @@ pub(super) struct Layout {
     pub(super) query: u32,
     /// Entries of the list, as many as the beam is wide, then [`WAITING`].
     pub(super) list: u32,
-    /// Teams: `[expansions][links_stride]` keys of neighbours.
+    /// Teams: `[expansions][links_stride]` keys of neighbors.
     pub(super) keys: u32,
     /// Teams: `[links_stride]` keys on their way to the list.
     pub(super) near: u32,
@@ -40,7 +40,7 @@ pub(super) struct Layout {
     pub(super) requests: u32,
     /// Teams: a key per slot.
     pub(super) wanted: u32,
-    /// `[expansions][links_stride]` ids of neighbours.
+    /// `[expansions][links_stride]` ids of neighbors.
     pub(super) ids: u32,
     /// Teams: the parts that are done of each slot.
     pub(super) done: u32,

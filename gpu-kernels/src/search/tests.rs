@@ -88,7 +88,7 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
     answers.into_inner().unwrap()
 }
 
-/// Steps like those of a search: neighbours come again and again, from far to near, and many are equally far. One key
+/// Steps like those of a search: neighbors come again and again, from far to near, and many are equally far. One key
 /// in `fill` is offered; picks come one by one or several together.
 fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> {
     let key = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, VectorId::new(id ^ 3)).to_bits();

@@ -1,5 +1,5 @@
-//! The table of entries: rows of one kind (bytes, 0 for any length), for each frontier how many blocks of one warp a
-//! multiprocessor should hold at least, and the names of its kernels, last that of teams.
+//! The table of searches by exact distances. A line is one kind of rows, with its length in bytes (0 for any), and per
+//! frontier the kernel and how many blocks a multiprocessor should hold at least; the last kernel is that of teams.
 
 use cuda_std::prelude::*;
 
@@ -46,7 +46,7 @@ macro_rules! entry {
         $name:ident, $threads:tt, $blocks:tt, $who:ident $(<$frontier:ty>)?,
         $element:ident $term:ident $bytes:literal $shape:ident, $list:literal
     ) => {
-        /// A search: its name says of what.
+        /// A search, as its name says.
         ///
         /// # Safety
         /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.

@@ -1,4 +1,4 @@
-//! The kernels of the family, by what they score.
+//! The tables of search kernels, by what they score.
 
 pub(super) mod exact;
 pub(super) mod quantized;

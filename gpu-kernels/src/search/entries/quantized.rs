@@ -1,5 +1,5 @@
-//! The table of entries that search by estimates: how rows are read, for each frontier how many blocks a multiprocessor
-//! should hold at least, and the names of the kernels.
+//! The table of quantized searches. A line is one way to read codes, and per frontier the kernel and how many blocks a
+//! multiprocessor should hold at least; the last kernel is that of teams.
 
 use cuda_std::prelude::*;
 
@@ -45,7 +45,7 @@ macro_rules! entry {
         $name:ident, $threads:tt, $blocks:tt, $who:ident $(<$frontier:ty>)?,
         $scorer:ident<$of:literal>, $query:ident, $list:literal
     ) => {
-        /// A search by estimates: its name says from what.
+        /// A quantized search, as its name says.
         ///
         /// # Safety
         /// The arguments are what [`QuantizedSearchArgs`] says, and the launch is the one planned for them.

@@ -12,8 +12,8 @@ use crate::graph::Measure;
 use crate::{Kernel, Launch};
 
 /// Rows that have kernels of their own: bytes of dimension 128, halves of dimension 96, 200, 960 and 1536, floats of
-/// dimension 96, 128, 200, 960 and 1536, and the signed bytes that graphs of such floats are linked by. A known length takes
-/// no tests of where the row ends, and is read in the shape that suits it.
+/// dimension 96, 128, 200, 960 and 1536, and the signed bytes of quantized linking for such floats. A known length needs no
+/// test for the end of a row, and has a shape of its own.
 const SPECIALIZED: [(ElementKind, Measure, u32); 15] = [
     (ElementKind::U8, Measure::SquaredL2, 128),
     (ElementKind::I8, Measure::SquaredL2, 96),
@@ -42,8 +42,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// The kernel for rows of `row_bytes` and beams of `beam_width`: the specialised one, if there is one, and the
-    /// narrowest list. `warps` is how many take a query: 1, or from 8 on a team of them, 16 at most.
+    /// The kernel for rows of `row_bytes` and beams of `beam_width`: the specialised one, if there is one, with the smallest
+    /// frontier. `warps` per query: 1, or a team of 8 to 16.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::super::MAX_BEAM_WIDTH).
@@ -90,7 +90,7 @@ impl Search {
         self.kind.max_entries()
     }
 
-    /// Warps that take a query.
+    /// Warps per query.
     pub const fn warps(self) -> u32 {
         self.kind.warps
     }

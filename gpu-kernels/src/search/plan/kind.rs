@@ -1,4 +1,4 @@
-//! What all families of searches have in common: where the frontier is, and who takes a query.
+//! What all search kernels have in common: where the frontier is, and how many warps share a query.
 
 use super::super::shared_layout::{Layout, MAX_WARPS, Needs};
 use super::super::{MAX_BEAM_WIDTH, SearchArgs};
@@ -12,7 +12,7 @@ const LEAST_TEAM: u32 = 8;
 pub(super) const ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const CODE_TEAM: u32 = 8;
 
-/// Where the frontier is, by the widest beam that fits.
+/// Where the frontier is, in the order of the widest beam that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum List {
     /// One register a lane: up to 32 entries.
@@ -47,7 +47,7 @@ impl List {
     }
 }
 
-/// Where the frontier is, and how many warps take a query.
+/// Where the frontier is, and how many warps share a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     list: List,

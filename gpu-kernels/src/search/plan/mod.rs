@@ -1,4 +1,4 @@
-//! Which kernel, and its grid.
+//! Which search kernel, and its launch.
 
 mod exact;
 mod kind;

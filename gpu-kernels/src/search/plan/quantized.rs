@@ -1,4 +1,4 @@
-//! Searches by estimates.
+//! Quantized searches.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use super::kind::CODE_TEAM;
 use crate::codes::{CodeShape, PlaneShape};
 use crate::{Kernel, Launch};
 
-/// How lanes read code rows.
+/// How lanes read codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Reading {
-    /// A lane a row of so many bytes: 32, 64 or, as 4 bits of 128 dimensions take with their factors, 80.
+    /// A lane per code, of 32, 64 or 80 bytes: the last is 4 bits per dimension for 128 dimensions, with factors.
     LanePerRow(u32),
-    /// So many lanes a row of any length: 4 or 8.
+    /// A tile of 4 or 8 lanes per code, of any length.
     TilePerRow(u32),
 }
 
@@ -26,13 +26,12 @@ impl Reading {
         Self::TilePerRow(4),
         Self::TilePerRow(8),
     ];
-    /// How many of them take rows of one length.
-    const NARROW: usize = 3;
-    /// Rows up to so many bytes are read by four lanes: one or two loads each.
+    /// How many of them are for codes of one length.
+    const LANE_PER_ROW: usize = 3;
+    /// Codes of up to this many bytes are read by four lanes, with one or two loads each.
     const FOUR_LANES_BYTES: u32 = 160;
 
-    /// Whether it can read rows of this shape for queries of so many limbs. A lane adds up all planes of its row by shift
-    /// alone.
+    /// Whether it can read codes of this shape for queries of `limbs`. A lane sums all planes of its code by shift alone.
     fn takes(self, shape: &CodeShape, limbs: u32) -> bool {
         let Self::LanePerRow(bytes) = self else { return true };
         let is_plain = |plane: PlaneShape| plane.shift == 0;
@@ -49,13 +48,13 @@ pub struct QuantizedSearch {
 }
 
 impl QuantizedSearch {
-    /// The kernel for code rows of this shape, queries of so many limbs, and beams of `beam_width`. `warps` is how many
-    /// take a query: 1, or from 8 on a team of 8.
+    /// The kernel for codes of this shape, queries of `limbs`, and beams of `beam_width`. `warps` per query: 1, or a team of
+    /// 8 from 8 on.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::super::MAX_BEAM_WIDTH).
     pub fn for_codes(shape: &CodeShape, limbs: u32, beam_width: u32, warps: u32) -> Self {
-        let narrow = Reading::ALL[..Reading::NARROW].iter().find(|reading| reading.takes(shape, limbs));
+        let narrow = Reading::ALL[..Reading::LANE_PER_ROW].iter().find(|reading| reading.takes(shape, limbs));
         let lanes = if shape.row_bytes() <= Reading::FOUR_LANES_BYTES { 4 } else { 8 };
         let reading = narrow.copied().unwrap_or(Reading::TilePerRow(lanes));
         Self { reading, kind: Kind::for_beam(beam_width, warps, CODE_TEAM) }

@@ -1,5 +1,5 @@
-//! What a sum over a code and a query stands for: the steps of `jasper_quant::query`, in their order, so that every
-//! processor gives the same bits.
+//! The estimate that follows from a sum over a code and a query: the steps of `jasper_quant::query`, in their order, so
+//! that CPU and GPU give the same bits.
 
 use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
 use cuda_std::prelude::*;
@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 use crate::DevicePtr;
 use crate::codes::QueryTerms;
 
-/// Factors of rows that also say what the first lost to f16.
+/// Factors of codes whose last one is what the first lost to f16.
 const WITH_LOW: u32 = 4;
 /// What the fourth factor is in units of the first.
 const LOW: f32 = 1.0 / 2048.0;

@@ -1,6 +1,6 @@
-//! Exact distances: of one query to rows named by id, as many rows at once as loads fit in flight.
+//! Exact distances, with as many rows in flight as registers allow.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -18,7 +18,7 @@ use crate::tile::{Tile, Unit};
 /// Bytes of a line of the cache.
 const LINE: usize = 128;
 
-/// Exact distances, from the rows themselves.
+/// Exact distances, of tiles of `WIDTH` lanes per row.
 pub(in crate::search) struct Exact<
     E,
     T,
@@ -31,9 +31,9 @@ pub(in crate::search) struct Exact<
     T: Term,
 {
     tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
-    /// This lane's units of the query, if they are few.
+    /// This lane's units of the query, if it stays in registers.
     own: [Unit; STEPS],
-    /// The whole query, if they are not.
+    /// The whole query, if it does not.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
@@ -50,7 +50,7 @@ where
     type Args = ();
     type Fetched = ();
 
-    const TOGETHER: u32 = WARP / WIDTH;
+    const PER_ROUND: u32 = WARP / WIDTH;
 
     #[inline(always)]
     unsafe fn new(
@@ -90,17 +90,17 @@ where
         }
     }
 
-    /// Nothing: what is in flight later fills the registers.
+    /// Nothing: the registers are full of the loads of [`Scorer::keys`].
     #[inline(always)]
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
 
-    /// The lines of all rows but those whose loads are all among the first.
+    /// Prefetches the cache lines of all rows but those that are loaded first.
     #[inline(always)]
     unsafe fn prefetch(&self, ids: Shared<u32>, count: u32) {
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
         let first = if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND { ROWS as u32 } else { 0 };
-        let mut at = first * Self::TOGETHER * lines + warp::lane_id();
+        let mut at = first * Self::PER_ROUND * lines + warp::lane_id();
         while at < count * lines {
             // SAFETY: ids name rows, and at / lines < count; a line of the row.
             unsafe {
@@ -116,15 +116,15 @@ where
         let lane = warp::lane_id();
         let (tile, own) = (lane / WIDTH, lane % WIDTH);
         let row_bytes = self.tile.row_bytes();
-        // Round `g` scores ids g * TOGETHER to (g + 1) * TOGETHER; lane `g` of a tile keeps what its tile found.
+        // Round `g` scores ids g * PER_ROUND to (g + 1) * PER_ROUND; lane `g` of a tile keeps what its tile found.
         let mut sum = E::ZERO;
         // SAFETY: rows are as long as they say, and ids name rows; every lane comes to every sum.
         unsafe {
             let mut first = 0;
-            while first * Self::TOGETHER < count {
+            while first * Self::PER_ROUND < count {
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
-                    let place = (first + r as u32) * Self::TOGETHER + tile;
+                    let place = (first + r as u32) * Self::PER_ROUND + tile;
                     rows[r] = self.rows.add(ids.add(place.min(count - 1)).load() as usize * row_bytes);
                 }
                 let sums = self.tile.sums(rows, |step| self.unit(step));
@@ -135,7 +135,7 @@ where
                 }
                 first += ROWS as u32;
             }
-            let place = own * Self::TOGETHER + tile;
+            let place = own * Self::PER_ROUND + tile;
             let id = ids.add(place.min(count - 1)).load();
             let distance = self.finish(E::to_f32(sum), id);
             if place < count { key(distance, id) } else { NO_KEY }

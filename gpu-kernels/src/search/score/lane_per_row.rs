@@ -1,10 +1,10 @@
-//! Estimates from short codes: each lane reads a whole row, all loads of 32 rows in flight at once, and
-//! those of the next 32 while these are scored.
+//! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of the
+//! next 32 while these are scored.
 //!
-//! Levels of the query are broadcast from shared memory. The planes of such a code have no weights of their own, so that
-//! sums are kept by shift alone, whatever plane they come from.
+//! Levels of the query are broadcast from shared memory. The planes of such a code have no weights of their own: sums are
+//! kept by shift, whatever plane they come from.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -33,7 +33,7 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     type Args = CodeArgs;
     type Fetched = [[u32; 4]; CHUNKS];
 
-    const TOGETHER: u32 = WARP;
+    const PER_ROUND: u32 = WARP;
 
     #[inline(always)]
     unsafe fn new(

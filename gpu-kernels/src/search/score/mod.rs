@@ -1,11 +1,11 @@
-//! How neighbours are scored: what a search knows of its query.
+//! Scorers: the distances of a query to rows.
 //!
-//! | module | from what |
+//! | module | reads |
 //! | --- | --- |
-//! | `exact` | the rows themselves |
-//! | `estimate` | codes: what a sum over one stands for |
-//! | `lane_per_row` | short codes, a lane each |
-//! | `tile_per_row` | codes of any length, several lanes each |
+//! | `exact` | vectors, with a tile of lanes per vector |
+//! | `estimate` | nothing: the estimate that follows from a sum over a code |
+//! | `lane_per_row` | short codes, with a lane per code |
+//! | `tile_per_row` | codes of any length, with a tile of lanes per code |
 
 mod estimate;
 mod exact;
@@ -19,15 +19,15 @@ pub(super) use exact::Exact;
 pub(super) use lane_per_row::LanePerRow;
 pub(super) use tile_per_row::TilePerRow;
 
-/// Scores rows that ids name.
+/// Computes the distances of one query to rows named by ids.
 pub(super) trait Scorer: Sized {
-    /// What it reads beside the graph and its queries.
+    /// Arguments beside those of the search.
     type Args: Copy;
-    /// Rows on their way from memory.
+    /// Rows that are being loaded.
     type Fetched: Copy;
 
-    /// Ids that are scored together at no more cost than one.
-    const TOGETHER: u32;
+    /// Rows that are scored at the cost of one.
+    const PER_ROUND: u32;
 
     /// Reads query `number`. `memory` has room for what the plan says. The threads of its team come, and a barrier of
     /// theirs must follow.
@@ -43,14 +43,13 @@ pub(super) trait Scorer: Sized {
         threads: u32,
     ) -> Self;
 
-    /// Asks for the first rows of which [`Self::keys`] of the same ids makes use, and does not wait for them.
+    /// Starts to load the rows that [`Self::keys`] of the same ids reads first, without waiting.
     ///
     /// # Safety
     /// As for [`Self::keys`].
     unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
 
-    /// Asks for what [`Self::keys`] of the same ids would ask for late to be brought near, and does not wait. Whole warp;
-    /// for warps that have time, while a team waits for them.
+    /// Prefetches what [`Self::keys`] of the same ids reads late, without waiting. Whole warp; for the workers of a team.
     ///
     /// # Safety
     /// As for [`Self::keys`].

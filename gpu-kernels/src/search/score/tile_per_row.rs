@@ -1,10 +1,10 @@
-//! Estimates from codes of any shape: a tile of lanes reads a row, 16 bytes a lane, two rows in flight.
+//! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query lie in shared memory in the order in which rows want them: of each plane by slots, and of a
-//! slot by the row's chunks, so that neighbouring lanes read neighbouring places. A chunk on the border of two planes is
-//! read for both; levels that a plane does not have are zero.
+//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by slot, and within a
+//! slot by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes is read
+//! for both; levels that a plane does not have are zero.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -36,7 +36,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     type Args = CodeArgs;
     type Fetched = ();
 
-    const TOGETHER: u32 = WARP / WIDTH;
+    const PER_ROUND: u32 = WARP / WIDTH;
 
     #[inline(always)]
     unsafe fn new(
@@ -74,8 +74,8 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     #[inline(always)]
     unsafe fn keys(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
-        // Round `g` scores ids g * TOGETHER to (g + 1) * TOGETHER; lane `g` of a tile keeps what its tile found.
-        let place = own * Self::TOGETHER + tile;
+        // Round `g` scores ids g * PER_ROUND to (g + 1) * PER_ROUND; lane `g` of a tile keeps what its tile found.
+        let place = own * Self::PER_ROUND + tile;
         // SAFETY: ids name rows; every lane comes to every sum.
         unsafe {
             let id = ids.add(place.min(count - 1)).load();
@@ -100,12 +100,12 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     unsafe fn sum(&self, limb: u32, ids: Shared<u32>, count: u32) -> i32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let (mut sum, mut first) = (0, 0);
-        while first * Self::TOGETHER < count {
+        while first * Self::PER_ROUND < count {
             // SAFETY: ids name rows; levels of the limb; every lane comes to every sum.
             unsafe {
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
-                    let place = (first + r as u32) * Self::TOGETHER + tile;
+                    let place = (first + r as u32) * Self::PER_ROUND + tile;
                     let id = ids.add(place.min(count - 1)).load();
                     rows[r] = self.rows.add(id as usize * self.shape.words as usize);
                 }

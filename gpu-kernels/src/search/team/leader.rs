@@ -91,7 +91,7 @@ impl Leader {
             let mut starts = Starts::new(self.slots.start_batches(args));
             // The slot that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
-            // One loop for start points and neighbours: merging is most of the code.
+            // One loop for start points and neighbors: merging is most of the code.
             loop {
                 let (slot, next) = if starts.has_remaining() {
                     (self.request_starts(&mut starts), LEAST_KEY)
