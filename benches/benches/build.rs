@@ -1,7 +1,7 @@
-//! What changes an index: a bulk build, an insert, a consolidation, and the prunes that all of them rest on.
+//! Changes of an index: a bulk build, an insert, a consolidation, and pruning alone.
 //!
-//! An insert and a consolidation start from the same index each time, read anew from a file, untimed. What they
-//! leave is checked before they are timed: its shape, and its recall.
+//! Each insert and consolidation starts from the same index, reopened from a file outside the timing. Their results are
+//! checked before they are timed: invariants and recall.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
@@ -21,24 +21,24 @@ use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Linker, Links};
 
 const ROWS: usize = 10_000;
-/// Rows of an insert: 1%.
+/// Vectors per insert: 1%.
 const INSERTED: usize = ROWS / 100;
-/// One in so many is deleted before a consolidation: 10%.
+/// One in this many vectors is deleted before a consolidation: 10%.
 const DELETED_EACH: usize = 10;
 /// Vertices pruned together.
 const PRUNED: usize = 1000;
-/// The recall@10 of a sound graph of this size at a beam width of 32.
+/// Minimum recall@10 at a beam width of 32.
 const FLOOR: f64 = 0.99;
 
-/// Checks that every vector of `index` can be found, and most neighbours are.
+/// Checks the invariants of `index` and its recall.
 fn check(index: &Index<f32>, queries: MatrixView<'_, f32>) {
     let report = index.check().expect("the CPU does not fail");
     assert!(report.is_sound(), "{report:?}");
-    let recall = Exact::of(index, queries).recall(&search(index, queries, 32));
+    let recall = Exact::new(index, queries).recall(&search(index, queries, 32));
     assert!(recall >= FLOOR, "recall {recall:.4}");
 }
 
-/// Times `change` on the index of the file, once `prepare` has been done to it.
+/// Times `change` on the index of the file, after `prepare`.
 fn time_change(
     group: &mut BenchmarkGroup<WallTime>,
     name: &str,
@@ -58,7 +58,7 @@ fn time_change(
     group.bench_function(name, |bencher| bencher.iter_batched_ref(fresh, &change, BatchSize::PerIteration));
 }
 
-/// Times the prune of what searches for some vertices find.
+/// Times pruning of the candidates of some vertices.
 fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let open = || Graph::<f32>::open(path, &mut jasper::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());

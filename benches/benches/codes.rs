@@ -1,4 +1,4 @@
-//! Distances estimated from codes beside exact ones: a call is a hop, one query against 64 rows that lie anywhere.
+//! Estimated and exact distances: each call is a hop, one query against 64 vectors in random order.
 //!
 //! Names are `DIMENSION/CODE/SIZE`. The example `quantization` of this package measures how well each ranks, and plots both.
 //!
@@ -17,15 +17,15 @@ use jasper_core::synthetic::{Clusters, permutation};
 use jasper_core::{Element, MatrixView, Metric, VectorId};
 use jasper_quant::{Codes, Quantization};
 
-/// Rows of a set: codes of most sizes exceed the second cache, rows themselves also the third where they are long.
+/// Vectors per set: codes of most sizes exceed L2, long vectors also L3.
 const ROWS: usize = 50_000;
-/// Neighbours of one vertex.
+/// Neighbors of one vertex.
 const HOP: usize = 64;
 
-/// Distances to the rows `ids`, in `out`.
+/// Computes distances to the vectors `ids`.
 type Distances<'a> = dyn Fn(&[VectorId], &mut [f32]) + 'a;
 
-/// Rows, a query, and the distances between them.
+/// Vectors, a query, and the order in which distances are computed.
 struct Set {
     dimension: usize,
     rows: Vec<f32>,
@@ -46,7 +46,7 @@ impl Set {
         MatrixView::new(&self.rows, self.dimension).expect("whole rows")
     }
 
-    /// Times one hop after another, with estimates that are `error` of a distance off on the average, at most.
+    /// Times hops, after checking that the mean relative error of the estimates is at most `error`.
     fn bench(&self, group: &mut BenchmarkGroup<'_, WallTime>, name: &str, error: f64, of: &Distances<'_>) {
         let name = format!("{}/{name}", self.dimension);
         let mut out = [0.0; HOP];
@@ -82,7 +82,8 @@ fn every_code(criterion: &mut Criterion) {
         });
         let rabitq = (1..=8).map(|bits| Quantization::Rabitq { bits });
         for code in rabitq.chain([1, 2, 3, 4].map(|sectors| Quantization::Mixed { sectors })) {
-            let quantizer = code.train(Metric::L2, set.view(), &set.pool).expect("rows that can be coded");
+            let quantizer =
+                code.train(Metric::L2, set.view(), &set.pool).expect("vectors that can be quantized");
             let codes = Codes::from_vectors(&*quantizer, set.view(), &set.pool);
             let query = quantizer.query(&set.query);
             let name = code.to_string().replace(':', "/");

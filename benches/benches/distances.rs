@@ -1,10 +1,10 @@
 //! Distances of each level against the crate `diskann-vector`: rows in the first cache, and random rows from memory.
 //!
-//! Names are `PLACE/ELEMENT/DIMENSION/FUNCTION/WHO`. In the first cache a call is one pair. From memory a call is a
-//! hop: one query against 64 rows that lie anywhere, as in a search. The peer has no form for many rows, so it is
-//! measured in a plain loop and, to tell its kernels from our prefetches, in a loop with the same prefetches.
+//! Names are `MEMORY/ELEMENT/DIMENSION/FUNCTION/IMPLEMENTATION`. In L1, a call is one pair. From memory, a call is a hop:
+//! one query against 64 rows in random order, as in a search. `diskann-vector` has no function of many rows, so it is
+//! measured in a plain loop and, to separate its kernels from our prefetches, in a loop with the same prefetches.
 //!
-//! Every answer is checked before anything is timed.
+//! All results are checked before anything is timed.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
@@ -19,20 +19,20 @@ use jasper_core::distance::{Kernels, Level, ManyFn, PairFn, prefetch};
 use jasper_core::synthetic::{Clusters, permutation};
 use jasper_core::{Element, f16};
 
-/// Bytes of rows that stay in the first cache beside the query.
+/// Bytes of rows that fit in L1 with the query.
 const CACHED_BYTES: usize = 16 << 10;
-/// Bytes of rows that no cache of one machine holds.
+/// Bytes of rows that exceed all caches.
 const MEMORY_BYTES: usize = 256 << 20;
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Fewest rows in memory.
+/// Minimum number of rows in memory.
 const LEAST_ROWS: usize = 100_000;
-/// Neighbours of one vertex.
+/// Neighbors of one vertex.
 const HOP: usize = 64;
-/// Rows asked for ahead of the one being read in the peer's loop: the same 4 KB as in our own.
+/// Bytes prefetched ahead in the peer's loop, the same as in ours.
 const AHEAD_BYTES: usize = 4096;
 
-/// A function of ours and the one of the peer that means the same.
+/// A distance function that both implement.
 #[derive(Clone, Copy)]
 enum Function {
     Dot,
@@ -61,7 +61,7 @@ impl Function {
         }
     }
 
-    /// The peer's fastest form: made for this dimension where it has been specialised. Its dot product is negated.
+    /// The peer's fastest function, specialized for the dimension if it has such a function. Its dot product is negated.
     fn peer<T: DistanceProvider<T>>(self, dimension: usize) -> Distance<T, T> {
         let metric = match self {
             Self::Dot => PeerMetric::InnerProduct,
@@ -71,7 +71,7 @@ impl Function {
     }
 }
 
-/// A query and rows, row-major, the first on the start of a cache line as in an index.
+/// A query and row-major rows, aligned to a cache line as in an index.
 struct Rows<T> {
     dimension: usize,
     query: Vec<T>,
@@ -84,7 +84,7 @@ impl<T: Element> Rows<T> {
     fn new(dimension: usize, bytes: usize, least: usize) -> Self {
         let len = (bytes / (dimension * size_of::<T>())).max(least);
         let clusters = Clusters::new(dimension, 1);
-        // A few rows, repeated: making them must not take longer than measuring them.
+        // A few rows, repeated, so that generating them is fast.
         let some: Vec<T> = clusters.rows(len.min(4096), 0);
         let per_line = LINE_BYTES / size_of::<T>();
         let mut data = vec![T::default(); len * dimension + per_line];
@@ -98,7 +98,7 @@ impl<T: Element> Rows<T> {
     }
 }
 
-/// Checks that `peer` and every level of ours agree on some rows: integers exactly, floats to their rounding.
+/// Checks that `peer` and each of our levels agree on some rows: exactly for integers, up to rounding for floats.
 fn check<T: Element>(rows: &Rows<T>, function: Function, peer: &Distance<T, T>) {
     for row in (0..rows.len.min(100)).map(|index| rows.row(index)) {
         let theirs = peer.call(&rows.query, row).abs();
@@ -130,7 +130,7 @@ fn cached<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<WallTime>
     }
 }
 
-/// Times `pair` on the query and each row in turn.
+/// Times `pair` on the query and one row after another.
 fn time_pairs<T: Element>(
     group: &mut BenchmarkGroup<WallTime>,
     id: String,
@@ -173,7 +173,7 @@ fn from_memory<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<Wall
     }
 }
 
-/// Times `hop` on one run of [`HOP`] rows after another, in the order given.
+/// Times `hop` on consecutive runs of [`HOP`] rows of `order`.
 fn time_hops<T: Element>(
     group: &mut BenchmarkGroup<WallTime>,
     id: String,

@@ -1,7 +1,7 @@
-//! Searches through the public API: batches on all threads, and queries one after another on one.
+//! Searches through the public API: batches on all threads, and single queries on one.
 //!
-//! Names are `SET/BEAM_WIDTH/HOW`; every figure is for a query. Before a set is timed, its recall is checked at each
-//! beam width, and that single queries are answered as batches are, and sketches as the rows themselves.
+//! Names are `SET/BEAM_WIDTH/MODE`; throughput counts queries. Before a set is timed, its recall is checked at each beam
+//! width, and that single queries return the hits of batches, and sketches those of the full vectors.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
@@ -17,14 +17,14 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use jasper::bench::synthetic::Clusters;
 use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, NO_KEY, SearchParams};
 
-/// Rows of an index: more than the second cache holds, few enough to be linked while one waits.
+/// Vectors per index: more than fit in L2, and few enough to build in seconds.
 const ROWS: usize = 50_000;
-/// Queries of a batch.
+/// Queries per batch.
 const QUERIES: usize = 1000;
-/// Frontiers, and the recall below which a figure is not worth having.
+/// Beam widths, each with the minimum recall.
 const BEAM_WIDTHS: [(usize, f64); 3] = [(16, 0.98), (64, 0.995), (128, 0.999)];
 
-/// An index over a seeded set, and queries of the same set.
+/// An index over seeded data, and queries of the same distribution.
 fn make<T: Element>() -> (Index<T>, Vec<T>) {
     let set = Clusters::new(DIMENSION, 1);
     let rows: Vec<T> = set.rows(ROWS, 0);
@@ -33,9 +33,9 @@ fn make<T: Element>() -> (Index<T>, Vec<T>) {
     (index, set.rows(QUERIES, 1))
 }
 
-/// The answers at every beam width, checked.
+/// The hits at every beam width, checked.
 fn answers<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Vec<Vec<Hit>> {
-    let exact = Exact::of(index, queries);
+    let exact = Exact::new(index, queries);
     let at = |(beam_width, floor)| {
         let hits = search(index, queries, beam_width);
         let recall = exact.recall(&hits);

@@ -1,9 +1,9 @@
-//! Sorts the rows of a vector file by cluster, and writes the runbook that inserts one cluster after the other, with a
-//! search behind each: the stream that a graph finds hardest, since every search of an insert meets strangers.
+//! Sorts the rows of a vector file by cluster, and writes a runbook that inserts one cluster after another and searches after
+//! each. This is the hardest stream for a graph, since each insert is far from all vectors in it.
 //!
 //! `cargo run --release -p jasper-benches --example sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
 //!
-//! The clusters are those of a few rounds of k-means, on squared L2, from seeded rows.
+//! Clusters are those of a few rounds of k-means on squared L2 distances, from a seeded choice of rows.
 
 use std::error::Error;
 
@@ -54,7 +54,7 @@ fn labels(rows: MatrixView<'_, f32>, clusters: usize) -> Result<Vec<u32>, Box<dy
             let sum = &mut sums[label as usize * dimension..][..dimension];
             sum.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
         }
-        // A centre that nobody is near stays where it is.
+        // A centre without rows keeps its position.
         let means = centres.chunks_exact_mut(dimension).zip(sums.chunks_exact(dimension)).zip(counts);
         for ((centre, sum), count) in means.filter(|(_, count)| *count > 0) {
             centre.iter_mut().zip(sum).for_each(|(x, sum)| *x = (sum / f64::from(count)) as f32);

@@ -1,29 +1,29 @@
-//! What is true of an index, so that a bench of wrong answers does not count.
+//! Ground truth, so that benches check the results that they time.
 
 use jasper::bench::recall::recall_at;
 use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, no_progress};
 
-/// Coordinates of every set.
+/// Dimension of all sets.
 pub const DIMENSION: usize = 128;
-/// Answers a query.
+/// Results per query.
 pub const K: usize = 10;
 
-/// Rows of [`DIMENSION`] coordinates, as an index takes them.
+/// A view of rows of [`DIMENSION`] coordinates.
 pub fn view<T: Element>(rows: &[T]) -> MatrixView<'_, T> {
     MatrixView::new(rows, DIMENSION).expect("whole rows")
 }
 
-/// The true neighbours of some queries among the vectors that an index holds.
+/// The exact nearest neighbors of queries among the vectors of an index.
 pub struct Exact {
-    /// The key of each row that `truth` numbers, rising.
+    /// The keys of the rows of `truth`, ascending.
     keys: Vec<Key>,
     truth: GroundTruth,
 }
 
 impl Exact {
-    /// Compares every query with every vector of `index`.
-    pub fn of<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Self {
+    /// Computes them by brute force.
+    pub fn new<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Self {
         let mut keys: Vec<Key> = index.keys();
         keys.sort_unstable();
         let rows: Vec<T> =
@@ -34,7 +34,7 @@ impl Exact {
         Self { keys, truth }
     }
 
-    /// Mean recall of `hits`, [`K`] a query. Panics at an answer that the index does not hold.
+    /// Mean recall of `hits`, [`K`] per query. Panics if a key is not in the index.
     pub fn recall(&self, hits: &[Hit]) -> f64 {
         let recalls = hits.chunks_exact(K).enumerate().map(|(query, hits)| {
             let row =
@@ -45,7 +45,7 @@ impl Exact {
     }
 }
 
-/// [`K`] answers to each query with a frontier of `beam_width`.
+/// Searches for [`K`] hits per query.
 pub fn search<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>, beam_width: usize) -> Vec<Hit> {
     let matches = index.search_batch(queries, SearchParams::new(K).beam_width(beam_width));
     matches.expect("as many as the beam is wide").iter().flatten().collect()

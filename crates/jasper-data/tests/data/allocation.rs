@@ -49,7 +49,7 @@ static ALLOCATOR: Recording = Recording;
 #[test]
 fn readers_allocate_no_more_than_the_file_could_fill() {
     for seed in seeds() {
-        // A byte widens to a f32 or, with its line feed, to a u64; a growing list asks for twice what it holds.
+        // A byte becomes an f32 or, with its line feed, a u64, and a growing vector doubles.
         let allowed = 8 * seed.bytes.len() + 1024;
         for bytes in damaged(seed) {
             LARGEST.set(0);

@@ -10,12 +10,12 @@ use jasper_data::{GroundTruth, Runbook, VectorFormat, VectorWriter, write_keys};
 pub const ROWS: usize = 5;
 pub const DIMENSION: usize = 3;
 
-/// `n` rows near zero, so that every element holds them; u8 near 128.
+/// `n` rows of small values, which every element represents; u8 around 128.
 pub fn sample<T: Element>(n: usize, dimension: usize) -> Vec<T> {
     Clusters::new(dimension, 7).rows(n, 0)
 }
 
-/// A file's name, the body of [`jasper_data::fuzz`] that reads it, the bytes of its header, and its content.
+/// A file name, the body of [`jasper_data::fuzz`] that reads it, the size of its header, and its content.
 pub struct Seed {
     pub name: &'static str,
     pub target: &'static str,
@@ -23,7 +23,7 @@ pub struct Seed {
     pub bytes: Vec<u8>,
 }
 
-/// The seeds, written once a process: each is synced to the disk.
+/// The seeds, written once per process.
 pub fn seeds() -> &'static [Seed] {
     static SEEDS: LazyLock<Vec<Seed>> = LazyLock::new(write_seeds);
     &SEEDS
@@ -70,12 +70,12 @@ fn vectors<T: Element>(folder: &Path, name: &'static str, target: &'static str, 
     Seed { name, target, header, bytes: std::fs::read(path).unwrap() }
 }
 
-/// The body that reads a seed.
+/// The fuzz body that reads a seed.
 pub fn body(seed: &Seed) -> fn(&[u8]) {
     jasper_data::fuzz::TARGETS.iter().find(|(name, _)| *name == seed.target).unwrap().1
 }
 
-/// Every byte of the header, and as many behind it, with each bit flipped and with some telling values.
+/// The seed with each bit of the header, and of as many bytes after it, flipped, and with some special values.
 pub fn damaged(seed: &Seed) -> impl Iterator<Item = Vec<u8>> + '_ {
     let bits = (0..8).map(|bit| 1_u8 << bit);
     let masks: Vec<u8> = bits.chain([0x7f, 0xff, 0x55]).collect();

@@ -1,4 +1,4 @@
-//! Files that are cut short, lengthened or changed: a typed error or rows that add up, never a panic.
+//! Truncated, extended and modified files give a typed error or consistent rows, never a panic.
 
 use crate::common::{body, damaged, seeds};
 use jasper_data::{GroundTruth, ReadError, Runbook, VectorFile, keys_from_bytes};
@@ -19,12 +19,12 @@ fn read(name: &str, bytes: &[u8]) -> Result<(), ReadError> {
 fn every_truncation_is_seen() {
     for seed in seeds() {
         assert!(read(seed.name, &seed.bytes).is_ok(), "{}", seed.name);
-        // Records say nothing of their number, nor do lines: a file cut between two of them is a shorter file.
+        // Formats of records or lines have no count: a file cut between two is a valid shorter file.
         let record = match seed.name {
             "rows.fvecs" => 16,
             "rows.bvecs" => 7,
             "gt.ivecs" => 20,
-            // With its distances gone, ground truth is the other of its two forms.
+            // Ground truth without its distances is the other valid form.
             "full.ibin" => 56,
             _ => usize::MAX,
         };

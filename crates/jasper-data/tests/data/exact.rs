@@ -1,4 +1,4 @@
-//! Exact neighbours against a naive twin: every element, metric and shape; and what is refused.
+//! Exact neighbors against a naive implementation, for every element, metric and shape; and invalid input.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ fn pool(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
 
-/// The definition: f64, one term after another.
+/// The definition, in f64, summed in order.
 fn naive_distance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
     let pairs = || a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()), f64::from(y.to_f32())));
     let dot: f64 = pairs().map(|(x, y)| x * y).sum();
@@ -30,7 +30,7 @@ fn naive<T: Element>(base: MatrixView<'_, T>, query: &[T], k: usize, metric: Met
     all
 }
 
-/// `exact`: sums have no rounding, so that ids must agree as well as distances.
+/// With `exact`, sums do not round, so that ids must agree as well as distances.
 fn check<T: Element>(base: &[T], queries: &[T], dimension: usize, k: usize, metric: Metric, exact: bool) {
     let base = MatrixView::new(base, dimension).unwrap();
     let queries = MatrixView::new(queries, dimension).unwrap();
@@ -44,7 +44,7 @@ fn check<T: Element>(base: &[T], queries: &[T], dimension: usize, k: usize, metr
             if exact && metric != Metric::Cosine {
                 assert_eq!(ours, (distance as f32, id), "{metric} query {i} rank {rank}");
             }
-            // Where sums round, equal ranks may hold another row, but none that is further.
+            // If sums round, a rank may hold another row, but not a farther one.
             let true_distance = naive_distance(metric, query, base.row(ours.1 as usize));
             let scale =
                 1e-12 * query.len() as f64 * (naive_distance(Metric::L2, query, base.row(id as usize)) + 1.0);
@@ -63,7 +63,7 @@ fn check_all<T: Element>(base: &[f32], queries: &[f32], dimension: usize, k: usi
     let (mut base, mut queries) = (convert(base), convert(queries));
     for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
         if metric == Metric::Cosine {
-            // No row may be zero.
+            // Zero rows are invalid.
             [&mut base, &mut queries]
                 .into_iter()
                 .flatten()
@@ -77,7 +77,7 @@ fn check_all<T: Element>(base: &[f32], queries: &[f32], dimension: usize, k: usi
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Small whole numbers: many ties, and every sum exact in every element.
+    /// Small integers: many ties, and exact sums in every element.
     #[test]
     fn ties_go_to_the_smaller_id(
         dimension in 1..70_usize,
@@ -96,7 +96,7 @@ proptest! {
         check_all::<i8>(rows, &queries, dimension, k, true);
     }
 
-    /// Values of all sizes, of both signs.
+    /// Values of all magnitudes and both signs.
     #[test]
     fn any_values(
         dimension in 1..130_usize,
@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// Squared distances of long rows of bytes pass 2^24, where a float no longer tells neighbours apart.
+/// Squared distances of long byte rows exceed 2^24, above which f32 does not distinguish neighbors.
 #[test]
 fn bytes_are_told_apart_beyond_what_a_float_holds() {
     let dimension = 1000;
@@ -129,7 +129,7 @@ fn bytes_are_told_apart_beyond_what_a_float_holds() {
     check::<u8>(&base, &vec![255; dimension], dimension, 17, Metric::InnerProduct, true);
 }
 
-/// Rows so nearly alike that f32 sums order them wrongly.
+/// Rows so similar that f32 sums order them wrongly.
 #[test]
 fn floats_are_told_apart_beyond_what_a_float_sum_holds() {
     let dimension = 300;
@@ -145,7 +145,7 @@ fn floats_are_told_apart_beyond_what_a_float_sum_holds() {
     }
 }
 
-/// A base of several passes and a query block of several threads, drawn from clusters.
+/// A base of several passes and several blocks of queries, from clusters.
 #[test]
 fn many_rows() {
     let set = Clusters::new(8, 5);
@@ -154,7 +154,7 @@ fn many_rows() {
     check(&base, &queries, 8, 1, Metric::Cosine, false);
 }
 
-/// Where squares and products leave the range of f32.
+/// Squares and products out of the range of f32.
 #[test]
 fn extreme_values_stay_exact() {
     for scale in [1e-40_f32, 1e-25, 1e25, 1e37] {
@@ -190,7 +190,7 @@ fn bad_input_is_refused_by_name() {
     let differ = exact_knn(two, four, 1, l2, &pool(1), &mut no_progress).unwrap_err();
     assert_eq!(differ, KnnError::Dimension { base: 2, queries: 4 });
 
-    // The first of two bad rows, behind more rows than one task checks.
+    // The first of two invalid rows, after more rows than one task checks.
     let mut bad = vec![1.0_f32; 6000];
     (bad[5001], bad[5900]) = (f32::NAN, f32::INFINITY);
     let KnnError::NotFinite { side: Side::Base, error: MatrixError::NotFinite { row: 2500, column: 1, .. } } =

@@ -1,4 +1,4 @@
-//! What is written is what is read, in every format, element and way of reading.
+//! Written files read back equal, in every format, element and way of reading.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn formats(element: ElementKind) -> impl Iterator<Item = VectorFormat> {
     all.into_iter().chain(bins).filter(move |format| format.holds(element))
 }
 
-/// Writes `rows` in two pieces, and reads them in every way there is.
+/// Writes `rows` in two blocks, and reads them in every way.
 fn check_rows<T: Element>(folder: &Path, rows: &[f32], dimension: usize, split: usize) {
     let rows: Vec<T> = rows.iter().map(|&value| T::from_f32(value)).collect();
     let view = MatrixView::new(&rows, dimension).unwrap();
@@ -28,7 +28,7 @@ fn check_rows<T: Element>(folder: &Path, rows: &[f32], dimension: usize, split: 
         writer.push(view.slice(split..view.len())).unwrap();
         writer.finish().unwrap();
         if view.is_empty() && matches!(format, VectorFormat::Fvecs | VectorFormat::Bvecs) {
-            // Without a record nothing says the dimension.
+            // The dimension of an empty file of records is unknown.
             assert!(matches!(VectorFile::open(&path).unwrap_err().cause(), ReadCause::ShortHeader { .. }));
             continue;
         }
@@ -51,7 +51,7 @@ fn check_rows<T: Element>(folder: &Path, rows: &[f32], dimension: usize, split: 
     }
 }
 
-/// The length that each format's definition gives.
+/// The length of a file according to its format.
 fn expected_bytes<T: Element>(format: VectorFormat, rows: MatrixView<'_, T>) -> u64 {
     let values = rows.len() * rows.dimension() * size_of::<T>();
     (values
@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// More rows than are read at once, in a format whose rows cannot go straight to their place.
+/// More rows than one read, in a format that needs conversion.
 #[test]
 fn many_records() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ fn what_is_asked_for_wrongly_is_an_error() {
     assert!(matches!(VectorFile::open("no/such/file.fbin").unwrap_err().cause(), ReadCause::Io(_)));
 }
 
-/// Headers that lie, each with the numbers it is refused by.
+/// Headers with wrong counts, each with the numbers in its error.
 #[test]
 fn headers_are_not_believed() {
     let bin = |rows: u32, dimension: u32, body: usize| {
@@ -178,7 +178,7 @@ fn headers_are_not_believed() {
     let negative = VectorFile::from_bytes("rows.fvecs", &(-1_i32).to_le_bytes()).unwrap_err();
     assert!(negative.to_string().contains("dimension (-1)"), "{negative}");
 
-    // A download that broke off, and a file that is not what its header says.
+    // A truncated download, and a file whose header is wrong.
     let crop = |rows, bytes: &[u8]| {
         OpenOptions::new().max_rows(rows).from_bytes("rows.fbin", bytes).map(|f| f.len())
     };
@@ -234,7 +234,7 @@ fn arrays_of_numpy() {
     ));
 }
 
-/// Doubles become f32 in memory, so they cannot be mapped; nor can values that the header leaves off their grid.
+/// Doubles are converted to f32, so they cannot be mapped; neither can unaligned values.
 #[test]
 fn what_cannot_be_mapped_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ fn lines_that_are_no_keys_are_named() {
     assert!(error("1\n18446744073709551616").contains("line 2: the number is too large"));
     assert_eq!(keys_from_bytes("k.txt", b" 7 \r\n007\r\n18446744073709551615").unwrap(), [7, 7, u64::MAX]);
     assert_eq!(keys_from_bytes("k.txt", b"").unwrap(), []);
-    // A key may lie across the pieces that the text is read in.
+    // A key may cross the boundary of two reads.
     let text: String = (0..30_000).map(|key| format!("{}\n", key * 1_000_003_u64)).collect();
     let keys = keys_from_bytes("k.txt", text.as_bytes()).unwrap();
     assert!(keys.len() == 30_000 && keys.iter().zip(0..).all(|(&key, i)| key == i * 1_000_003_u64));

@@ -1,4 +1,4 @@
-//! Runbooks as they are published, as they are made here, and as they must not be.
+//! Published, generated and invalid runbooks.
 
 use jasper_data::{Operation, Runbook};
 
@@ -8,7 +8,7 @@ fn operations(runbook: &Runbook) -> Vec<Operation> {
     runbook.steps().iter().map(|step| step.operation.clone()).collect()
 }
 
-/// Two data sets, the fields in the order that a generator sorts them into, quotes and comments as hands put them.
+/// Two data sets, with fields in the order of a generator, quotes and comments.
 const PUBLISHED: &str = "
 small-1K:
   max_pts: 900
@@ -85,7 +85,7 @@ fn what_cannot_be_played_is_refused_with_its_step_and_line() {
 
     let whole = "a:\n  1: {operation: insert, start: 0, end: 9}\n  2: {operation: search}\n";
     assert!(Runbook::from_text("r.yaml", whole, None).is_ok());
-    // What of the second step is written otherwise, and what is then wrong with it.
+    // A changed second step, and its error.
     let number = "must be a whole number from 0 to 2147483647";
     for (to, wanted) in [
         ("operation: upsert", "operation `upsert` is not known; use insert, delete, replace or search"),
@@ -138,7 +138,7 @@ fn what_cannot_be_played_is_refused_with_its_step_and_line() {
     refused(&format!("{whole}a: {{}}\n"), None, "line 4: a is there already");
     let error = Runbook::from_text("r.yaml", "a:\n  1: {operation: insert", None).unwrap_err();
     assert!(error.to_string().contains("while parsing a flow mapping"), "{error}");
-    // Deep enough to end a parser that calls itself.
+    // Deep enough to overflow the stack of a recursive parser.
     let deep = Runbook::from_text("r.yaml", &"[".repeat(200_000), None).unwrap_err();
     assert!(deep.to_string().starts_with("r.yaml: line 1: "), "{deep}");
     let deep = format!("b: {}{}\n{whole}", "[".repeat(100), "]".repeat(100));
@@ -191,7 +191,7 @@ fn a_window_slides() {
 fn parts_expire() {
     let runbook = Runbook::expiration_time("set", 19_000, 190, 3).unwrap();
     let deleted = operations(&runbook).iter().filter(|step| matches!(step, Delete(_))).count();
-    // Of 150 parts that stay for 38 rounds and 30 that stay for 95, those that come late enough outlive the runbook.
+    // Of 150 parts that live for 38 rounds and 30 that live for 95, the last ones outlive the runbook.
     assert!((110..150).contains(&deleted), "{deleted}");
     assert!((3_800..8_000).contains(&runbook.max_points()), "{}", runbook.max_points());
     assert_ne!(operations(&runbook), operations(&Runbook::expiration_time("set", 19_000, 190, 4).unwrap()));

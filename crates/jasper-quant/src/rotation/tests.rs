@@ -1,10 +1,10 @@
-//! Rotations keep lengths and angles, whatever the dimension, and are the matrices that they say they are.
+//! Rotations are orthonormal in every dimension, and are the documented matrices.
 
 use jasper_core::Element;
 
 use super::*;
 
-/// The matrix of `rotation`, one row for each coordinate of what is rotated.
+/// The matrix of `rotation`, one row per input coordinate.
 fn matrix(rotation: &Rotation) -> Vec<Vec<f32>> {
     let (from, to) = (rotation.dimension(), rotation.rotated_dimension());
     (0..from)
@@ -17,8 +17,7 @@ fn matrix(rotation: &Rotation) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// The largest difference of the products of `rows` with each other from those of unit vectors: every `stride`-th row
-/// with all.
+/// The largest deviation from orthonormality: the products of every `stride`-th row with all `rows`.
 fn worst_product(rows: &[Vec<f32>], stride: usize) -> f32 {
     let dot = f32::kernels().dot;
     let mut worst = 0.0_f32;
@@ -49,7 +48,7 @@ fn haar_is_orthonormal() {
     }
 }
 
-/// Turning as many rows as there are coordinates would take most of the time: the matrix is looked at as it is.
+/// Checks the stored matrix; rotating unit vectors would take most of the time.
 #[test]
 fn haar_is_orthonormal_in_the_largest_dimensions() {
     for dimension in [960, 1536, 4096] {
@@ -65,7 +64,7 @@ fn haar_is_orthonormal_in_the_largest_dimensions() {
     }
 }
 
-/// The Hadamard matrix has the entry (-1)^(number of common bits of row and column).
+/// The entry of a Hadamard matrix is (-1)^(number of common bits of row and column).
 fn entry(i: usize, j: usize) -> f32 {
     if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
 }

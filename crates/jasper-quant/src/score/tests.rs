@@ -1,4 +1,4 @@
-//! Every level against the product of unpacked levels.
+//! Every SIMD level against the product of unpacked levels.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::*;
 
-/// All layouts of a kind that a quantizer may ask for, and shapes at the edges.
+/// Layouts of quantizers, and edge cases.
 fn layouts() -> Vec<Layout> {
     let uniform =
         [1, 64, 96, 128, 200, 960].into_iter().flat_map(|d| (1..=8).map(move |m| Layout::uniform(d, m, 4)));
@@ -31,7 +31,7 @@ fn products_are_those_of_the_levels() {
     let mut random = rng(4);
     for layout in layouts() {
         let layout = Arc::new(layout);
-        // Levels at their extremes too: the sums must not saturate.
+        // Extreme levels as well: sums must not saturate.
         let extreme = random.random::<bool>();
         let mut levels = |largest: u16| {
             if extreme { largest as u8 } else { random.random_range(0..=largest) as u8 }
@@ -70,7 +70,7 @@ impl SimdLoop for Alignment<'_> {
     fn run(self, _: Level) -> [i32; ROWS] {
         let (planes, groups) = (&self.lanes.planes, &self.lanes.groups);
         let rows = self.rows.each_ref().map(|row| row.as_ptr());
-        // SAFETY: the level is available; lanes and rows are of one layout.
+        // SAFETY: the CPU supports the level, and groups and rows have one layout.
         unsafe {
             match self.level {
                 Level::Avx512 => avx512::Avx512::products(planes, groups, rows),

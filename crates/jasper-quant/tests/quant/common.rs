@@ -1,4 +1,4 @@
-//! What the tests of estimators share: Gaussian rows, and the estimator written down in f64.
+//! Shared helpers: Gaussian rows, exact distances in f64, estimates.
 
 use jasper_core::synthetic::rng;
 use jasper_core::{MatrixView, Metric, VectorId};
@@ -20,7 +20,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
 }
 
-/// The distance of `metric` by its definition.
+/// The distance by its definition, in f64.
 pub fn distance(metric: Metric, q: &[f32], v: &[f32]) -> f64 {
     match metric {
         Metric::L2 => q.iter().zip(v).map(|(x, y)| (f64::from(*x) - f64::from(*y)).powi(2)).sum(),
@@ -29,7 +29,7 @@ pub fn distance(metric: Metric, q: &[f32], v: &[f32]) -> f64 {
     }
 }
 
-/// Estimates of all `queries` to all `rows`: `[queries][rows]`.
+/// Estimated distances from all `queries` to all `rows`, `[queries][rows]`.
 pub fn estimates(quantizer: &dyn Quantizer, rows: &[f32], queries: &[f32]) -> Vec<Vec<f32>> {
     let dimension = quantizer.dimension();
     let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());

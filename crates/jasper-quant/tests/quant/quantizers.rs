@@ -1,4 +1,4 @@
-//! What both kinds of codes must do: all metrics, all elements, any dimension, points that coincide, flat spectra.
+//! Properties of both quantizers: all metrics, elements and dimensions, identical points, flat spectra, serialization.
 
 use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
@@ -8,7 +8,7 @@ use jasper_quant::{
     TrainError, open,
 };
 
-/// Quantizers of both kinds and of many sizes.
+/// Quantizers of both kinds in many sizes.
 fn quantizers<T: Element>(rows: &[T], dimension: usize, metric: Metric) -> Vec<Box<dyn Quantizer>> {
     let view = MatrixView::new(rows, dimension).unwrap();
     let mut all: Vec<Box<dyn Quantizer>> = Vec::new();
@@ -24,7 +24,7 @@ fn quantizers<T: Element>(rows: &[T], dimension: usize, metric: Metric) -> Vec<B
     all
 }
 
-/// Correlation of two lists.
+/// The correlation coefficient of two lists.
 fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let ((mean_a, deviation_a), (mean_b, deviation_b)) =
         (moments(a.iter().copied()), moments(b.iter().copied()));
@@ -52,7 +52,7 @@ fn estimates_follow_distances_in_all_metrics_and_dimensions() {
     }
 }
 
-/// The three metrics of one pair agree with each other, for they rest on one product.
+/// Estimates of unit vectors agree across metrics, which share one product.
 #[test]
 fn metrics_estimate_the_same_product() {
     let (rows, queries) = (gaussian(200, 128, 1), gaussian(20, 128, 2));
@@ -94,7 +94,7 @@ fn points_that_coincide_have_exact_estimates() {
     }
 }
 
-/// A row that equals the centre among rows that do not, and a query that does.
+/// A row and a query that equal the centre.
 #[test]
 fn zero_residuals_are_exact_and_bounded_by_nothing() {
     let half = gaussian(50, 96, 5);
@@ -115,8 +115,7 @@ fn zero_residuals_are_exact_and_bounded_by_nothing() {
     }
 }
 
-/// Where no component says more than another, a mixed code has nothing to gain, and loses nothing to a uniform code of
-/// its bytes.
+/// On a flat spectrum a mixed code is no worse than a uniform code of the same size.
 #[test]
 fn flat_spectra_cost_mixed_codes_nothing() {
     for (dimension, bits, sectors) in [(128, 1, 1), (384, 1, 2), (384, 3, 5)] {
@@ -141,7 +140,7 @@ fn flat_spectra_cost_mixed_codes_nothing() {
     }
 }
 
-/// Zero vectors have no angle; what is estimated of them is a number all the same.
+/// Zero vectors have no cosine distance, but their estimates are finite.
 #[test]
 fn zero_vectors_are_no_trouble_to_cosine() {
     let mut rows = gaussian(60, 33, 7);
@@ -152,7 +151,7 @@ fn zero_vectors_are_no_trouble_to_cosine() {
     }
 }
 
-/// Rows far from the origin and of large values: the centre and the units of factors see to both.
+/// Rows far from the origin and with large values, which the centre and the units of factors handle.
 #[test]
 fn far_and_large_rows_lose_nothing() {
     let near = gaussian(300, 64, 9);
@@ -204,7 +203,7 @@ fn codes_depend_on_neither_threads_nor_company() {
     for quantizer in quantizers(&rows, 100, Metric::L2) {
         let all = Codes::from_vectors(&*quantizer, view, &pool());
         assert_eq!(Codes::from_vectors(&*quantizer, view, &one).words(), all.words());
-        // Row by row, from the end, into rows that held something else.
+        // Row by row, from the end, overwriting other codes.
         let mut some = Codes::from_vectors(&*quantizer, view.slice(0..7), &pool());
         some.resize(3);
         some.resize(300);
@@ -260,7 +259,7 @@ fn sections_read_back_what_was_learnt() {
     }
 }
 
-/// What is planned for holds what is learnt, and not much more where all directions are coded.
+/// Planned sizes hold the trained quantizer, and are not much larger if all directions are coded.
 #[test]
 fn quantizers_take_no_more_than_is_said() {
     for dimension in [3, 65, 200] {
@@ -268,7 +267,7 @@ fn quantizers_take_no_more_than_is_said() {
         for quantizer in quantizers(&rows, dimension, Metric::L2) {
             let (said, bytes) =
                 (quantizer.quantization().quantizer_bytes(dimension), quantizer.to_bytes().len());
-            // A Haar rotation is not what a code has by itself.
+            // Plans assume the default rotation, not Haar.
             let is_haar = matches!(quantizer.quantization(), Quantization::Rabitq { .. })
                 && bytes > dimension * dimension * 4;
             assert!(is_haar || said + 64 > bytes, "{dimension}, {quantizer:?}: {said}, {bytes}");
@@ -288,7 +287,7 @@ fn damaged_sections_are_refused() {
         }
         let longer = [&bytes[..], &[0; 4]].concat();
         assert_eq!(open(&longer).unwrap_err(), DecodeError::Long(4));
-        // Every word of the head at its largest: refused, or read as other numbers, and never a panic.
+        // Every word of the header at its maximum is an error or read as another number, never a panic.
         for at in (0..bytes.len().min(600)).step_by(4) {
             let mut damaged = bytes.clone();
             damaged[at..at + 4].fill(0xff);

@@ -1,11 +1,11 @@
-//! Errors of RaBitQ codes are those that theory and careful simulation say.
+//! Errors of RaBitQ codes against theory and simulation.
 
 use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 
-/// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8,
-/// by the exact search of the scale: another implementation's figures.
+/// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8, as
+/// measured with another implementation that searches all scales.
 const ERRORS: [(usize, [f64; 8]); 4] = [
     (96, [0.7505, 0.3600, 0.1879, 0.0973, 0.0488, 0.0239, 0.0118, 0.0058]),
     (128, [0.7525, 0.3619, 0.1894, 0.0993, 0.0503, 0.0248, 0.0123, 0.0061]),
@@ -13,7 +13,7 @@ const ERRORS: [(usize, [f64; 8]); 4] = [
     (1536, [0.7548, 0.3673, 0.1968, 0.1073, 0.0583, 0.0308, 0.0157, 0.0079]),
 ];
 
-/// A quantizer that is centred on the origin.
+/// A quantizer whose centre is the origin.
 fn centred(dimension: usize, params: &RabitqParams) -> Rabitq {
     let mut rows = gaussian(32, dimension, 99);
     let mirrored: Vec<f32> = rows.iter().map(|x| -x).collect();
@@ -21,12 +21,12 @@ fn centred(dimension: usize, params: &RabitqParams) -> Rabitq {
     Rabitq::train(MatrixView::new(&rows, dimension).unwrap(), params).unwrap()
 }
 
-/// The rotation under which `dimension` stays as it is.
+/// The kind of rotation that does not pad `dimension`.
 fn without_padding(dimension: usize) -> RotationKind {
     if dimension.is_multiple_of(64) { RotationKind::Hadamard } else { RotationKind::Haar }
 }
 
-/// Errors of the products, in units of both lengths: `[queries][rows]`.
+/// Errors of the products relative to both norms, `[queries][rows]`.
 fn product_errors(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> Vec<Vec<f64>> {
     let dimension = quantizer.dimension();
     let pairs = queries.chunks_exact(dimension).zip(estimates(quantizer, rows, queries));
@@ -44,7 +44,7 @@ fn product_errors(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> Vec<Vec<
 #[test]
 fn errors_are_those_of_the_table() {
     for (dimension, expected) in ERRORS {
-        // It is rows whose errors differ in size: of fewer, chance alone moves the deviation by a hundredth.
+        // Errors vary by row: with fewer rows the deviation would vary by a hundredth.
         let (rows, queries) = (gaussian(1500, dimension, 1), gaussian(60, dimension, 2));
         for bits in 1..=8 {
             let params =
@@ -57,7 +57,7 @@ fn errors_are_those_of_the_table() {
     }
 }
 
-/// Padding brings bits: 96 dimensions in 128 have the error of 128.
+/// Padding adds bits: 96 dimensions padded to 128 have the error of 128.
 #[test]
 fn padding_is_not_wasted() {
     let (rows, queries) = (gaussian(600, 96, 1), gaussian(150, 96, 2));
@@ -66,8 +66,8 @@ fn padding_is_not_wasted() {
     assert!((deviation / 0.0666 - 1.0).abs() < 0.03, "{deviation}");
 }
 
-/// Over random rotations the error of every pair has mean zero, in every metric and at every number of bits. Errors of
-/// one rotation hang together, so it is rotations that are counted.
+/// Over random rotations the mean error of a pair is zero, for every metric and number of bits. Errors of one rotation are
+/// correlated, so the sample size is the number of rotations.
 #[test]
 fn estimates_have_no_bias() {
     const SEEDS: u64 = 60;
@@ -75,7 +75,7 @@ fn estimates_have_no_bias() {
     for (i, metric) in Metric::ALL.into_iter().enumerate() {
         for bits in 1..=8 {
             let dimension = DIMENSIONS[(i + bits as usize) % DIMENSIONS.len()];
-            // Off the origin, so that the parts without a code are not zero either.
+            // Off the origin, so that the terms that need no code are not zero.
             let moved = |rows: Vec<f32>| rows.into_iter().map(|x| x + 0.3).collect::<Vec<f32>>();
             let (rows, queries) = (moved(gaussian(24, dimension, 3)), moved(gaussian(24, dimension, 4)));
             let view = MatrixView::new(&rows, dimension).unwrap();
@@ -98,7 +98,7 @@ fn estimates_have_no_bias() {
     }
 }
 
-/// Share of the pairs whose error is within the bound.
+/// Fraction of pairs whose error is within the bound.
 fn coverage(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> f64 {
     let dimension = quantizer.dimension();
     let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
@@ -124,7 +124,7 @@ fn bounds_hold_as_often_as_they_say() {
             assert!((0.925..0.965).contains(&unrelated), "{metric}, {dimension}, {bits}: {unrelated}");
         }
     }
-    // A query near the row errs less: by sqrt(1 - cos²).
+    // The error for a query near the row is smaller, by sqrt(1 - cos²).
     let quantizer = centred(128, &RabitqParams::new(Metric::L2, 1));
     let mut near = 0.0;
     for seed in 0..100 {
@@ -136,7 +136,7 @@ fn bounds_hold_as_often_as_they_say() {
     assert!(near > 0.99, "{near}");
 }
 
-/// The error of a query at an angle to the row is that of an unrelated one times the sine.
+/// The error for a query at an angle to the row is that for an unrelated one times the sine.
 #[test]
 fn errors_shrink_towards_the_row() {
     let dimension = 128;
