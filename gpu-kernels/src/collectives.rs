@@ -24,7 +24,7 @@ pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kep
     unsafe {
         let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
         if is_kept {
-            to.add(rank_in(lanes)).store(value);
+            to.add((lanes & lanes_below()).count_ones()).store(value);
         }
         lanes.count_ones()
     }

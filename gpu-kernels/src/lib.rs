@@ -69,6 +69,9 @@ pub use pointer::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use stream::{Buffer, Stream};
 
+/// Lanes of a warp.
+pub(crate) const WARP: u32 = 32;
+
 /// The kernels as an archive of PTX (crate `jasper-ptx`): written by `cargo xtask ptx build`, compiled for a GPU by its
 /// driver.
 #[cfg(not(target_arch = "nvptx64"))]

@@ -50,7 +50,7 @@ pub use results::KnnResults;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use sequence::{MAX_K, exact_knn, scratch_bytes};
 
-use crate::{DevicePtr, DevicePtrMut};
+use crate::{DevicePtr, DevicePtrMut, WARP};
 
 /// Arguments of the scan.
 #[repr(C)]
@@ -108,8 +108,6 @@ const TILE: u32 = 128;
 const SCAN_THREADS: u32 = 256;
 /// Threads of a block of the ranking.
 const RANK_THREADS: u32 = 128;
-/// ThreadProduct of a warp.
-const WARP: u32 = 32;
 
 /// Words of each vector that are in shared memory at once.
 const DEPTH: u32 = 16;

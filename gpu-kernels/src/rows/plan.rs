@@ -3,10 +3,7 @@
 use std::borrow::Cow;
 
 use super::{MoveArgs, ROWS_PER_BLOCK, RenameArgs, SaveArgs};
-use crate::{Kernel, Launch};
-
-/// Lanes of a warp.
-const WARP: u32 = 32;
+use crate::{Kernel, Launch, WARP};
 
 /// The launch of a kernel with a warp per row.
 pub(crate) const fn warp_per_row(rows: u32) -> Launch {

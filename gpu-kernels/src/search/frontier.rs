@@ -2,12 +2,11 @@
 
 use cuda_std::prelude::*;
 
+pub(super) use crate::WARP;
 use crate::collectives::lanes_below;
 
 /// The key of no entry: sorts last, and counts as visited.
 pub(super) const NO_KEY: u64 = u64::MAX - 1;
-/// Lanes of a warp.
-pub(super) const WARP: u32 = warp::WARP_SIZE;
 
 /// Whether both are the same vertex, visited or not.
 #[inline(always)]

@@ -46,16 +46,31 @@ use crate::neighbor::id;
 pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, scorer_args: S::Args, needs: Needs) {
     let warp = thread::thread_idx_x() / WARP;
     let query = thread::block_idx_x() * (thread::block_dim_x() / WARP) + warp;
-    if query >= args.queries_len {
-        return;
+    if query < args.queries_len {
+        // SAFETY: the caller's promise; the query is one of them.
+        unsafe { search_query::<F, S>(&args, &scorer_args, needs, query) }
     }
-    let layout = Layout::new(&args, needs);
+}
+
+/// The search for `query`.
+///
+/// # Safety
+/// As for [`search`], and `query` is one of theirs.
+#[inline(always)]
+unsafe fn search_query<F: Frontier, S: Scorer>(
+    args: &SearchArgs,
+    scorer_args: &S::Args,
+    needs: Needs,
+    query: u32,
+) {
+    let layout = Layout::new(args, needs);
+    let warp = thread::thread_idx_x() / WARP;
     let memory = shared::dynamic_shared_mem::<u8>().byte_add(warp * layout.end);
     let part = |at: u32| memory.byte_add(at);
     // SAFETY: the plan gave each warp the memory of its layout; whole warps come to everything.
     unsafe {
         let lane = warp::lane_id();
-        let scorer = S::new(&args, &scorer_args, query, part(layout.query), lane, WARP);
+        let scorer = S::new(args, scorer_args, query, part(layout.query), lane, WARP);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_slots, lane, WARP);
         let mut frontier = F::new(args.beam_width, part(layout.list).cast());
         warp::sync_warp(warp::FULL_MASK);
@@ -65,10 +80,10 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, scorer_arg
         let mut started = 0;
         loop {
             if started < args.graph.starts_len {
-                candidates.push_unvisited(start_point(&args, query, started + lane));
+                candidates.push_unvisited(start_point(args, query, started + lane));
                 started += WARP;
             } else {
-                let hops = candidates.expand(&args, query, &mut frontier, cost.hops);
+                let hops = candidates.expand(args, query, &mut frontier, cost.hops);
                 if hops == 0 {
                     break;
                 }
@@ -77,7 +92,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: SearchArgs, scorer_arg
             cost.distances += candidates.score(&scorer, &mut frontier);
         }
         frontier.flush();
-        results::write(&args, query, &frontier, cost);
+        results::write(args, query, &frontier, cost);
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn some(rng: &mut impl Rng, slots: u32, one_in: u32) -> BTreeSet<u32>
 /// Slots go into a set and out of it, some that are there already and some twice; those that change are counted.
 ///
 /// # Panics
-/// If the set is not that of the twin, or the stream fails.
+/// If the set is not that of the reference, or the stream fails.
 pub fn marks_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for slots in [1, 32, 33, 700] {
@@ -50,7 +50,7 @@ pub fn marks_agree_with_the_reference(stream: &impl Stream, seed: u64) {
 /// the next, and nothing is written past the end of a list.
 ///
 /// # Panics
-/// If a list is not that of the twin, or the stream fails.
+/// If a list is not that of the reference, or the stream fails.
 pub fn lists_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let most = 3 * SELECT_TILE + 5;

@@ -23,7 +23,7 @@ fn sorted_keys(rng: &mut impl Rng, len: usize, most: usize, shift: u32) -> Vec<u
 }
 
 /// Where slices of equal keys begin, and the end of the last.
-fn twin(keys: &[u64], shift: u32) -> Vec<u32> {
+fn reference(keys: &[u64], shift: u32) -> Vec<u32> {
     let mut end = 0;
     let ends = keys.chunk_by(|a, b| a >> shift == b >> shift).map(|group| {
         end += group.len() as u32;
@@ -36,7 +36,7 @@ fn twin(keys: &[u64], shift: u32) -> Vec<u32> {
 /// nothing is written past the end of the last group.
 ///
 /// # Panics
-/// If groups are not those of the twin, or the stream fails.
+/// If groups are not those of the reference, or the stream fails.
 pub fn groups_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let mut groups = Groups::allocate(stream, LENGTHS[LENGTHS.len() - 1]).unwrap();
@@ -46,7 +46,7 @@ pub fn groups_agree_with_the_reference(stream: &impl Stream, seed: u64) {
             let on_device = stream.upload(&keys).unwrap();
             stream.fill(&mut groups.begins, u8::MAX).unwrap();
             groups.find(stream, &on_device, len, shift).unwrap();
-            let mut expected = twin(&keys, shift);
+            let mut expected = reference(&keys, shift);
             let count = expected.len() - 1;
             let what = format!("groups of {len} keys, {most} each at most");
             assert_eq!(stream.download(&groups.count).unwrap(), [count as u32], "{what}");

@@ -1,8 +1,8 @@
-//! Exact k-NN, against its twin.
+//! Exact k-NN, against its reference.
 
 use jasper_core::{Element, Metric, f16, padded_len, synthetic};
 
-use super::{twin, vectors};
+use super::{reference, vectors};
 use crate::Stream;
 use crate::graph::NO_ROW;
 use crate::knn::{MAX_K, exact_knn};
@@ -30,7 +30,7 @@ const CASES: [Case; 5] = [
 /// All elements and metrics over a few shapes: the same rows, in the same order, at the same distances.
 ///
 /// # Panics
-/// If an answer and the twin's differ, or the stream fails.
+/// If an answer and the reference's differ, or the stream fails.
 pub fn exact_knn_agrees_with_the_reference(stream: &impl Stream, seed: u64) {
     for case in &CASES {
         for metric in Metric::ALL {
@@ -52,7 +52,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, case: &Case, seed: u
     let stride = padded_len::<T>(case.dimension);
     let rows: Vec<&[T]> = rows.chunks(stride).map(|row| &row[..case.dimension]).collect();
     for (i, query) in queries.chunks(stride).enumerate() {
-        let mut expected = twin::nearest(metric, &rows, &query[..case.dimension], case.k);
+        let mut expected = reference::nearest(metric, &rows, &query[..case.dimension], case.k);
         expected.resize(case.k, (f64::INFINITY, NO_ROW));
         let answer = i * case.k..(i + 1) * case.k;
         let found: Vec<(f64, u32)> = found.distances()[answer.clone()]

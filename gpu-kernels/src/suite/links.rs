@@ -49,7 +49,7 @@ impl Links {
 /// What can be reached from one vertex, then from some more, of many links and of so few that steps are many.
 ///
 /// # Panics
-/// If it is not what the twin reaches, or the stream fails.
+/// If it is not what the reference reaches, or the stream fails.
 pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, most) in [(1, 1), (40, 1), (500, 2), (300, 60)] {
@@ -70,7 +70,7 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
 /// Live vertices with a link to a slot that is not, where nearly all slots are live, and where few are.
 ///
 /// # Panics
-/// If they are not those of the twin, or the stream fails.
+/// If they are not those of the reference, or the stream fails.
 pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, dead) in [(1, 2), (64, 20), (333, 50), (700, 2)] {
@@ -98,7 +98,7 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
 /// The nearest of candidates that is reached and has room: where all have, and where few do; ties, and lists without any.
 ///
 /// # Panics
-/// If it is not that of the twin, or the stream fails.
+/// If it is not that of the reference, or the stream fails.
 pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, lists, most, unreached) in

@@ -1,7 +1,7 @@
 //! The tests of the kernels, as functions over any stream: the emulator and a GPU run the same.
 //!
-//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the answer is not
-//! that of its [`twin`].
+//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the result is not that of
+//! the [`reference`].
 
 mod back_edges;
 mod bits;
@@ -10,10 +10,10 @@ mod groups;
 mod knn;
 mod links;
 mod prune;
+pub mod reference;
 mod rows;
 mod search;
 mod sort;
-pub mod twin;
 
 pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use bits::{lists_agree_with_the_reference, marks_agree_with_the_reference};
@@ -40,7 +40,7 @@ pub use search::{
 };
 pub use sort::{sorts_agree_with_the_reference, sorts_use_only_their_bits};
 
-/// Hands the names of all tests of the suite to the macro `$each`: who runs the suite runs all of it.
+/// Passes the names of all tests of the suite to the macro `$each`, so that no runner misses one.
 #[macro_export]
 macro_rules! tests_of_the_suite {
     ($each:ident) => {

@@ -2,10 +2,8 @@
 
 use super::super::shared_layout::{Layout, MAX_WARPS, Needs};
 use super::super::{MAX_BEAM_WIDTH, SearchArgs};
-use crate::Launch;
+use crate::{Launch, WARP};
 
-/// Lanes of a warp.
-const WARP: u32 = 32;
 /// Warps of the smallest team that is more than one.
 const LEAST_TEAM: u32 = 8;
 /// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.

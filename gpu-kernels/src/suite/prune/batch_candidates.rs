@@ -18,7 +18,7 @@ const GROUP: usize = 10;
 /// twice, some vertices not to be linked, the last group smaller.
 ///
 /// # Panics
-/// If anything is not as the twin has it, or the stream fails.
+/// If anything is not as the reference has it, or the stream fails.
 pub fn batch_candidates_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(batch_candidates_agree(stream, seed));
 }

@@ -16,7 +16,7 @@ use crate::{Buffer, DevicePtr, Stream};
 /// Links of new vertices, turned around, and written into the graph: from no candidates, few, and more than count.
 ///
 /// # Panics
-/// If anything is not as the twin has it, or the stream fails.
+/// If anything is not as the reference has it, or the stream fails.
 pub fn links_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(links_agree(stream, seed));
 }

@@ -17,7 +17,7 @@ const MAX_ROWS: usize = 12;
 /// Rows with few hidden neighbours, with many, with nothing but these, which lead to more than is looked at.
 ///
 /// # Panics
-/// If anything is not as the twin has it, or the stream fails.
+/// If anything is not as the reference has it, or the stream fails.
 pub fn repaired_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(repairs_agree(stream, seed));
 }

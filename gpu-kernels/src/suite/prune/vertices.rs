@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use crate::graph::{DistanceForm, GraphArgs, NO_ROW};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::search::shape::shape;
-use crate::suite::{twin, vectors};
+use crate::suite::{reference, vectors};
 use crate::{Buffer, DevicePtr, Stream};
 
 /// Vertices, each with its row of links.
@@ -78,7 +78,7 @@ impl<T: Element> Vertices<T> {
     fn distance(&self, a: u32, b: u32) -> f32 {
         let measure = self.form.measure();
         let width = shape((self.stride * size_of::<T>()) as u32).width as usize;
-        let sum = twin::distance(measure, width, self.row(a), self.row(b));
+        let sum = reference::distance(measure, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
         match self.form {
             DistanceForm::SquaredL2 => sum,

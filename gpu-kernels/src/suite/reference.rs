@@ -1,10 +1,10 @@
-//! What the kernels compute, in the plainest form.
+//! Reference implementations: what the kernels compute, in the simplest form.
 
 use jasper_core::{Element, Metric};
 
 use crate::graph::Measure;
 
-/// What a pair of vectors measures, in the order of additions of a tile of `width` lanes. Padding may be there or not.
+/// The sum over two vectors, in the order of additions of a tile of `width` lanes. The vectors may be padded.
 pub fn distance<T: Element>(measure: Measure, width: usize, query: &[T], row: &[T]) -> f32 {
     if T::EXACT {
         return exact_sum(query, row, |x, y| match measure {
