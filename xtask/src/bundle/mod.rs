@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 
 /// Packages whose tests come along.
 const TESTED: [&str; 2] = ["jasper-cuda", "jasper-driver"];
-/// Examples of the package `jasper-benches` that measure.
+/// Programs of the package `jasper-benches` that measure.
 const MEASURING: [&str; 3] = ["gpu_build", "gpu_kernels", "gpu_search"];
 /// The package of the command.
 const COMMAND: &str = "jasper-cli";
@@ -36,7 +36,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         fs::remove_dir_all(&bundle)?;
     }
     let measuring: Vec<&str> =
-        std::iter::once("build").chain(MEASURING.into_iter().flat_map(|name| ["--example", name])).collect();
+        std::iter::once("build").chain(MEASURING.into_iter().flat_map(|name| ["--bin", name])).collect();
     let programs: [(&[&str], &[&str]); 3] = [
         (&["test", "--no-run", "--tests"], &TESTED),
         (&measuring, &["jasper-benches"]),
@@ -93,10 +93,10 @@ fn copy(workspace: &Workspace, artifact: &Artifact, bundle: &Path) -> Result<()>
     run_command(command("strip", &workspace.root).arg(&to))
 }
 
-/// Where a program goes: `tests/PACKAGE.TEST`, `measure/EXAMPLE`, `bin/COMMAND`.
+/// Where a program goes: `tests/PACKAGE.TEST`, `measure/PROGRAM`, `bin/COMMAND`.
 fn place(artifact: &Artifact) -> PathBuf {
     let name = &artifact.target.name;
-    if artifact.target.is_example() {
+    if package(artifact) == "benches" {
         Path::new("measure").join(name)
     } else if artifact.profile.test {
         Path::new("tests").join(format!("{}.{name}", package(artifact)))

@@ -48,6 +48,9 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "jasper-vamana",
             "jasper",
             "jasper-plot",
+            "jasper-cuda-std",
+            "gpu-kernels",
+            "jasper-cuda",
         ],
     ),
     ("jasper-cuda-builder", &[]),
@@ -68,7 +71,7 @@ const DUTIES: [(&str, &[&str]); 8] = [
     ("cust", &["jasper-driver", "jasper-cuda"]),
     ("libloading", &["jasper-driver"]),
     // Threads.
-    ("rayon", &["jasper-data", "jasper-quant", "jasper-vamana", "jasper", "jasper-cuda"]),
+    ("rayon", &["jasper-data", "jasper-quant", "jasper-vamana", "jasper", "jasper-cuda", "jasper-benches"]),
 ];
 
 /// Compares the dependencies of `packages` with both tables.

@@ -1,7 +1,7 @@
 //! Builds and searches more vectors than a GPU holds: generated in shards, linked from bytes, searched with codes only.
 //! Prints one line of JSON per step.
 //!
-//! `cargo run --release -p jasper-benches --example larger_than_gpu -- DEVICE ROWS DIMENSION CODE`
+//! `cargo run --release -p jasper-benches --bin larger_than_gpu -- DEVICE ROWS DIMENSION CODE`
 //!
 //! No file is read: vectors are generated from a seed whenever they are read. The host holds them as f32 until they are
 //! quantized. The device holds one byte per coordinate during linking, then codes and edges. `cuda:0 200000000 96 mixed:1`

@@ -1,6 +1,6 @@
 //! Does recall stay when vectors come and go? Replaces 2% of an index a hundred times, and prints recall per round.
 //!
-//! `cargo run --release -p jasper-benches --example churn -- VECTORS METRIC [ROUNDS] [BEAM_WIDTH]`
+//! `cargo run --release -p jasper-benches --bin churn -- VECTORS METRIC [ROUNDS] [BEAM_WIDTH]`
 //!
 //! Two thirds of the vectors of the file are in the index at any time, and 1000 of them are the queries. The last line
 //! compares with a fresh build over what the index then holds.
@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 /// The test suite of `jasper` replaces vectors in the same way.
-#[path = "../../../crates/jasper/tests/index/churn.rs"]
+#[path = "../../../../crates/jasper/tests/index/churn.rs"]
 mod rounds;
 
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! What search reaches on the GPU at hand, on the sets of `make_sets.py`: one line of JSON a measurement.
 //!
 //! ```sh
-//! cargo run --release -p jasper-benches --example gpu_search -- curves --data FOLDER sift-1m deep-1m
+//! cargo run --release -p jasper-benches --bin gpu_search -- curves --data FOLDER sift-1m deep-1m
 //! ```
 //!
 //! | part | measures |

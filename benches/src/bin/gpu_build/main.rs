@@ -1,7 +1,7 @@
 //! Where the time of a build on the GPU at hand goes, step by step: one line of JSON a set.
 //!
 //! ```sh
-//! cargo run --release -p jasper-benches --example gpu_build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
+//! cargo run --release -p jasper-benches --bin gpu_build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
 //! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--quantized-linking` hold for the sets behind them; the last

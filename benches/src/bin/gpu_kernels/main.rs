@@ -1,8 +1,8 @@
 //! What the kernels reach on the GPU at hand: one line of JSON a measurement.
 //!
 //! ```sh
-//! cargo run --release -p jasper-benches --example gpu_kernels                # everything
-//! cargo run --release -p jasper-benches --example gpu_kernels -- codes       # one part
+//! cargo run --release -p jasper-benches --bin gpu_kernels                # everything
+//! cargo run --release -p jasper-benches --bin gpu_kernels -- codes       # one part
 //! ```
 //!
 //! Times are medians of events around one launch or sequence, after one that is not counted. Rates count the bytes that

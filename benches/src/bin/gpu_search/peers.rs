@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 /// The table, which goes along with the program. `benches/peers/gpu_best.py` makes it.
-const TABLE: &str = include_str!("../../peers/h200.json");
+const TABLE: &str = include_str!("../../../peers/h200.json");
 
 /// The best of all peers, by set.
 pub struct Peers {

@@ -1,7 +1,7 @@
 //! Sorts the rows of a vector file by cluster, and writes a runbook that inserts one cluster after another and searches after
 //! each. This is the hardest stream for a graph, since each insert is far from all vectors in it.
 //!
-//! `cargo run --release -p jasper-benches --example sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
+//! `cargo run --release -p jasper-benches --bin sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
 //!
 //! Clusters are those of a few rounds of k-means on squared L2 distances, from a seeded choice of rows.
 

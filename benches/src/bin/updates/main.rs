@@ -1,6 +1,6 @@
 //! What changes of an index cost, and what they do to recall: one line of JSON a step.
 //!
-//! `cargo run --release -p jasper-benches --example updates -- PART DEVICE VECTORS METRIC QUERIES [OPTION..]`
+//! `cargo run --release -p jasper-benches --bin updates -- PART DEVICE VECTORS METRIC QUERIES [OPTION..]`
 //!
 //! | PART | what is done |
 //! | --- | --- |

@@ -1,7 +1,7 @@
 //! Draws the book's figures: the measurements in `docs/measurements`, lines of JSON, become plots and tables of its pages.
 //!
 //! ```sh
-//! cargo run -p jasper-benches --example figures
+//! cargo run -p jasper-benches --bin figures
 //! ```
 //!
 //! A page marks where a figure goes; the lines between the marks are replaced:
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_book_shows_what_was_measured() {
         let stale: Vec<String> = stale().unwrap().into_iter().map(|(file, _)| file).collect();
-        assert!(stale.is_empty(), "run `cargo run -p jasper-benches --example figures`: {stale:?}");
+        assert!(stale.is_empty(), "run `cargo run -p jasper-benches --bin figures`: {stale:?}");
     }
 
     #[test]

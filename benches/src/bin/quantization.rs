@@ -3,9 +3,9 @@
 //!
 //! ```sh
 //! # Seeded data: the error of RaBitQ by bits and dimension, then a table per set.
-//! cargo run --release -p jasper-benches --example quantization
+//! cargo run --release -p jasper-benches --bin quantization
 //! # Vectors from files: a table, and the plot if a fourth argument names it.
-//! cargo run --release -p jasper-benches --example quantization -- BASE QUERIES cosine codes.svg
+//! cargo run --release -p jasper-benches --bin quantization -- BASE QUERIES cosine codes.svg
 //! ```
 
 use std::error::Error;
