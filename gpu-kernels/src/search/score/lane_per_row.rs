@@ -38,13 +38,13 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     #[inline(always)]
     unsafe fn new(
         args: &SearchArgs,
-        of: &CodeArgs,
+        scorer_args: &CodeArgs,
         number: u32,
         memory: Shared<u8>,
         thread: u32,
         threads: u32,
     ) -> Self {
-        let shape = &of.shape;
+        let shape = &scorer_args.shape;
         let four = shape.four.dimensions / 8;
         let two = four + shape.two.dimensions / 16;
         let one = two + shape.one.dimensions / 32;
@@ -54,14 +54,14 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         // SAFETY: reads within the query; the plan has room for it and two words.
         unsafe {
             let row = query_row(args, number);
-            let levels = of.levels.add(row * words as usize);
+            let levels = scorer_args.levels.add(row * words as usize);
             let mut at = thread;
             while at < words {
                 query.add(at).store(global::load_readonly(levels.at(at as usize)));
                 at += threads;
             }
-            let terms = Terms::read(of.terms, row);
-            Self { rows: of.rows, query, terms, ends: [four, two, one], halves: shape.halves }
+            let terms = Terms::read(scorer_args.terms, row);
+            Self { rows: scorer_args.rows, query, terms, ends: [four, two, one], halves: shape.halves }
         }
     }
 

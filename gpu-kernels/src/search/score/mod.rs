@@ -36,7 +36,7 @@ pub(super) trait Scorer: Sized {
     /// The arguments are what they say, and the query is one of them; `thread` of `threads` is this one.
     unsafe fn new(
         args: &SearchArgs,
-        of: &Self::Args,
+        scorer_args: &Self::Args,
         number: u32,
         memory: Shared<u8>,
         thread: u32,

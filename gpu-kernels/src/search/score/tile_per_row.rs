@@ -41,13 +41,13 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     #[inline(always)]
     unsafe fn new(
         args: &SearchArgs,
-        of: &CodeArgs,
+        scorer_args: &CodeArgs,
         number: u32,
         memory: Shared<u8>,
         thread: u32,
         threads: u32,
     ) -> Self {
-        let CodeArgs { rows, levels, terms, limbs, ref shape } = *of;
+        let CodeArgs { rows, levels, terms, limbs, ref shape } = *scorer_args;
         let query = memory.cast();
         // SAFETY: reads within the query; the plan has room for the levels of all planes.
         unsafe {

@@ -1,4 +1,4 @@
-//! What is asked of a kernel, and what it tells.
+//! A test case of a search: its parameters, and the output of a kernel.
 
 use jasper_core::{BitSet, Element, VectorId};
 use jasper_graph::Graph;
@@ -10,52 +10,52 @@ use crate::graph::{DistanceForm, NO_ROW};
 use crate::search::{Answer, NO_ANSWER, SearchArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
-/// No bound on expansions.
+/// No bound on visited vertices.
 pub(super) const TO_THE_END: u32 = u32::MAX;
 
-/// What is asked of a kernel.
+/// The parameters of a search.
 #[derive(Clone, Debug)]
 pub(super) struct SearchCase {
     pub(super) form: DistanceForm,
-    /// Slots whose rows are looked for.
+    /// Slots whose rows are the queries.
     pub(super) queries: Vec<VectorId>,
-    /// The queries are named by the rows of the graph that they are.
+    /// Whether queries are given as rows of the graph.
     pub(super) names_rows: bool,
-    /// Slots that may be answers; all, if none are named.
+    /// Slots that may be results; all if `None`.
     pub(super) allowed: Option<BitSet>,
     pub(super) k: u32,
     pub(super) beam_width: u32,
-    /// Unless it is [`TO_THE_END`], what is expanded is logged.
+    /// Unless it is [`TO_THE_END`], visited vertices are logged.
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
     pub(super) visited_slots: u32,
-    /// The first entries, which are no answers.
+    /// Entries that are candidates to rerank.
     pub(super) candidates_len: u32,
-    /// Answers behind those that are found, are given.
+    /// Whether results of an earlier search fill up those found.
     pub(super) has_rest: bool,
-    /// Start points of each query, with gaps between; those of the graph, if there are none.
+    /// Start points of each query, with gaps; those of the graph if `None`.
     pub(super) starts: Option<Vec<Vec<Option<VectorId>>>>,
 }
 
-/// What a kernel tells of all queries.
+/// The output of a kernel for all queries.
 pub(super) struct SearchOutput {
     /// `[queries][k]`
     pub(super) answers: Vec<Answer>,
     /// `[queries]`: hops and distances.
     pub(super) work: Vec<[u32; 2]>,
-    /// `[queries][max_hops]`, if it was asked for.
+    /// `[queries][max_hops]`, if logged.
     pub(super) log: Option<Vec<u64>>,
     /// `[queries][candidates_len]`
     pub(super) candidates: Vec<u32>,
 }
 
-/// An answer of a search before, at `place` of all: nothing that a search finds by itself.
+/// Result number `place` of an earlier search: none that a search finds by itself.
 pub(super) fn earlier(place: usize) -> Answer {
     [place as u32, 7, 1.5_f32.to_bits(), u32::MAX - 2]
 }
 
 impl SearchCase {
-    /// Anything that a kernel takes whose beam has at most so many entries, of a graph of `slots`.
+    /// Random parameters for a kernel of at most `max_entries` and a graph of `slots`.
     pub(super) fn random(rng: &mut impl Rng, max_entries: u32, form: DistanceForm, slots: usize) -> Self {
         let width = 1..=max_entries.min(70);
         // Where rounding decides what is near, everything is to be found.
@@ -64,7 +64,7 @@ impl SearchCase {
         let mut slot = || VectorId::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..3).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
-        // A bound that some searches come to, and one that none does.
+        // A bound that some searches reach, and one that none does.
         let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
         let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
@@ -93,7 +93,7 @@ impl SearchCase {
         }
     }
 
-    /// Where the search of query `i` begins.
+    /// The start points of query `i`.
     pub(super) fn starts_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<VectorId> {
         match &self.starts {
             Some(starts) => starts[i].iter().flatten().copied().collect(),
@@ -101,12 +101,12 @@ impl SearchCase {
         }
     }
 
-    /// The answer behind the `place`th that is found for query `i`.
+    /// Result number `place` after those found for query `i`.
     pub(super) fn rest(&self, i: usize, place: usize) -> Answer {
         if self.has_rest { earlier(i * self.k as usize + place) } else { NO_ANSWER }
     }
 
-    /// What the kernel answers that `launch` launches, on the device of `stream`.
+    /// Uploads everything, calls `launch`, and downloads the output.
     pub(super) fn launch<T: Element, S: Stream>(
         &self,
         stream: &S,

@@ -1,4 +1,4 @@
-//! What a kernel tells against the definition, and that against the CPU executor.
+//! The output of a kernel against the reference, and that against the CPU executor.
 
 use jasper_core::{Element, MatrixView, Neighbor, VectorId};
 use jasper_graph::Graph;
@@ -14,7 +14,7 @@ use crate::search::{Answer, Search};
 /// How far a distance between vectors of unit length may be from that of the CPU: some roundings of a sum near 1.
 const UNIT_TOLERANCE: f32 = 2e-6;
 
-/// Asks `kernel`, on the device of `stream`, and compares.
+/// Runs `kernel` on `stream`, and compares its output with the reference.
 pub(super) fn agrees<T: Element>(
     stream: &impl Stream,
     cpu: &CpuExecutor,
@@ -42,20 +42,20 @@ pub(super) fn agrees<T: Element>(
     }
 }
 
-/// One query of what a kernel was asked.
+/// The check of one query of a case.
 pub(super) struct QueryCheck<'a> {
     pub(super) case: &'a SearchCase,
-    /// Which query it is.
+    /// The number of the query.
     pub(super) i: usize,
-    /// Warps that took it.
+    /// Warps per query.
     pub(super) warps: u32,
-    /// The distances that it is asked by.
+    /// The distance of the query to a vertex.
     pub(super) score: &'a dyn Fn(VectorId) -> f32,
     pub(super) context: &'a dyn Fn() -> String,
 }
 
 impl QueryCheck<'_> {
-    /// What a team expands together, it has scored ahead of its turn.
+    /// Vertices visited per step: a team visits one at a time.
     fn expansions(&self) -> u32 {
         if self.warps > 1 { 1 } else { self.case.expansions }
     }
@@ -87,7 +87,7 @@ impl QueryCheck<'_> {
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
             assert_eq!(log, expanded, "what was expanded, {}", context());
         }
-        // The filter forgets; without one, everything is scored as often as it is met.
+        // The visited cache is lossy; without one, every vertex is scored as often as it is met.
         let least = if case.visited_slots == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
         expected

@@ -1,7 +1,7 @@
-//! Beam search against its definition, and that against the CPU executor.
+//! Beam search against a reference, and that against the CPU executor.
 //!
-//! Coordinates are small integers, so that sums are exact in any order: kernels, teams, batches and filters of all kinds
-//! must give the same answers, with distances to the bit. Vectors of unit length are the exception.
+//! Coordinates are small integers, so that sums are exact in any order: kernels, teams, batches and visited caches of
+//! all sizes must give the same results, with distances to the bit. Vectors of unit length are the exception.
 
 mod case;
 mod compare;
@@ -24,7 +24,7 @@ pub use quantized::{
     searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
 
-/// What a kernel can be asked for.
+/// The forms of distance that a kernel supports.
 fn forms(kernel: Search) -> &'static [DistanceForm] {
     let is_float = matches!(kernel.element(), ElementKind::F32 | ElementKind::F16);
     match (kernel.measure(), is_float) {

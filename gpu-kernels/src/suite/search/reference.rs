@@ -1,4 +1,4 @@
-//! Beam search, in the plainest form.
+//! Beam search in its simplest form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use jasper_graph::Graph;
 
 use super::case::SearchCase;
 
-/// What a search finds, and what that takes.
+/// The results of a search, and its cost.
 pub(super) struct ReferenceSearch {
     /// The frontier at the end.
     pub(super) nearest: Vec<Neighbor>,
