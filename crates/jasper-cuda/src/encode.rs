@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::knn::{MIN_TILE_BYTES, MIN_TILES, TASK_BYTES, pad};
 use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, Stream};
 
-/// The codes of `rows`, finite all of them: what [`Codes::from_vectors`] gives, to the bit.
+/// Quantizes vectors with finite coordinates. The codes equal those of [`Codes::from_vectors`], bit for bit.
 ///
 /// The vectors may be a mapped file larger than device memory: they are read once, sequentially, by the threads of `pool`.
 /// Cost: less than that of copying them.

@@ -186,7 +186,7 @@ mod tests {
     fn tiles_fit_what_is_free() {
         let rows =
             |free: u64| tile_rows::<f32>(1_000_000, 10_000, 960, 100, Bytes { device: free, host: 1 << 40 });
-        // All of it would fit: it is cut so that copies run beside the search.
+        // Everything would fit: tiles are limited so that copies overlap with the search.
         assert_eq!(rows(100 << 30), Ok(125_000));
         let tight = rows(1 << 30).unwrap();
         assert!((1..125_000).contains(&tight), "{tight}");

@@ -1,4 +1,4 @@
-//! Does recall stay when vectors come and go? Replaces 2% of an index a hundred times, and prints recall per round.
+//! Measures recall over many updates: replaces 2% of an index a hundred times, and prints the recall of each round.
 //!
 //! `cargo run --release -p jasper-benches --bin churn -- VECTORS METRIC [ROUNDS] [BEAM_WIDTH]`
 //!

@@ -1,4 +1,4 @@
-//! Where the time of inserts into an index on the GPU goes.
+//! Measures inserts into an index on a GPU.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,18 +1,18 @@
-//! Where the time of a build on the GPU at hand goes, step by step: one line of JSON a set.
+//! Measures the steps of a build on a GPU. Prints one line of JSON per set.
 //!
 //! ```sh
 //! cargo run --release -p jasper-benches --bin gpu_build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
-//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--quantized-linking` hold for the sets behind them; the last
-//! links rows of floats by bytes.
+//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--quantized-linking` apply to the sets after them; the
+//! last links floats by vectors rounded to bytes.
 //!
-//! Each set is built three times: its first rows alone, which has the driver compile the kernels; all of it, as ever; and
-//! with a wait behind each step of each batch, which tells the steps apart and costs some time itself. `--once` leaves the
-//! first and the last out.
+//! Each set is built three times: its first rows, so that the driver compiles the kernels; all rows; and all rows with a
+//! synchronization after each step of each batch, which measures the steps and costs some time itself. `--once` skips the
+//! first and the last.
 //!
-//! With `--insert SHARE`, all but this share of a set is built, and the share inserted into the index on the device, in
-//! three calls: one that has the driver compile the kernels, one as ever, and one with waits.
+//! With `--insert SHARE`, all but this share of a set is built, and the share is inserted into the index on the device in
+//! three calls: one to compile the kernels, one as usual, and one with synchronizations.
 
 mod inserting;
 mod stages;
@@ -43,7 +43,7 @@ const FIRST_ROWS: usize = 50_000;
 
 fn main() -> Result<()> {
     let context = Context::open(0)?;
-    let (mut params, mut how) = (BuildParams::builder(), How::default());
+    let (mut params, mut options) = (BuildParams::builder(), BuildOptions::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(set) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{set} takes a number"));
@@ -51,18 +51,18 @@ fn main() -> Result<()> {
             "--build-beam" => params = params.build_beam_width(value()?.parse()?),
             "--batch-share" => params = params.max_batch_share(value()?.parse()?),
             "--alpha" => params = params.alpha(value()?.parse()?),
-            "--quantized-linking" => how.quantized_linking = true,
-            "--once" => how.once = true,
-            "--insert" => how.insert = Some(value()?.parse()?),
-            set => println!("{}", measure_set(&context, set, params.build()?, how)?),
+            "--quantized-linking" => options.quantized_linking = true,
+            "--once" => options.once = true,
+            "--insert" => options.insert = Some(value()?.parse()?),
+            set => println!("{}", measure_set(&context, set, params.build()?, options)?),
         }
     }
     Ok(())
 }
 
-/// How sets are built.
+/// BuildOptions sets are built.
 #[derive(Clone, Copy, Debug, Default)]
-struct How {
+struct BuildOptions {
     /// Whether floats are linked by rows of bytes.
     quantized_linking: bool,
     /// Whether only one build of each set is wanted.
@@ -72,14 +72,14 @@ struct How {
 }
 
 /// What is measured of the set in a file, whose metric may stand behind a colon.
-fn measure_set(context: &Context, set: &str, params: BuildParams, how: How) -> Result<Value> {
+fn measure_set(context: &Context, set: &str, params: BuildParams, options: BuildOptions) -> Result<Value> {
     let (path, metric) = set.split_once(':').unwrap_or((set, "l2"));
     let rows = VectorFile::open(Path::new(path)).with_context(|| path.to_owned())?;
     let metric = metric.parse()?;
-    let as_they_are = How { quantized_linking: false, ..how };
+    let as_they_are = BuildOptions { quantized_linking: false, ..options };
     match rows.element() {
-        ElementKind::F32 => measure::<f32>(context, path, &rows, metric, params, how),
-        ElementKind::F16 => measure::<f16>(context, path, &rows, metric, params, how),
+        ElementKind::F32 => measure::<f32>(context, path, &rows, metric, params, options),
+        ElementKind::F16 => measure::<f16>(context, path, &rows, metric, params, options),
         ElementKind::U8 => measure::<u8>(context, path, &rows, metric, params, as_they_are),
         ElementKind::I8 => measure::<i8>(context, path, &rows, metric, params, as_they_are),
     }
@@ -92,7 +92,7 @@ fn measure<T: Element>(
     rows: &VectorFile,
     metric: Metric,
     params: BuildParams,
-    How { quantized_linking, once, insert }: How,
+    BuildOptions { quantized_linking, once, insert }: BuildOptions,
 ) -> Result<Value> {
     if let Some(share) = insert {
         return inserting::measure::<T>(context, set, rows, metric, params, share);

@@ -1,4 +1,4 @@
-//! When a build reported what, and so how long its parts took.
+//! The times of a build's progress reports, and so of its stages.
 
 use std::ops::ControlFlow;
 use std::time::Instant;

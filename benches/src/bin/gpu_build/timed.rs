@@ -1,4 +1,4 @@
-//! A linker that waits behind each step, and remembers how long it took.
+//! A linker that synchronizes after each step and measures its time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::GraphOf;
 
-/// A [`DeviceLinker`] by the clock.
+/// A [`DeviceLinker`] whose steps are timed.
 pub struct Timed<T> {
     linker: DeviceLinker<T>,
     spent: RefCell<BTreeMap<&'static str, f64>>,

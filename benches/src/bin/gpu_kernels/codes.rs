@@ -1,4 +1,4 @@
-//! Codes of rows and of queries: how many a second.
+//! Quantization of vectors and of queries, per second.
 
 use gpu_kernels::encode::{Chosen, DeviceQuantizer};
 use gpu_kernels::{Buffer as _, Stream as _};

@@ -1,4 +1,4 @@
-//! Exact k-NN of 10,000 queries over a million rows, as cuVS brute force is measured.
+//! Exact k-NN of 10,000 queries over a million vectors, as cuVS brute force is measured.
 
 use std::time::Instant;
 

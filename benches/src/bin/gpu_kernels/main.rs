@@ -1,12 +1,12 @@
-//! What the kernels reach on the GPU at hand: one line of JSON a measurement.
+//! Measures kernels on a GPU. Prints one line of JSON per measurement.
 //!
 //! ```sh
 //! cargo run --release -p jasper-benches --bin gpu_kernels                # everything
 //! cargo run --release -p jasper-benches --bin gpu_kernels -- codes       # one part
 //! ```
 //!
-//! Times are medians of events around one launch or sequence, after one that is not counted. Rates count the bytes that
-//! the work needs, and stand beside the rate of a copy within the device, measured in the same run.
+//! Times are medians of one launch or sequence timed by events, after one warm-up. Bandwidths count the bytes that the work
+//! needs, and are compared with that of a copy within the device in the same run.
 
 mod codes;
 mod knn;

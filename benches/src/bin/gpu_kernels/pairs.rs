@@ -1,4 +1,4 @@
-//! What turns the edges of a batch around: sorts and groups of large arrays. Each answer is checked.
+//! The kernels that reverse the edges of a batch: sorts and groups of large arrays. Results are checked.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What all parts of the program share: the device, what its memory gives, and how much time is left.
+//! What all parts of the program share: the device, its memory bandwidth, and the time budget.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use serde_json::json;
 pub struct Bench {
     /// Where everything runs.
     pub stream: Stream,
-    /// Bytes a second that a copy within the device reads and writes.
+    /// Bytes per second that a copy within the device reads and writes.
     pub copy: f64,
     /// How long the program may go on.
-    pub clock: Clock,
+    pub deadline: Deadline,
     /// What was asked for.
     pub options: Options,
 }
@@ -66,19 +66,19 @@ impl Builder {
     }
 
     /// The builder of that name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Self::Cpu, Self::Cuda].into_iter().find(|builder| builder.name() == name)
     }
 }
 
 /// A deadline.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct Deadline {
     begun: Instant,
     budget: Duration,
 }
 
-impl Clock {
+impl Deadline {
     /// Starts now.
     pub fn new(seconds: f64) -> Self {
         Self { begun: Instant::now(), budget: Duration::from_secs_f64(seconds) }
@@ -90,7 +90,7 @@ impl Clock {
     }
 
     /// Tells, beside the lines, what is being done and when.
-    pub fn say(&self, what: impl std::fmt::Display) {
+    pub fn log(&self, what: impl std::fmt::Display) {
         eprintln!("{:>6.1} s  {what}", self.begun.elapsed().as_secs_f64());
     }
 }
@@ -98,7 +98,7 @@ impl Clock {
 impl Bench {
     /// Opens the first device and measures its memory; prints both.
     pub fn open(options: Options) -> Result<Self> {
-        let clock = Clock::new(options.budget);
+        let deadline = Deadline::new(options.budget);
         let context = Context::open(0)?;
         let stream = Stream::new(&context)?;
         let (device, copy) = (context.device(), copy_bandwidth(&stream)?);
@@ -106,7 +106,7 @@ impl Bench {
             "what": "device", "name": device.name, "multiprocessors": device.multiprocessors, "gb_per_s": copy / 1e9,
         });
         println!("{line}");
-        Ok(Self { stream, copy, clock, options })
+        Ok(Self { stream, copy, deadline, options })
     }
 
     /// Copies the graph of a set to the device, and its vectors where they are wanted. Prints what that takes of the device's

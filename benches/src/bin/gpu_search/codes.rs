@@ -1,4 +1,4 @@
-//! Searches by estimates: queries that are on the device are coded there, then searched for, then reranked.
+//! Quantized searches: queries in device memory are quantized there, searched for, then reranked.
 
 use anyhow::Result;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
@@ -8,7 +8,7 @@ use jasper_core::Element;
 use jasper_graph::Graph;
 use jasper_vamana::TunedLaunch;
 
-use super::card::{Batch, Card, Found};
+use super::device_search::{Batch, DeviceSearch, SearchResults};
 use super::point::{Point, SOLO, Setting};
 use super::set::Set;
 
@@ -20,7 +20,7 @@ pub fn launches() -> Vec<TunedLaunch> {
     [1, 2, 4].into_iter().flat_map(of).collect()
 }
 
-/// What codes queries, and where they go.
+/// Quantizes queries on the device.
 pub struct Coder<S: Stream> {
     quantizer: DeviceQuantizer<S>,
     codes: QueryCodes<S>,
@@ -30,8 +30,8 @@ pub struct Coder<S: Stream> {
     code_bytes: u32,
 }
 
-/// What the first launch leaves to the second.
-struct Between<S: Stream> {
+/// Buffers between the search and the rerank.
+struct RerankBuffers<S: Stream> {
     candidates: S::Buffer<u32>,
     rest: S::Buffer<Answer>,
     work: S::Buffer<u32>,
@@ -48,10 +48,10 @@ impl<S: Stream> Coder<S> {
     }
 }
 
-impl<T: Element, S: Stream> Card<'_, T, S> {
-    fn between(&self, coder: &Coder<S>, setting: Setting, queries: usize) -> Result<Between<S>> {
+impl<T: Element, S: Stream> DeviceSearch<'_, T, S> {
+    fn rerank_buffers(&self, coder: &Coder<S>, setting: Setting, queries: usize) -> Result<RerankBuffers<S>> {
         let len = coder.rerank.min(setting.beam_width);
-        Ok(Between {
+        Ok(RerankBuffers {
             candidates: self.stream.allocate(queries * len as usize)?,
             rest: self.stream.allocate(queries * setting.k as usize)?,
             work: self.stream.allocate(queries * 2)?,
@@ -59,34 +59,34 @@ impl<T: Element, S: Stream> Card<'_, T, S> {
         })
     }
 
-    fn launch_by_codes(
+    fn launch_quantized(
         &self,
         coder: &mut Coder<S>,
         batch: &Batch<S>,
-        between: &mut Between<S>,
+        buffers: &mut RerankBuffers<S>,
     ) -> Result<(), S::Error> {
         let queries = batch.args.queries_len as usize;
-        // SAFETY: there are as many queries, which live as long as the card.
+        // SAFETY: there are as many queries, which live as long as the search.
         unsafe {
             coder.quantizer.code_queries(self.stream, self.queries.input(), queries, &mut coder.codes)?;
         }
         let (levels, terms) = (coder.codes.levels.input(), coder.codes.terms.input());
         let codes = self.graph.code_args(levels, terms).expect("the graph was coded");
         let rerank = Rerank {
-            len: between.len,
-            candidates: between.candidates.output(),
-            rest: between.rest.output(),
-            work: between.work.output(),
+            len: buffers.len,
+            candidates: buffers.candidates.output(),
+            rest: buffers.rest.output(),
+            work: buffers.work.output(),
             rerank_stream: None,
         };
         let args = QuantizedSearchArgs { search: batch.args, codes };
-        // SAFETY: graph, codes and queries are those of `Card::new` and `Coder::new`, of one graph; what is written has
+        // SAFETY: graph, codes and queries are those of `DeviceSearch::new` and `Coder::new`, of one graph; what is written has
         // room for as many queries, and nobody else uses it.
         unsafe { quantized_search(self.stream, args, rerank, T::KIND, 1) }
     }
 
     /// Bytes of codes, edges and rows that a query asks for.
-    fn bytes_by_codes(&self, coder: &Coder<S>, setting: Setting, found: &Found) -> f64 {
+    fn quantized_bytes(&self, coder: &Coder<S>, setting: Setting, found: &SearchResults) -> f64 {
         let graph = self.graph.args();
         found.distances * f64::from(coder.code_bytes)
             + found.hops * f64::from(graph.links_stride * size_of::<u32>() as u32)
@@ -94,19 +94,20 @@ impl<T: Element, S: Stream> Card<'_, T, S> {
     }
 }
 
-impl<T: Element> Card<'_, T> {
+impl<T: Element> DeviceSearch<'_, T> {
     /// Times the first `queries` queries of `set`, coded, found by estimates and reranked.
-    pub fn measure_by_codes(
+    pub fn measure_quantized(
         &self,
         coder: &mut Coder<jasper_cuda::Stream>,
         set: &Set,
         setting: Setting,
         queries: usize,
     ) -> Result<Point> {
-        let (batch, mut between) = (self.batch(setting, queries)?, self.between(coder, setting, queries)?);
-        let taken = self.time(&mut || self.launch_by_codes(coder, &batch, &mut between))?;
+        let (batch, mut buffers) =
+            (self.batch(setting, queries)?, self.rerank_buffers(coder, setting, queries)?);
+        let taken = self.time(&mut || self.launch_quantized(coder, &batch, &mut buffers))?;
         let found = self.read(&batch)?;
-        let bytes = self.bytes_by_codes(coder, setting, &found);
+        let bytes = self.quantized_bytes(coder, setting, &found);
         Ok(self.point(set, setting, queries, taken, &found, bytes))
     }
 }

@@ -1,4 +1,4 @@
-//! Which settings to measure, so that the curve is known where it is compared and little time is spent elsewhere.
+//! Chooses the settings to measure: dense where curves are compared, sparse elsewhere.
 
 use jasper_vamana::TunedLaunch;
 
@@ -107,7 +107,7 @@ impl<E> Curve<'_, '_, E> {
         rate_at(&self.of(launch), recall).map_or(0.0, |reached| reached.rate())
     }
 
-    /// Steps between the two widths of `launch` that `recall` lies between.
+    /// Steps between the two widths of `launch` that `recall` lies buffers.
     fn refine(&mut self, launch: TunedLaunch, recall: f64) -> Result<Option<()>, E> {
         let front = front(&self.of(launch));
         let Some(above) = front.iter().position(|point| point.recall >= recall) else { return Ok(Some(())) };
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// A card on which a wider beam misses less, and two expansions with a small filter are a fifth faster.
+    /// a device on which a wider beam misses less, and two expansions with a small filter are a fifth faster.
     fn model(setting: Setting, slowness: f64) -> Point {
         let Setting { beam_width, launch, .. } = setting;
         let width = f64::from(beam_width) + 2.0 * f64::from(launch.expansions - 1);

@@ -1,4 +1,4 @@
-//! Recall against queries a second, for large batches of queries that are on the device.
+//! Recall and queries per second of large batches in device memory.
 
 use anyhow::Result;
 use jasper_core::Element;
@@ -7,9 +7,9 @@ use jasper_vamana::TunedLaunch;
 use serde_json::json;
 
 use super::bench::Bench;
-use super::card::Card;
 use super::codes::{self, Coder};
 use super::curve::{Measure, launches, measure_curve};
+use super::device_search::DeviceSearch;
 use super::front::fastest_at;
 use super::peers::Peers;
 use super::point::{Point, SOLO, Setting, merge};
@@ -28,19 +28,19 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
     let peers = Peers::read()?;
     let queries = set.queries::<T>()?;
     let copy = bench.upload(&set.name, graph)?;
-    let card = Card::new(&bench.stream, graph, copy, queries.view(), MANY)?;
+    let search = DeviceSearch::new(&bench.stream, graph, copy, queries.view(), MANY)?;
     let code = graph.vectors().codes().map(|codes| codes.quantizer().quantization().to_string());
     let mut coder = match &code {
         Some(_) => Some(Coder::new(&bench.stream, graph, MANY, bench.options.rerank)?),
         None => None,
     };
     let mut measure = |what: &str, setting: Setting, queries: usize| -> Result<Option<Point>> {
-        if bench.clock.is_over() {
+        if bench.deadline.is_over() {
             return Ok(None);
         }
         let point = match &mut coder {
-            Some(coder) => card.measure_by_codes(coder, set, setting, queries)?,
-            None => card.measure(&card.kernel(setting), set, setting, queries)?,
+            Some(coder) => search.measure_quantized(coder, set, setting, queries)?,
+            None => search.measure(&search.kernel(setting), set, setting, queries)?,
         };
         let vectors = bench.options.vectors.to_string();
         let mut line = json!({
@@ -57,7 +57,7 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
         None => [launches(), several.to_vec()],
     };
     for (k, launches) in [10, 100].into_iter().zip(launches) {
-        bench.clock.say(format_args!("{} {}: recall@{k}", set.name, T::KIND));
+        bench.deadline.log(format_args!("{} {}: recall@{k}", set.name, T::KIND));
         let ask: &mut Measure<'_, anyhow::Error> = &mut |setting| measure("point", setting, QUERIES);
         let points = measure_curve(k, &launches, ask)?;
         let codes = code.as_deref();

@@ -1,11 +1,11 @@
-//! Curves compared at equal recall: the Pareto front, and what lies between its points.
+//! Comparing curves at equal recall: the Pareto front, and interpolation between its points.
 
 use super::point::Point;
 
-/// The queries a second of a curve at some recall.
+/// The queries per second of a curve at some recall.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reached {
-    /// Between two points of the front, or at one.
+    /// RerankBuffers two points of the front, or at one.
     At(f64),
     /// The fastest point has more recall already: at least this.
     AtLeast(f64),
@@ -34,7 +34,7 @@ pub fn front(points: &[Point]) -> Vec<Point> {
     front
 }
 
-/// Queries a second at `recall`: log-linear between the neighbours on the front; nothing where no point gets there.
+/// Queries per second at `recall`: log-linear between the neighbours on the front; nothing where no point gets there.
 pub fn rate_at(points: &[Point], recall: f64) -> Option<Reached> {
     let front = front(points);
     let next = front.iter().position(|point| point.recall >= recall)?;
@@ -55,7 +55,7 @@ pub fn fastest_at(points: &[Point], recall: f64) -> Option<Point> {
     front(points).into_iter().find(|point| point.recall >= recall)
 }
 
-/// How much faster queries a second fall than the beam widens, at the worst step from one width to the next: 1 is in
+/// How much faster queries per second fall than the beam widens, at the worst step from one width to the next: 1 is in
 /// proportion, 2 is a step that costs twice what its width says. Points of one launch, by rising width.
 pub fn steepest(points: &[Point]) -> Option<(u32, f64)> {
     let steps = points.windows(2).map(|pair| {

@@ -1,4 +1,4 @@
-//! Calls of few queries, from host memory and back: how long one waits for an answer.
+//! The latency of small batches, from host memory and back.
 
 use std::time::Instant;
 
@@ -12,18 +12,18 @@ use jasper_vamana::{Matches, SearchParams, TunedLaunch};
 use serde_json::json;
 
 use super::bench::Bench;
-use super::card::Card;
+use super::device_search::DeviceSearch;
 use super::peers::Peers;
 use super::point::{SOLO, Setting, launch_line, merge, rounded};
 use super::set::Set;
 
-/// Answers a query.
+/// Results per query.
 const K: u32 = 10;
-/// What the frontier is chosen to find.
+/// The recall that the beam width is chosen for.
 const RECALL: f64 = 0.95;
-/// Queries that it is chosen by.
+/// Queries that it is chosen with.
 const CHOSEN_BY: usize = 2_000;
-/// Queries of a call.
+/// Queries per call.
 const CALLS: [usize; 3] = [1, 10, 100];
 /// Calls that are timed, after some that are not.
 const TIMED: usize = 400;
@@ -37,45 +37,46 @@ fn launches() -> Vec<TunedLaunch> {
     [SOLO].into_iter().chain(teams.map(team)).collect()
 }
 
-/// Measures one set in one element. Gives a row for each launch.
+/// Measures one set in one element. Returns a row per launch configuration.
 pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
     let peers = Peers::read()?;
     let queries = set.queries::<T>()?;
     let copy = bench.upload(&set.name, graph)?;
-    let card = Card::new(&bench.stream, graph, copy, queries.view(), CHOSEN_BY)?;
+    let search = DeviceSearch::new(&bench.stream, graph, copy, queries.view(), CHOSEN_BY)?;
     let searcher = Searcher::new(bench.stream.context(), graph, Some(bench.options.vectors))?;
     let next_to_nothing = first_vertex(graph)?;
     let of_nothing = Searcher::new(bench.stream.context(), &next_to_nothing, Some(bench.options.vectors))?;
     let pool = ThreadPoolBuilder::new().build()?;
     let mut rows = Vec::new();
     for launch in launches() {
-        if bench.clock.is_over() {
+        if bench.deadline.is_over() {
             break;
         }
         let setting = |beam_width| Setting { k: K, beam_width, launch };
         let recall = |beam_width| {
             let setting = setting(beam_width);
-            let found = card.ask(&card.kernel(setting), setting, CHOSEN_BY)?;
+            let found = search.ask(&search.kernel(setting), setting, CHOSEN_BY)?;
             Ok::<f64, anyhow::Error>(set.recall(K as usize, &found.keys))
         };
         let Some((beam_width, recall)) = least_width(recall)? else { continue };
         let params = SearchParams::new(K as usize).beam_width(beam_width as usize).launch(launch);
         let least = SearchParams::new(1).beam_width(1).launch(launch);
         let mut cells = String::new();
-        for queries_a_call in CALLS {
-            let times = time(&searcher, graph, &pool, queries.view(), params, queries_a_call)?;
+        for queries_per_call in CALLS {
+            let times = time(&searcher, graph, &pool, queries.view(), params, queries_per_call)?;
             let fixed = share(
-                &time(&of_nothing, &next_to_nothing, &pool, queries.view(), least, queries_a_call)?,
+                &time(&of_nothing, &next_to_nothing, &pool, queries.view(), least, queries_per_call)?,
                 0.5,
             );
             let setting = setting(beam_width);
-            let kernel = card.time_alone(&card.kernel(setting), setting, queries_a_call)?.as_secs_f64() * 1e6;
+            let kernel =
+                search.time_alone(&search.kernel(setting), setting, queries_per_call)?.as_secs_f64() * 1e6;
             let mut line = json!({
-                "what": "latency", "set": set.name, "element": T::KIND.name(), "queries": queries_a_call, "k": K,
+                "what": "latency", "set": set.name, "element": T::KIND.name(), "queries": queries_per_call, "k": K,
                 "beam_width": beam_width, "recall": rounded(recall, 5), "median_us": rounded(share(&times, 0.5), 2),
                 "p99_us": rounded(share(&times, 0.99), 2), "calls": times.len(),
                 "kernel_us": rounded(kernel, 2), "fixed_us": rounded(fixed, 2),
-                "peer_us": peers.latency(&set.name, queries_a_call),
+                "peer_us": peers.latency(&set.name, queries_per_call),
             });
             merge(&mut line, launch_line(launch));
             println!("{line}");
@@ -89,7 +90,7 @@ pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec
     Ok(rows)
 }
 
-/// A graph of the first vertex alone, whose searches are as short as any: what calls take whatever they search.
+/// A graph of the first vertex alone, to measure the fixed cost of a call.
 fn first_vertex<T: Element>(graph: &Graph<T>) -> Result<Graph<T>> {
     let mut first = Graph::new(graph.metric(), graph.dimension(), *graph.params())?;
     let mut row = Vec::new();
@@ -115,7 +116,7 @@ fn time<T: Element>(
         let first = call * count % (queries.len() - count + 1);
         let asked = queries.slice(first..first + count);
         let begun = Instant::now();
-        searcher.answer(graph, pool, asked, params, matches.as_mut())?;
+        searcher.contexts().answer(searcher.view(graph), pool, asked, params, matches.as_mut())?;
         times.push(begun.elapsed().as_secs_f64() * 1e6);
     }
     times.drain(..WARM);

@@ -1,4 +1,4 @@
-//! What search reaches on the GPU at hand, on the sets of `make_sets.py`: one line of JSON a measurement.
+//! Measures searches on a GPU over the sets of `make_sets.py`. Prints one line of JSON per measurement.
 //!
 //! ```sh
 //! cargo run --release -p jasper-benches --bin gpu_search -- curves --data FOLDER sift-1m deep-1m
@@ -6,19 +6,19 @@
 //!
 //! | part | measures |
 //! | --- | --- |
-//! | `curves` | recall against queries a second of large batches on the device, beside the best peer |
-//! | `latency` | calls of few queries, from host memory and back |
+//! | `curves` | recall and queries per second of large batches in device memory, compared with the best other system |
+//! | `latency` | the time of small batches, from host memory and back |
 //!
-//! Sets are measured in the order given, until the budget of time is spent. Times are medians of events around
-//! launches, after one that is not counted; bytes are those asked for, whatever memory gives them, beside the rate of a
-//! copy in the same run. A table for people comes last.
+//! Sets are measured in the order given, until the time budget is spent. Times are medians of launches timed by events,
+//! after one warm-up. Bandwidths count the bytes that the search requests, from any memory, and are compared with that of a
+//! copy in the same run. The output ends with a readable table.
 
 mod bench;
-mod card;
 mod codes;
 mod converted;
 mod curve;
 mod curves;
+mod device_search;
 mod front;
 mod latency;
 mod peers;
@@ -42,19 +42,20 @@ usage: gpu_search PART.. [OPTION..] SET..
 
   PART               curves, latency
   SET                a set of make_sets.py: sift-1m, deep-1m, gist-1m, openai-1m, t2i-1m, ..
-  --data FOLDER      where the files of the sets are; here, if not given
-  --cache FOLDER     keep index files here, and take those that are here already
-  --build cpu|cuda   where graphs are built; cpu, if not given
-  --elements f16,..  measure only these; sets of f32 are measured as f16 and f32
-  --codes CODE       curves of searches by codes, such as mixed:1 or rabitq:4; queries are coded within the time
-  --vectors PLACE    where vectors are: device, or host, from where searches read them over the bus; device, if not given
-  --rerank N         of what these find, the nearest N get exact distances; all of the frontier, if not given
-  --max-degree R     build graphs of so many edges a vertex, and not 64
-  --alpha ALPHA      with this slack, and not the usual one
-  --build-beam WIDTH and with this beam width
-  --batch-share S    and with batches of up to this share of what is linked
-  --quantized-linking         and link floats by rows rounded to bytes
-  --budget SECONDS   begin nothing new after so long; 600, if not given";
+  --data FOLDER      folder of the files of the sets; the current one by default
+  --cache FOLDER     keep index files here, and reuse them
+  --build cpu|cuda   where graphs are built; cpu by default
+  --elements f16,..  measure only these elements; sets of f32 are measured as f16 and f32 by default
+  --codes CODE       measure quantized searches, such as mixed:1 or rabitq:4; times include the quantization of queries
+  --vectors STORAGE  where vectors are stored: device (default), or host, read by searches over PCIe
+  --rerank N         rerank the nearest N candidates of quantized searches; the whole frontier by default
+  --max-degree R     maximum degree of the graphs; 64 by default
+  --alpha ALPHA      pruning slack of the graphs
+  --build-beam WIDTH beam width of the builds
+  --batch-share S    largest batch of a build, as a share of the linked vertices
+  --quantized-linking
+                     link floats by vectors rounded to bytes
+  --budget SECONDS   start no measurement after this time; 600 by default";
 
 /// Parts of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +65,13 @@ enum Part {
 }
 
 impl Part {
-    fn of(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         [("curves", Self::Curves), ("latency", Self::Latency)]
             .into_iter()
             .find_map(|(known, part)| (known == name).then_some(part))
     }
 
-    /// Measures one set in one element. Gives rows for the table.
+    /// Measures one set in one element. Returns rows of the table.
     fn run<T: Element>(self, bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
         match self {
             Self::Curves => curves::run(bench, set, graph),
@@ -78,7 +79,7 @@ impl Part {
         }
     }
 
-    /// What stands over the rows.
+    /// The header of the table.
     fn header(self) -> String {
         match self {
             Self::Curves => report::Report::header(),
@@ -88,7 +89,7 @@ impl Part {
 }
 
 fn main() -> Result<()> {
-    let Asked { parts, sets, options } = parse(std::env::args().skip(1))?;
+    let Args { parts, sets, options } = parse(std::env::args().skip(1))?;
     if parts.is_empty() || sets.is_empty() {
         println!("{USAGE}");
         return Ok(());
@@ -97,13 +98,13 @@ fn main() -> Result<()> {
     let mut tables: Vec<(Part, Vec<String>)> = parts.into_iter().map(|part| (part, Vec::new())).collect();
     let mut failed = Vec::new();
     for name in sets {
-        if bench.clock.is_over() {
-            bench.clock.say(format_args!("{name}: no time left"));
+        if bench.deadline.is_over() {
+            bench.deadline.log(format_args!("{name}: no time left"));
             continue;
         }
-        // One set that is missing or too large does not cost the others.
+        // A set that is missing or too large does not prevent the others.
         if let Err(error) = measure(&bench, &name, &mut tables) {
-            bench.clock.say(format_args!("{name}: {error:#}"));
+            bench.deadline.log(format_args!("{name}: {error:#}"));
             failed.push(name);
         }
     }
@@ -114,10 +115,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// All parts on one set, in each of its elements.
+/// Runs all parts on one set, in each of its elements.
 fn measure(bench: &Bench, name: &str, tables: &mut [(Part, Vec<String>)]) -> Result<()> {
     let set = Set::open(&bench.options.data, name)?;
-    bench.clock.say(format_args!("{name}: its graph"));
+    bench.deadline.log(format_args!("{name}: its graph"));
     match set.element() {
         ElementKind::U8 => run_all(bench, &set, graph_of::<u8>(bench, &set)?, tables),
         ElementKind::F32 => {
@@ -142,7 +143,7 @@ fn graph_of<T: Element>(bench: &Bench, set: &Set) -> Result<Graph<T>> {
     let (rows, degree) = (if quantized_linking { "bytes" } else { "rows" }, params.max_degree());
     let name = format!("by-{rows}-degree-{degree}-beam-{beam}-share-{share}-alpha-{alpha}");
     let cache = bench.options.cache.as_ref().map(|folder| folder.join(name));
-    set.graph(cache.as_deref(), |set| set.build(device, params, quantized_linking, &bench.clock))
+    set.graph(cache.as_deref(), |set| set.build(device, params, quantized_linking, &bench.deadline))
 }
 
 fn run_all<T: Element>(
@@ -152,7 +153,7 @@ fn run_all<T: Element>(
     tables: &mut [(Part, Vec<String>)],
 ) -> Result<()> {
     if let Some(code) = bench.options.codes {
-        bench.clock.say(format_args!("{}: its codes, {code}", set.name));
+        bench.deadline.log(format_args!("{}: its codes, {code}", set.name));
         quantize(&CpuExecutor::new(0)?, &mut graph, code)?;
     }
     for (part, rows) in tables {
@@ -161,14 +162,14 @@ fn run_all<T: Element>(
     Ok(())
 }
 
-/// What the command line asks for.
-struct Asked {
+/// The command line.
+struct Args {
     parts: Vec<Part>,
     sets: Vec<String>,
     options: Options,
 }
 
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Args> {
     let (mut parts, mut sets) = (Vec::new(), Vec::new());
     let mut options = Options {
         data: PathBuf::from("."),
@@ -190,7 +191,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--cache" => options.cache = Some(value()?.into()),
             "--build" => {
                 let name = value()?;
-                options.builder = Builder::of(&name).with_context(|| format!("no such builder: {name}"))?;
+                options.builder =
+                    Builder::from_name(&name).with_context(|| format!("no such builder: {name}"))?;
             }
             "--max-degree" => {
                 params = params.max_degree(value()?.parse().context("--max-degree takes a number")?);
@@ -209,14 +211,14 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--budget" => options.budget = value()?.parse().context("--budget takes seconds")?,
             "--elements" => options.elements = elements(&value()?)?,
             option if option.starts_with('-') => bail!("no such option: {option}\n{USAGE}"),
-            name => match Part::of(name) {
+            name => match Part::from_name(name) {
                 Some(part) => parts.push(part),
                 None => sets.push(name.to_owned()),
             },
         }
     }
     options.params = params.build()?;
-    Ok(Asked { parts, sets, options })
+    Ok(Args { parts, sets, options })
 }
 
 fn elements(names: &str) -> Result<Vec<ElementKind>> {
@@ -228,7 +230,7 @@ fn elements(names: &str) -> Result<Vec<ElementKind>> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked> {
+    fn asked(line: &str) -> Result<Args> {
         parse(line.split_whitespace().map(String::from))
     }
 

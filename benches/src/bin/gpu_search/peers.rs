@@ -1,4 +1,4 @@
-//! What other systems reach on this kind of card, on the same sets: `benches/peers/h200.json`.
+//! Measurements of other systems on an H200, on the same sets: `benches/peers/h200.json`.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub struct Peers {
 pub struct Best {
     /// Which it is.
     pub system: String,
-    /// Its queries a second.
+    /// Its queries per second.
     pub rate: f64,
 }
 

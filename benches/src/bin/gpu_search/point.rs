@@ -1,4 +1,4 @@
-//! A setting of the search, and what it was measured to give.
+//! A setting of the search, and its measurement.
 
 use jasper_vamana::TunedLaunch;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// How a batch is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Answers a query.
+    /// Results per query.
     pub k: u32,
     /// Entries of the frontier.
     pub beam_width: u32,
@@ -27,11 +27,11 @@ pub struct Point {
     pub queries: usize,
     /// Recall@k, the mean over all queries; ties count as right.
     pub recall: f64,
-    /// Queries a second: the batch over the median time of its launch.
+    /// Queries per second: the batch over the median time of its launch.
     pub rate: f64,
-    /// Vertices expanded a query.
+    /// Vertices expanded per query.
     pub hops: f64,
-    /// Distances worked out a query.
+    /// distances computed a query.
     pub distances: f64,
     /// Bytes of rows and edges asked for in a second, from whatever memory holds them.
     pub bytes_per_second: f64,

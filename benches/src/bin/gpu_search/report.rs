@@ -1,4 +1,4 @@
-//! What a curve says: queries a second at equal recall, beside the best peer, and how they fall as beams widen.
+//! Reports on a curve: queries per second at equal recall compared with the best other system, and the cost of wider beams.
 
 use jasper_core::ElementKind;
 use serde_json::{Value, json};
@@ -16,11 +16,11 @@ pub struct Report<'a> {
     pub element: ElementKind,
     /// The codes that searches went by, if they did.
     pub codes: Option<&'a str>,
-    /// Answers a query.
+    /// Results per query.
     pub k: u32,
     /// Everything that was measured, in any order.
     pub points: &'a [Point],
-    /// Bytes a second of a copy within the device.
+    /// Bytes per second of a copy within the device.
     pub copy: f64,
 }
 

@@ -1,4 +1,4 @@
-//! A set of `make_sets.py`: its files, its graph, and how right answers are.
+//! A set of `make_sets.py`: its files, its graph, and the recall of results.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -15,9 +15,9 @@ use jasper_vamana::{CpuExecutor, Ingested, Linked, UpdateError, ingest, link_on_
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::bench::Clock;
+use super::bench::Deadline;
 
-/// Vectors with queries and their true neighbours: `sift-1m.base.u8bin`, `sift-1m.query.u8bin`, `sift-1m.gt.ibin`.
+/// Vectors with queries and their true neighbors: `sift-1m.base.u8bin`, `sift-1m.query.u8bin`, `sift-1m.gt.ibin`.
 pub struct Set {
     /// Its name, `sift-1m`.
     pub name: String,
@@ -94,13 +94,13 @@ impl Set {
         device: Option<&Context>,
         params: BuildParams,
         quantized_linking: bool,
-        clock: &Clock,
+        deadline: &Deadline,
     ) -> Result<Graph<T>> {
         let executor = CpuExecutor::new(0)?;
         let begun = Instant::now();
         let (base, metric) = (&self.base, self.metric());
         let mut progress =
-            |_| if clock.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            |_| if deadline.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         let ingested = ingest(&executor, base, None, metric, params, &mut progress)?;
         let linked = if quantized_linking && !T::EXACT {
             let (ingested, saved) = ingested.quantize_vectors(&executor)?;
@@ -121,7 +121,7 @@ impl Set {
         Ok(graph)
     }
 
-    /// Mean recall@`k` of answers that lie `k` a query, as keys; only queries whose true neighbours are known count,
+    /// Mean recall@`k` of answers that lie `k` a query, as keys; only queries whose true neighbors are known count,
     /// and those may come again and again.
     pub fn recall(&self, k: usize, keys: &[u64]) -> f64 {
         let known = self.truth.len();
@@ -176,7 +176,7 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), false, &Clock::new(60.0));
+        let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), false, &Deadline::new(60.0));
         let built = set.graph(Some(&cache), build).unwrap();
         let opened = set.graph::<f32>(Some(&cache), |_| bail!("there is a file")).unwrap();
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
             (1000, 1000, 64)
         );
         assert!(
-            set.build::<f32>(None, BuildParams::default(), false, &Clock::new(0.0)).is_err(),
+            set.build::<f32>(None, BuildParams::default(), false, &Deadline::new(0.0)).is_err(),
             "a build stops when time is over"
         );
         assert!(Set::open(folder.path(), "none-1k").is_err());

@@ -26,12 +26,12 @@ use jasper_benches::step;
 
 /// Rows that are made together.
 const SHARD: usize = 4096;
-/// Rows that are looked through together for true neighbours.
+/// Rows that are looked through together for true neighbors.
 const BLOCK: usize = 1 << 20;
-/// Queries of a batch, and those of them whose true neighbours are looked for.
+/// Queries of a batch, and those of them whose true neighbors are looked for.
 const QUERIES: usize = 10_000;
 const JUDGED: usize = 200;
-/// Answers a query.
+/// Results per query.
 const K: usize = 10;
 /// True neighbours that are kept of each, deeper than k, so that ties with the k-th are seen.
 const KEPT: usize = 2 * K;
@@ -96,7 +96,7 @@ struct Shards {
 type Nearest = (Vec<u32>, Vec<f32>);
 
 impl Shards {
-    /// The true neighbours of some queries among all rows.
+    /// The true neighbors of some queries among all rows.
     fn nearest(&self, queries: MatrixView<'_, f32>) -> Result<Vec<Nearest>, Box<dyn Error>> {
         let pool = ThreadPoolBuilder::new().build()?;
         let mut nearest: Vec<Vec<(f32, u32)>> = vec![Vec::new(); queries.len()];

@@ -1,4 +1,4 @@
-//! An index under change, and how it is timed and asked.
+//! Timing and searching an index while it changes.
 
 use std::error::Error;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use jasper_benches::step;
 
-/// Answers a query.
+/// Results per query.
 const K: usize = 10;
 /// Queries whose answers are compared with the truth.
 const JUDGED: usize = 1000;
@@ -76,7 +76,7 @@ impl<T: Element> Bench<T> {
         MatrixView::new(gathered, self.rows.view().dimension()).expect("whole rows of a valid dimension")
     }
 
-    /// Prints recall among the vectors `inside`, and queries a second from host memory and back.
+    /// Prints recall among the vectors `inside`, and queries per second from host memory and back.
     pub fn search(&self, what: &str, index: &Index<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
         let params = SearchParams::new(K).beam_width(self.settings.beam_width);
         let all = self.queries.view();

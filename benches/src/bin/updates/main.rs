@@ -1,16 +1,16 @@
-//! What changes of an index cost, and what they do to recall: one line of JSON a step.
+//! Measures the cost of updates and their effect on recall. Prints one line of JSON per step.
 //!
 //! `cargo run --release -p jasper-benches --bin updates -- PART DEVICE VECTORS METRIC QUERIES [OPTION..]`
 //!
-//! | PART | what is done |
+//! | PART | steps |
 //! | --- | --- |
-//! | `changes` | nine tenths of the vectors are built, and the rest inserted, behind a few that come, go and come again; a tenth is deleted, consolidated and compacted; then a twentieth is replaced, twenty times |
-//! | `growth` | a twentieth of the vectors is built, and the rest inserted, a fiftieth of all at a time |
-//! | `sorted` | the same, in an order in which near vectors come together |
+//! | `changes` | build nine tenths of the vectors and insert the rest, after a warm-up with a few; delete, consolidate and compact a tenth; then replace a twentieth, twenty times |
+//! | `growth` | build a twentieth of the vectors, and insert the rest, a fiftieth of all at a time |
+//! | `sorted` | the same, in an order that keeps near vectors together |
 //!
-//! DEVICE is `cpu` or `cuda:0`. Recall is that of searches where the index is, among the vectors that it holds, and each
-//! figure stands beside that of a fresh build over these. Options are `--beam-width N` of searches, 64 if not given,
-//! `--build-beam-width N`, 128, and `--truth FILE`, the true neighbours among all vectors, which saves looking for them.
+//! DEVICE is `cpu` or `cuda:0`. Recall is among the vectors in the index, and is compared with that of a fresh build over
+//! them. Options are `--beam-width N` of searches (default 64), `--build-beam-width N` (default 128), and `--truth FILE`,
+//! the true neighbors among all vectors, which are computed otherwise.
 
 #![forbid(unsafe_code)]
 

@@ -146,7 +146,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         tables as u64
     }
 
-    /// Slots there are: live, hidden and free.
+    /// The number of slots: live, tombstones and free.
     pub fn slots(&self) -> usize {
         self.slots
     }

@@ -37,7 +37,7 @@ const CHUNK_BYTES: usize = 32 << 20;
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 4;
 /// Bytes per task of the thread pool.
 const PART_BYTES: usize = 32 << 10;
-/// Up to so many parts the calling thread is faster than waking up the pool.
+/// Up to this many parts, the calling thread alone is faster than waking up the pool.
 const PARTS_ALONE: usize = 8;
 
 /// A query, and where its results go.

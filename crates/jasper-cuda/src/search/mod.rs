@@ -24,7 +24,6 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
 
-use crate::profile::LaunchProfile;
 use crate::{Context, DeviceGraph, MemoryPlan, Result, Stream, VectorStorage};
 use batch::{Batch, Task};
 use context::{PinnedSearchContext, SearchContext as _};
@@ -237,74 +236,17 @@ impl<T: Element> Searcher<T> {
         &self.plan
     }
 
-    /// See [`SearchContexts::answer`]; `graph` is the one that was copied.
-    ///
-    /// # Errors
-    /// As there.
+    /// The search contexts: their methods search the [view](Self::view).
+    pub fn contexts(&self) -> &SearchContexts<T> {
+        &self.contexts
+    }
+
+    /// The view for searches. `graph` is the one that was copied.
     ///
     /// # Panics
     /// If `graph` and the copy have different numbers of slots.
-    pub fn answer(
-        &self,
-        graph: &Graph<T>,
-        pool: &ThreadPool,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        self.contexts.answer(GraphView::new(graph, &self.graph), pool, queries, params, matches)
-    }
-
-    /// See [`SearchContexts::answer_one`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// As [`Self::answer`].
-    pub fn answer_one(
-        &self,
-        graph: &Graph<T>,
-        pool: &ThreadPool,
-        query: &[T],
-        params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        self.contexts.answer_one(GraphView::new(graph, &self.graph), pool, query, params)
-    }
-
-    /// See [`SearchContexts::launch`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// As [`Self::answer`], and as there.
-    pub fn launch(
-        &self,
-        graph: &Graph<T>,
-        pool: &ThreadPool,
-        stream: &Stream,
-        params: SearchParams<'_>,
-        arrays: DeviceBatch<'_, T>,
-    ) -> Result<(), SearchError> {
-        self.contexts.launch(GraphView::new(graph, &self.graph), pool, stream, params, arrays)
-    }
-
-    /// See [`SearchContexts::profile`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// As [`Self::answer`].
-    pub fn profile(
-        &self,
-        graph: &Graph<T>,
-        pool: &ThreadPool,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-    ) -> Result<LaunchProfile, SearchError> {
-        self.contexts.profile(GraphView::new(graph, &self.graph), pool, queries, params)
+    pub fn view<'a>(&'a self, graph: &'a Graph<T>) -> GraphView<'a, T> {
+        GraphView::new(graph, &self.graph)
     }
 }
 

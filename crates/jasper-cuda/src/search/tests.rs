@@ -177,7 +177,7 @@ impl Both {
         Ok((hits.collect(), work.read().unwrap()))
     }
 
-    /// Asks both, and compares; gives the answers.
+    /// Searches with both, compares, and returns the results.
     fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, graph.dimension()).unwrap();
         let mut expected = Matches::new(queries.len(), params.k).unwrap();
@@ -375,7 +375,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
     assert!(told.contains("this device has 101376"), "{told}");
 }
 
-/// A graph with codes, asked in every way.
+/// Searches of a quantized graph with all kinds of parameters.
 fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantization, seed: u64) {
     let both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
@@ -447,7 +447,7 @@ fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
     graph.vectors().prepare_all(MatrixView::new(queries, graph.dimension()).unwrap()).unwrap()
 }
 
-/// A graph with codes, asked for queries that lie on the device: of any number, in one part or several.
+/// Searches of a quantized graph for queries in device memory, in one part or several.
 fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, code: Quantization, seed: u64) {
     let mut both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);

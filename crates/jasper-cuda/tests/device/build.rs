@@ -1,4 +1,4 @@
-//! Graphs built on a device are those of the processor.
+//! Graphs built on a device equal those of the CPU.
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ fn on_device<T: Element>(
     Ok((graph, report))
 }
 
-/// The graphs of both, of `n` vectors.
+/// The graphs of the CPU and the device over `n` vectors.
 fn both<T: Element>(context: &Context, metric: Metric, dimension: usize, n: usize) -> [Graph<T>; 2] {
     let cpu = CpuExecutor::new(0).unwrap();
     let values = Clusters::new(dimension, 5).rows::<T>(n, 0);
@@ -69,7 +69,7 @@ fn graphs_of_bytes_are_the_same() {
     );
 }
 
-fn like_the_processor<T: Element>(context: &Context, metric: Metric, dimension: usize) {
+fn like_the_cpu<T: Element>(context: &Context, metric: Metric, dimension: usize) {
     let [expected, found] = both::<T>(context, metric, dimension, 10_000);
     assert!(found.check_structure().is_sound());
     let (wanted, degree) = (degree(&expected), degree(&found));
@@ -87,8 +87,8 @@ fn graphs_of_floats_are_nearly_the_same() {
     let Some(context) = crate::common::context() else { return };
     for metric in Metric::ALL {
         for dimension in [96, 128, 200, 960] {
-            like_the_processor::<f32>(&context, metric, dimension);
-            like_the_processor::<f16>(&context, metric, dimension);
+            like_the_cpu::<f32>(&context, metric, dimension);
+            like_the_cpu::<f16>(&context, metric, dimension);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use gpu_kernels::{DevicePtr, DevicePtrMut, Launch};
 use jasper_cuda::{Context, Error, Module, Result, Stream};
 
-/// Kernels of one parameter each; what they do is written beside them.
+/// Test kernels of one parameter each; comments in the file describe them.
 pub const PROBE: &str = include_str!("probe.ptx");
 
 /// Ordinary tests share the device; those that measure time or memory hold it alone.

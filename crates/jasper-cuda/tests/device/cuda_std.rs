@@ -1,4 +1,4 @@
-//! Every function of `cuda_std` on a device: the cases that the emulator runs, and the same answers.
+//! Every function of `cuda_std` on a device: the cases of the emulator's tests, with the same results.
 
 use cuda_std_kernels::{PTX, cases};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Launch, Stream as _};

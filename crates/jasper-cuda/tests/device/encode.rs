@@ -1,4 +1,4 @@
-//! Codes by a device are those of the processor.
+//! Codes computed on a device equal those of the CPU.
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, f16};
@@ -32,7 +32,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize) {
 }
 
 #[test]
-fn codes_are_those_of_the_processor() {
+fn codes_are_those_of_the_cpu() {
     let Some(context) = crate::common::context() else { return };
     for (rows, dimension) in [(2, 3), (3000, 100), (5000, 384)] {
         agrees::<f32>(&context, rows, dimension);

@@ -1,4 +1,4 @@
-//! A kernel that faults takes the context with it: every call says so. In a child process, which it ruins.
+//! After a kernel's fault every call reports the loss of the context. Runs in a child process, whose context is lost.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use jasper_cuda::{Context, Error, Event, Module, Pinned, Stream};
 
 const CHILD: &str = "JASPER_FAULT";
 
-/// What happens in the process that is ruined.
+/// What the child process does.
 fn ruin(kernel: &str) {
     let context = Context::open(0).unwrap();
     let stream = Stream::new(&context).unwrap();

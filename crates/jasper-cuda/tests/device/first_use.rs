@@ -1,5 +1,4 @@
-//! How long the first use of kernels takes, those of an exact search: with the driver's cache of compiled code, and
-//! without.
+//! How long loading the kernels of an exact search takes, with and without the driver's cache of compiled code.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! The suite of the kernels on a device: the tests that the emulator runs, and the same answers.
+//! The kernel suite on a device: the tests that the emulator runs, with the same results.
 
 use gpu_kernels::suite;
 use jasper_cuda::Stream;
 
-/// Makes a test of each test of the suite: it runs with several seeds.
+/// Defines a test for each test of the suite, run with several seeds.
 macro_rules! on_the_device {
     ($($test:ident)*) => { $(
         #[test]

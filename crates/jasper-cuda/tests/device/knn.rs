@@ -1,4 +1,4 @@
-//! Exact neighbours by a device are those of the processor, ids and distances alike.
+//! Exact neighbors computed on a device equal those of the CPU, ids and distances.
 
 use std::ops::ControlFlow;
 
@@ -21,7 +21,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize
 }
 
 #[test]
-fn neighbors_are_those_of_the_processor() {
+fn neighbors_are_those_of_the_cpu() {
     let Some(context) = crate::common::context() else { return };
     for (rows, dimension, k) in [(1, 3, 1), (3000, 17, 10), (5000, 128, 100)] {
         agrees::<f32>(&context, rows, dimension, k);

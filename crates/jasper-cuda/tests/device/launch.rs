@@ -1,4 +1,4 @@
-//! Launches that the device takes, and those that it does not: each refusal typed, and nothing lost by it.
+//! Launches within and beyond the limits of the device: each refusal has its type, and the device stays usable.
 
 use crate::common::{Move, PROBE, SharedContext};
 use gpu_kernels::{Buffer as _, Launch, Stream as _};

@@ -1,4 +1,4 @@
-//! Arrays go to the device and come back; what cannot be had is refused and leaves all as it was.
+//! Copies to and from the device; failed allocations change nothing.
 
 use gpu_kernels::{Buffer as _, Launch, Stream as _};
 use jasper_cuda::{Context, Error, MemoryPlan, MemorySpace, Module, Pinned, Stream};
@@ -58,7 +58,7 @@ fn an_array_grows_where_it_is_and_keeps_what_it_holds() {
     assert_eq!(buffer.len(), 20_000_000);
 }
 
-/// What is on the host is written and read in place, and kernels reach it by its address.
+/// Arrays in host memory are written and read in place, and kernels access them by their address.
 #[test]
 fn an_array_on_the_host_is_an_array() {
     let Some(context) = crate::common::context() else { return };

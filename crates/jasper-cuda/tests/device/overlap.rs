@@ -6,13 +6,13 @@ use crate::common::{Move, PROBE, spin};
 use gpu_kernels::{Buffer as _, Launch, Stream as _};
 use jasper_cuda::{Context, Event, Module, Pipeline, Result, Stream};
 
-/// Ticks that take some milliseconds on any device.
+/// Clock cycles that take some milliseconds on any device.
 const TICKS: u64 = 10_000_000;
 const ROW: usize = 1 << 10;
 const ROWS: usize = 1 << 16;
 const TILE: usize = 5000;
 
-/// How long the work that `queue` puts between two marks of `stream` takes.
+/// The time of the work that `queue` queues, between two events in `stream`.
 fn time(context: &Context, stream: &Stream, queue: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let (begin, end) = (Event::new(context)?, Event::new(context)?);
     begin.record(stream)?;

@@ -1,4 +1,4 @@
-//! Searches on a device are those of the processor, from any thread and of any size.
+//! Searches on a device give the results of the CPU, from any thread and at any batch size.
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::Answer;
@@ -7,7 +7,8 @@ use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
 };
 use jasper_cuda::{
-    Buffer, Context, DeviceBatch, DeviceGraph, MemorySpace, Searcher, Stream, VectorStorage, hit_from_answer,
+    Buffer, Context, DeviceBatch, DeviceGraph, GraphView, MemorySpace, Searcher, Stream, VectorStorage,
+    hit_from_answer,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -49,6 +50,10 @@ impl<T: Element> Both<T> {
         Self { cpu, graph, searcher }
     }
 
+    fn view(&self) -> GraphView<'_, T> {
+        self.searcher.view(&self.graph)
+    }
+
     fn queries(&self, n: usize) -> Vec<T> {
         Clusters::new(self.graph.dimension(), 3).rows(n, 1)
     }
@@ -56,15 +61,18 @@ impl<T: Element> Both<T> {
     fn search(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, self.graph.dimension()).unwrap();
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
-        self.searcher.answer(&self.graph, self.cpu.pool(), queries, params, matches.as_mut()).unwrap();
+        self.searcher
+            .contexts()
+            .answer(self.view(), self.cpu.pool(), queries, params, matches.as_mut())
+            .unwrap();
         entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        self.searcher.answer_one(&self.graph, self.cpu.pool(), query, params).unwrap()
+        self.searcher.contexts().answer_one(self.view(), self.cpu.pool(), query, params).unwrap()
     }
 
-    /// Answers of the device, which are those of the processor: all of them where sums are exact, else nearly all.
+    /// The device's results, compared with those of the CPU: equal where sums are exact, else nearly equal.
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let view = MatrixView::new(queries, self.graph.dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
@@ -97,7 +105,7 @@ impl<T: Element> Both<T> {
     }
 }
 
-/// Queries that lie on the device, and room for their answers.
+/// Queries in device memory, and buffers for their results.
 struct There<T> {
     stream: Stream,
     queries: Buffer<T>,
@@ -119,8 +127,8 @@ impl<T: Element> There<T> {
 
     fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
         let Self { stream, queries, answers, work } = self;
-        both.searcher.launch(
-            &both.graph,
+        both.searcher.contexts().launch(
+            both.view(),
             both.cpu.pool(),
             stream,
             params,
@@ -132,7 +140,7 @@ impl<T: Element> There<T> {
         self.try_launch(both, params).unwrap();
     }
 
-    /// Waits for the answers.
+    /// Downloads the results.
     fn found(&self) -> Vec<Hit> {
         let answers = self.stream.download(&self.answers).unwrap();
         answers.into_iter().map(hit_from_answer).collect()
@@ -169,7 +177,7 @@ fn agrees<T: Element>(context: &Context) {
 }
 
 #[test]
-fn answers_are_those_of_the_processor() {
+fn answers_are_those_of_the_cpu() {
     let Some(context) = crate::common::context() else { return };
     agrees::<f32>(&context);
     agrees::<f16>(&context);
@@ -177,7 +185,7 @@ fn answers_are_those_of_the_processor() {
     agrees::<i8>(&context);
 }
 
-/// By codes with a rerank, and by exact distances; one launch reads what the other does, so that no sum is another.
+/// Quantized with a rerank, and exact: both launches use the same distances, so results are equal.
 fn does_not_depend_on_the_place<T: Element>(
     context: &Context,
     dimension: usize,
@@ -277,7 +285,7 @@ fn queries_on_the_device_are_searched_there() {
     }
 }
 
-/// A graph with codes, of which the device has the queries: it codes them, and answers as a batch from the host.
+/// The device quantizes queries in its memory, with the results of a batch from the host.
 fn queries_on_the_device_go_by_codes<T: Element>(
     context: &Context,
     dimension: usize,
@@ -338,7 +346,7 @@ fn queries_on_the_device_are_searched_for_by_codes() {
     queries_on_the_device_go_by_codes::<u8>(&context, 128, Metric::Cosine, Quantization::Rabitq { bits: 7 });
 }
 
-/// More than one part of a launch.
+/// A batch of more than one part.
 #[test]
 fn many_queries_on_the_device_share_memory() {
     let Some(context) = crate::common::context() else { return };
@@ -354,8 +362,8 @@ fn many_queries_on_the_device_share_memory() {
     assert!(there.found() == both.search(&queries, params));
 }
 
-/// Launches that nobody waits for, by turns in two streams of a thread and beside another thread's: what one leaves to its
-/// rerank no other writes.
+/// Launches without synchronization, in two streams of one thread and concurrently with another thread: the temporary
+/// memory of one is not used by another.
 #[test]
 fn streams_search_by_codes_at_the_same_time() {
     let Some(context) = crate::common::context() else { return };
@@ -392,8 +400,8 @@ fn streams_search_by_codes_at_the_same_time() {
     }
 }
 
-/// Corners of a cube of many dimensions, each linked to those that differ in one: a search from anywhere ends at the
-/// corner it looks for. Rows are padded to more than 4 GiB together.
+/// Corners of a hypercube, each linked to those that differ in one coordinate: a search ends at the corner that it looks
+/// for. The rows take more than 4 GiB with padding.
 #[test]
 fn rows_lie_beyond_what_32_bits_can_address() {
     const SIDES: usize = 20;

@@ -1,4 +1,4 @@
-//! A graph and queries that are on the device: batches are launched without anything else in the way.
+//! Searches for queries in device memory.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use jasper_graph::Graph;
 use super::point::{Point, Setting};
 use super::set::Set;
 
-/// A graph with the queries that are asked of it.
-pub struct Card<'a, T: Element, S: Stream = jasper_cuda::Stream> {
+/// A graph and its queries, both in device memory.
+pub struct DeviceSearch<'a, T: Element, S: Stream = jasper_cuda::Stream> {
     pub(super) stream: &'a S,
     pub(super) graph: DeviceGraph<T, S>,
     pub(super) queries: S::Buffer<T>,
 }
 
-/// Room for what a batch gives.
+/// The arguments and result buffers of a batch.
 pub(super) struct Batch<S: Stream> {
     pub(super) args: SearchArgs,
     /// `[queries][k]`
@@ -28,25 +28,25 @@ pub(super) struct Batch<S: Stream> {
     work: S::Buffer<u32>,
 }
 
-/// What a batch gave.
+/// The results of a batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct SearchResults {
     /// `[queries][k]`: keys, nearest first.
     pub keys: Vec<u64>,
-    /// Vertices expanded a query.
+    /// Vertices expanded per query.
     pub hops: f64,
-    /// Distances worked out a query.
+    /// distances computed a query.
     pub distances: f64,
 }
 
-/// Launches that are timed together, so that one begins where another ends.
+/// Launches that are timed together, back to back.
 const TOGETHER: usize = 100;
 /// Rounds of a measurement, and how long they may take together: a launch that takes long varies little.
 const ROUNDS: usize = 5;
 const TIMED: f64 = 0.4;
 
-impl<'a, T: Element, S: Stream> Card<'a, T, S> {
-    /// Copies `count` queries of `graph` to the device of `stream`, where `copy` was made of it: `queries`, again and again.
+impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
+    /// Copies `count` queries to the device of `stream`, which holds `copy`, a copy of `graph`. The `queries` are repeated.
     pub fn new(
         stream: &'a S,
         graph: &Graph<T>,
@@ -67,7 +67,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         Ok(Self { stream, graph: copy, queries: stream.upload(&rows)? })
     }
 
-    /// The kernel that the library would take.
+    /// The kernel that the library would use.
     pub fn kernel(&self, setting: Setting) -> Search {
         let row_bytes = self.graph.args().row_bytes;
         Search::for_rows(T::KIND, self.graph.measure(), row_bytes, setting.beam_width, setting.launch.warps)
@@ -107,7 +107,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
         unsafe { self.stream.launch(kernel, batch.args) }
     }
 
-    pub(super) fn read(&self, batch: &Batch<S>) -> Result<Found> {
+    pub(super) fn read(&self, batch: &Batch<S>) -> Result<SearchResults> {
         let answers = self.stream.download(&batch.answers)?;
         let keys = answers.iter().map(|&[low, high, ..]| u64::from(high) << 32 | u64::from(low)).collect();
         let work = self.stream.download(&batch.work)?;
@@ -115,18 +115,18 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
             let sum: u64 = work.iter().skip(of).step_by(2).map(|&count| u64::from(count)).sum();
             sum as f64 / f64::from(batch.args.queries_len)
         };
-        Ok(Found { keys, hops: mean(0), distances: mean(1) })
+        Ok(SearchResults { keys, hops: mean(0), distances: mean(1) })
     }
 
     /// Asks the first `queries` queries, untimed.
-    pub fn ask(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<Found> {
+    pub fn ask(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<SearchResults> {
         let batch = self.batch(setting, queries)?;
         self.launch(kernel, &batch)?;
         self.read(&batch)
     }
 
     /// Bytes of rows and edges that a query asks for.
-    fn bytes(&self, found: &Found) -> f64 {
+    fn bytes(&self, found: &SearchResults) -> f64 {
         let graph = self.graph.args();
         let norm = if graph.squared_norms.is_null() { 0 } else { size_of::<f32>() as u32 };
         found.distances * f64::from(graph.row_bytes + norm)
@@ -134,7 +134,7 @@ impl<'a, T: Element, S: Stream> Card<'a, T, S> {
     }
 }
 
-impl<T: Element> Card<'_, T> {
+impl<T: Element> DeviceSearch<'_, T> {
     /// What `kernel` takes on `queries` queries, without the way to the device and back: launches after each other, each
     /// of the next ones.
     pub fn time_alone(&self, kernel: &Search, setting: Setting, queries: usize) -> Result<Duration> {
@@ -177,7 +177,7 @@ impl<T: Element> Card<'_, T> {
         setting: Setting,
         queries: usize,
         taken: Duration,
-        found: &Found,
+        found: &SearchResults,
         bytes: f64,
     ) -> Point {
         let rate = queries as f64 / taken.as_secs_f64();
@@ -219,19 +219,19 @@ mod tests {
         let queries = MatrixView::new(&queries, 20).unwrap();
         let stream = EmulatedStream::new(Emulator::new(5));
         let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Host).unwrap();
-        let card = Card::new(&stream, &graph, copy, queries, 6).unwrap();
+        let search = DeviceSearch::new(&stream, &graph, copy, queries, 6).unwrap();
         for beam_width in [5, 150] {
             let setting = Setting::new(5, beam_width);
-            let found = card.ask(&card.kernel(setting), setting, 6).unwrap();
+            let found = search.ask(&search.kernel(setting), setting, 6).unwrap();
             let mut matches = Matches::new(4, 5).unwrap();
             let params = SearchParams::new(5).beam_width(beam_width as usize);
             let cpu = CpuExecutor::new(1).unwrap();
             let report = cpu.answer(&graph, queries, params, matches.as_mut()).unwrap();
             let expected: Vec<u64> = matches.keys().iter().chain(&matches.keys()[..2 * 5]).copied().collect();
             assert_eq!(found.keys, expected, "the first two queries come again");
-            let alone = card.ask(&card.kernel(setting), setting, 4).unwrap();
+            let alone = search.ask(&search.kernel(setting), setting, 4).unwrap();
             assert_eq!((alone.hops, &alone.keys[..]), (report.cost.hops as f64 / 4.0, &expected[..20]));
-            assert_eq!(card.bytes(&alone), alone.distances * 32.0 + alone.hops * 64.0 * 4.0);
+            assert_eq!(search.bytes(&alone), alone.distances * 32.0 + alone.hops * 64.0 * 4.0);
         }
     }
 }
