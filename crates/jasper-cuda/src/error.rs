@@ -16,7 +16,7 @@ use crate::ptx::Requirement;
 pub enum Error {
     /// There is no CUDA driver on this machine, or it cannot be loaded.
     #[error("{0}; install the NVIDIA driver, or use the cpu")]
-    NoDriver(#[from] LoadError),
+    NoDriver(LoadError),
     /// The driver finds no device.
     #[error(
         "the CUDA driver finds no device; see what `nvidia-smi` lists and CUDA_VISIBLE_DEVICES hides, or use the cpu"

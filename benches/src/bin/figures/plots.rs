@@ -10,7 +10,7 @@ use crate::lines::{Lines, Subject, distinct, number};
 /// The widest recall axis begins here: below, nobody searches.
 const LEAST_RECALL: f64 = 0.8;
 
-/// Recall@10 against queries per second, with the front of all peers.
+/// Recall@10 against queries a second, with the front of all peers.
 ///
 /// # Errors
 /// Those of the drawing library.
@@ -25,7 +25,7 @@ pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
         }
         chart(set, "recall@10", Axis::recall, series)
     });
-    let title = "Recall@10 and queries per second";
+    let title = "Recall@10 and queries a second";
     sheet(
         title,
         &conditions(lines),
@@ -34,7 +34,7 @@ pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
     )
 }
 
-/// Queries per second by beam width.
+/// Queries a second by beam width.
 ///
 /// # Errors
 /// As above.
@@ -44,7 +44,7 @@ pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
         let name = set.as_str().unwrap_or_default();
         chart(name, "beam width", Axis::log2, of_elements(&widths, set))
     });
-    let title = "Beam width and queries per second";
+    let title = "Beam width and queries a second";
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
 }
 
@@ -54,7 +54,7 @@ fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
     of_set.map(|line| Series::line(Subject::of(line).rows(), pairs(&line["points"]))).collect()
 }
 
-/// A chart of queries per second over something.
+/// A chart of queries a second over something.
 fn chart(
     title: &str,
     x: &str,
@@ -73,7 +73,7 @@ fn chart(
     }
 }
 
-/// The first two numbers of each point: recall or width, and queries per second. Those of too little recall are left out.
+/// The first two numbers of each point: recall or width, and queries a second. Those of too little recall are left out.
 fn pairs(points: &Value) -> Vec<(f64, f64)> {
     let points = points.as_array().map(Vec::as_slice).unwrap_or_default();
     let pairs = points.iter().map(|point| (number(&point[0]), number(&point[1])));

@@ -7,7 +7,7 @@ use crate::lines::{Lines, Subject, distinct, number, subjects, text};
 /// Beam widths whose work is told.
 const WIDTHS: [u64; 6] = [10, 16, 32, 64, 128, 256];
 
-/// Million queries per second at equal recall@`k`, with the ratio to the best peer, and the most recall there is.
+/// Million queries a second at equal recall@`k`, with the ratio to the best peer, and the most recall there is.
 pub fn recall(lines: &Lines, k: u64) -> String {
     let of_k = |line: &&Value| line["k"] == k;
     let equal: Vec<&Value> = lines.of("equal_recall").into_iter().filter(of_k).collect();
@@ -32,7 +32,7 @@ pub fn recall(lines: &Lines, k: u64) -> String {
     table.markdown()
 }
 
-/// What each width costs: queries per second, recall, work, bytes over the rate of a copy.
+/// What each width costs: queries a second, recall, work, bytes over the rate of a copy.
 pub fn widths(lines: &Lines) -> String {
     let mut table = Table::new(
         ["set, rows", "beam width", "M queries/s", "recall@10", "hops", "distances", "GB/s", "of a copy"]
@@ -114,7 +114,7 @@ pub fn graphs(lines: &Lines) -> String {
     table.markdown()
 }
 
-/// `18.4 M (5.4)`: queries per second and the ratio to the best peer; `>` where the fastest setting has more recall.
+/// `18.4 M (5.4)`: queries a second and the ratio to the best peer; `>` where the fastest setting has more recall.
 fn speed(line: &Value) -> String {
     let mark = if line["at_least"] == true { ">" } else { "" };
     let ratio = line["ratio"].as_f64().map_or(String::new(), |ratio| format!(" ({ratio:.2})"));
