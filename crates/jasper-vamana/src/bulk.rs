@@ -23,6 +23,7 @@ use crate::{
 
 /// Statistics of a bulk build.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BuildReport {
     /// Keys in the graph.

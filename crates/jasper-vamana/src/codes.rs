@@ -34,6 +34,7 @@ pub fn quantize<T: Element>(
 
 /// How well the codes of a graph fit its rows, as [`code_report`] finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CodeReport {
     /// Error of estimated distances between vertices and their neighbours in the graph: its root mean square, in units

@@ -5,6 +5,7 @@ use jasper_graph::{Graph, VectorError};
 
 /// What a compaction was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CompactReport {
     /// Vertices that changed their slot.
     pub moved: usize,

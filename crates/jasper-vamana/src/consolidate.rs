@@ -1,4 +1,21 @@
-//! Deleted vertices out of the graph: FreshDiskANN's Algorithm 4, in one pass without races.
+//! Consolidation: removes deleted vertices from the graph (FreshDiskANN, Algorithm 4).
+//!
+//! ```text
+//! for each live vertex v with a deleted neighbour, in batches:
+//!     replacements = live neighbours of v's deleted neighbours
+//!     row(v) = v's live neighbours + those replacements that none of them occludes, at most as many as before
+//! replace deleted start points by live vertices near them
+//! reconnect live vertices that became unreachable
+//! free the slots of the deleted
+//! ```
+//!
+//! Deviations from FreshDiskANN, and why each is right:
+//! 1. **Live neighbours always stay**; only replacements are pruned. Pruning both together drops neighbours for replacements
+//!    that are a little nearer, and cost 0.006 to 0.013 of recall@10 after a tenth was deleted.
+//! 2. **No locks**: a row is computed from itself and from rows of deleted vertices, which nobody writes, so the order of
+//!    vertices does not matter and the result does not depend on threads.
+//! 3. **One transaction**: an error or a cancel leaves the graph as it was.
+//! 4. **Reachability is restored at the end**, because neither pruning nor deleting preserves it.
 
 use jasper_core::{Element, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
@@ -9,21 +26,22 @@ use crate::reconnect::reconnect;
 use crate::start::live_start_points;
 use crate::{Executor, MutableGraph, SearchCost, UpdateError};
 
-/// What a consolidation was.
+/// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ConsolidateReport {
     /// Slots freed.
     pub freed: usize,
-    /// Vertices that no path led to, and that were given an edge.
+    /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
-    /// What it cost.
+    /// Operations performed.
     pub cost: SearchCost,
 }
 
-/// Takes the hidden vertices out of the graph and frees their slots; deleted keys can no longer be restored.
+/// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.
 ///
-/// A live row is written from that row and rows of hidden vertices, which nobody writes: so the order of rows does not
-/// matter, and nothing races. Cost: every row is read; those with hidden neighbours are worked out anew.
+/// Cost: every row is read; rows with deleted neighbours are recomputed.
 ///
 /// # Errors
 /// [`UpdateError`]; the graph is as it was.
@@ -62,7 +80,7 @@ fn consolidate_rows<T: Element, E: Executor<T>>(
     Ok((cost, reconnected))
 }
 
-/// Takes the hidden neighbours out of some rows.
+/// Repairs the rows of some vertices that have deleted neighbours.
 fn repair<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Graph>,

@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 
 /// Operations performed. Equal on every machine and for any number of threads, so that tests can compare them exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SearchCost {
     /// Vertices expanded by searches.
     pub hops: u64,

@@ -1,4 +1,19 @@
-//! Rows into a graph that is in use.
+//! Batch insert: vectors into a graph that is in use (FreshDiskANN, Algorithm 2, for many vectors at once).
+//!
+//! ```text
+//! transaction:
+//!     store the vectors as tombstones              searches do not return them yet
+//!     for each batch: link_batch                   see the module `pipeline`
+//!     release duplicates of vertices already there
+//!     add start points; reconnect what is unreachable, if enough vertices were not checked
+//!     assign the keys                              now searches return them, all at once
+//! ```
+//!
+//! Deviations from FreshDiskANN, and why each is right:
+//! 1. **Batches on a frozen graph** instead of one vector at a time under locks: the result does not depend on threads.
+//! 2. **Vertices of a batch are candidates of each other**, sampled ([`PeerSampling`]), because the caller's order may be
+//!    sorted, and then the nearest neighbours of a vector are in its own batch.
+//! 3. **Identical vectors share a vertex**, so many copies of one cannot fill each other's rows.
 
 use std::collections::HashMap;
 
@@ -11,26 +26,28 @@ use crate::pipeline::{GraphLock, LinkMode, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::{Executor, MutableGraph, PeerSampling, SearchCost, UpdateError, start};
 
-/// What an insert was.
+/// Statistics of an insert.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct InsertReport {
     /// Keys added.
     pub keys: usize,
-    /// Rows that were identical to another, and share its vertex. Under inner products, a short vector that is in the index
+    /// Vectors identical to another, whose vertex they share. Under inner products, a short vector that is in the index
     /// already may get a vertex of its own: the search for it leads to longer ones.
     pub identical: usize,
     /// Vertices that were given an edge, because no path, or under inner products no neighbour, led to them.
     pub reconnected: usize,
-    /// What it cost.
+    /// Operations performed.
     pub cost: SearchCost,
 }
 
-/// What becomes of a key that is in the index already.
+/// What to do with a key that is in the index already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// The call is refused.
+    /// Refuse the call.
     Refuse,
-    /// The key's old vector is deleted when the new one is linked.
+    /// Delete the old vector of the key when the new one is linked.
     Replace,
 }
 
@@ -54,11 +71,10 @@ const fn check_share(metric: Metric) -> usize {
     if matches!(metric, Metric::InnerProduct) { 512 } else { 64 }
 }
 
-/// Inserts `rows` under `keys`. They are found from the moment the call returns, and not before; on an error the
-/// graph is as it was.
+/// Inserts vectors under `keys`. They are visible once the call returns, and not before.
 ///
 /// # Errors
-/// [`UpdateError`].
+/// [`UpdateError`]; the graph is as it was.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,

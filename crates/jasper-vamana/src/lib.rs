@@ -14,25 +14,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! One pipeline builds and inserts ([`pipeline`]): search the frozen graph, prune, turn the new edges around, merge
-//! them into their targets, publish. What differs between processors is behind [`Linker`]. Where to look:
+//! Builds and inserts share one pipeline over batches ([`pipeline`]): search the frozen graph, prune, reverse the new edges,
+//! merge them into their targets. The steps are behind the traits [`Linker`] and [`Executor`], implemented for the CPU here
+//! and for CUDA devices in `jasper-cuda`.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`executor`](Linker) | the steps of a batch |
-//! | [`mutable`](MutableGraph) | a graph in use, on the host or beside a device |
-//! | [`cpu`](CpuExecutor) | those steps on a pool of threads: beam search, robust prune, back edges |
-//! | [`pipeline`] | the order of the steps, and of the batches |
-//! | [`bulk`](bulk_build), [`insert`] | a graph from rows; rows into a graph |
-//! | [`quantized_linking`](Ingested::quantize_vectors) | links worked out on rows rounded to bytes |
-//! | [`checkpoint`](Checkpoints) | bulk builds that are taken up where a kill left them |
-//! | [`ingest`], `identical` | rows into slots; identical rows to one vertex |
-//! | [`codes`](quantize()) | codes for the rows of a graph |
-//! | [`memory`](MemoryPlan) | what a job takes, before it begins |
-//! | [`consolidate`], [`compact`] | deleted vertices out of the graph, holes out of memory |
-//! | [`connectivity`], `reconnect` | whether every live vertex can be reached; edges for those that cannot |
-//! | [`query`](SearchParams) | what users ask of a search, and what they get |
-//! | [`plan`](SearchPlan) | how a search is answered by any executor: filters, tombstones, the exact scan |
+//! | `bulk`: [`ingest`], [`link_on_host`], [`bulk_build`] | building a graph in three steps |
+//! | [`insert`], [`consolidate`], [`compact`] | changing a graph |
+//! | [`pipeline`] | linking one batch |
+//! | `link_progress`, `checkpoint` | batches, progress and checkpoints of a bulk build |
+//! | `ingest`, `identical` | storing vectors; finding identical ones |
+//! | [`executor`](Executor), [`mutable`](MutableGraph) | the traits: steps of a batch; a graph in use |
+//! | [`cpu`](CpuExecutor) | their CPU implementation: beam search, robust prune, exact search |
+//! | [`connectivity`], `reconnect` | reachability, and edges for unreachable vertices |
+//! | `start` | start points |
+//! | [`quantize`](quantize()), [`code_report`] | quantized codes |
+//! | [`quantized_linking`](Ingested::quantize_vectors) | linking on vectors rounded to bytes |
+//! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
+//! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
+//! | [`tuned`](TunedSearch) | tuned search parameters stored with an index |
+//! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
 #![forbid(unsafe_code)]
 

@@ -171,6 +171,8 @@ pub enum SearchError {
 
 /// What a search was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SearchReport {
     /// What it cost, all queries together.
     pub cost: SearchCost,

@@ -1,4 +1,24 @@
-//! Beam search: Algorithm 2 of the paper, with distinct frontier entries.
+//! Beam search: GreedySearch of DiskANN (Algorithm 1 there, Algorithm 2 of the Jasper paper).
+//!
+//! ```text
+//! frontier = start points, each with its distance to the query      at most beam_width entries, nearest first
+//! while the frontier has an unvisited entry, and fewer than most_hops were visited:
+//!     v = nearest unvisited entry; mark it visited
+//!     unseen = neighbors(v) that this search has not scored yet
+//!     drop those of unseen that a lower bound puts beyond the last entry     f32 sketches only
+//!     insert the rest into the frontier by distance
+//! results = the frontier; candidates of a build = all visited entries
+//! ```
+//!
+//! Deviations, and why each is right:
+//! 1. **Entries are distinct.** In the list of the Jasper paper, copies of a vertex push others out. The last entry only ever
+//!    gets nearer, so a vertex that fell out cannot come back: each is visited at most once.
+//! 2. **A small hash table of seen ids** that forgets on collision. Forgetting costs a distance, never a result, because the
+//!    frontier ignores an entry it has already.
+//! 3. **Several searches per thread, interleaved** ([`TOGETHER`]): while one waits for memory, the next works. Each takes the
+//!    same steps as alone.
+//! 4. **Rows are prefetched one hop ahead**: after the frontier is updated, its next entry is known.
+//! 5. **Several start points**, to save the first hops; the first of them alone reaches every vertex.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::{CodeScorer, Graph, Scorer};
@@ -7,13 +27,13 @@ use super::frontier::Frontier;
 use super::seen::SeenSet;
 use crate::SearchCost;
 
-/// What a search asks of distances, in the order of the steps of a hop.
+/// Distances from one query, in the order of the steps of a hop.
 pub(crate) trait Score {
-    /// Asks the memory system for what [`Self::sift`] reads.
+    /// Prefetches what [`Self::sift`] reads.
     fn prefetch_sift(&self, ids: &[VectorId]);
-    /// Takes some of those out that are farther than `limit`.
+    /// Removes ids that are certainly farther than `limit`; not all of them.
     fn sift(&self, limit: f32, ids: &mut Vec<VectorId>);
-    /// Asks the memory system for what [`Self::score`] reads first.
+    /// Prefetches what [`Self::score`] reads first.
     fn prefetch_score(&self, ids: &[VectorId]);
     /// Distances to `ids`, into `out` of the same length.
     fn score(&self, ids: &[VectorId], out: &mut [f32]);
@@ -37,7 +57,7 @@ impl<T: Element> Score for Scorer<'_, T> {
     }
 }
 
-/// Estimates cost so little that nothing is ruled out before.
+/// Estimates are so cheap that nothing is ruled out before them.
 impl Score for CodeScorer<'_> {
     fn prefetch_sift(&self, ids: &[VectorId]) {
         self.prefetch(ids);
@@ -52,19 +72,19 @@ impl Score for CodeScorer<'_> {
     }
 }
 
-/// Searches that a thread takes forward together: while one waits for memory, the next one works. Two hide half of the
-/// waiting, more than four crowd each other out of the first cache.
+/// Searches that a thread interleaves. Two hide half of the memory latency; more than four evict each other from the L1
+/// cache.
 pub(crate) const TOGETHER: usize = 4;
 
-/// What a search needs and a thread keeps.
+/// The state of one search, reused by its thread.
 #[derive(Debug)]
 pub(crate) struct Beam {
     frontier: Frontier,
     seen: SeenSet,
     /// Vertices expanded, in order.
     visited: Vec<Neighbor>,
-    /// Vertices met in this hop.
-    met: Vec<VectorId>,
+    /// Ids of this hop that the search has not seen before.
+    unseen: Vec<VectorId>,
     distances: Vec<f32>,
     cost: SearchCost,
 }
@@ -75,7 +95,7 @@ impl Beam {
             frontier: Frontier::new(),
             seen: SeenSet::new(),
             visited: Vec::new(),
-            met: Vec::new(),
+            unseen: Vec::new(),
             distances: Vec::new(),
             cost: SearchCost { hops: 0, distances: 0, prune_distances: 0 },
         }
@@ -111,12 +131,12 @@ impl Beam {
         }
     }
 
-    /// The nearest vertices found, rising.
+    /// The nearest vertices found, nearest first.
     pub(crate) fn found(&self) -> &[Neighbor] {
         self.frontier.entries()
     }
 
-    /// Every vertex expanded: the found ones, and those that led to them.
+    /// Every vertex expanded, in order.
     pub(crate) fn visited(&self) -> &[Neighbor] {
         &self.visited
     }
@@ -131,38 +151,38 @@ impl Beam {
         self.seen.reset(beam_width);
         self.visited.clear();
         self.cost = SearchCost::default();
-        self.meet(graph.adjacency().start_points(), scorer);
+        self.collect_unseen(graph.adjacency().start_points(), scorer);
     }
 
-    /// Visits the nearest entry that is not visited, and meets its neighbours; false if there is none.
+    /// Visits the nearest unvisited entry and collects its neighbours; false if there is none.
     fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) -> bool {
         let Some(nearest) = self.frontier.visit_next() else { return false };
         self.visited.push(nearest);
         self.cost.hops += 1;
-        self.meet(graph.adjacency().neighbors(nearest.id()), scorer);
+        self.collect_unseen(graph.adjacency().neighbors(nearest.id()), scorer);
         true
     }
 
-    /// Collects the vertices that this search has not seen.
-    fn meet(&mut self, vertices: &[VectorId], scorer: &impl Score) {
-        self.seen.keep_new(vertices, &mut self.met);
-        self.cost.distances += self.met.len() as u64;
-        scorer.prefetch_sift(&self.met);
+    /// Collects those of `vertices` that this search has not seen.
+    fn collect_unseen(&mut self, vertices: &[VectorId], scorer: &impl Score) {
+        self.seen.keep_new(vertices, &mut self.unseen);
+        self.cost.distances += self.unseen.len() as u64;
+        scorer.prefetch_sift(&self.unseen);
     }
 
-    /// Drops what the frontier would not take.
+    /// Drops ids that the frontier would not take.
     fn sift(&mut self, scorer: &impl Score) {
-        scorer.sift(self.frontier.worst(), &mut self.met);
-        scorer.prefetch_score(&self.met);
+        scorer.sift(self.frontier.worst(), &mut self.unseen);
+        scorer.prefetch_score(&self.unseen);
     }
 
-    /// Scores what is left and offers it to the frontier.
+    /// Scores the remaining ids and inserts them into the frontier.
     fn score<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) {
-        self.distances.resize(self.met.len(), 0.0);
-        scorer.score(&self.met, &mut self.distances);
+        self.distances.resize(self.unseen.len(), 0.0);
+        scorer.score(&self.unseen, &mut self.distances);
         let mut worst = self.frontier.worst();
-        for (&id, &distance) in self.met.iter().zip(&self.distances) {
-            // Most are, and then nothing more is made of them.
+        for (&id, &distance) in self.unseen.iter().zip(&self.distances) {
+            // The common case: the frontier is full and the vertex is farther than its last entry.
             if distance > worst {
                 continue;
             }

@@ -1,17 +1,37 @@
-//! Robust prune: Algorithm 3 of the paper on squared distances.
+//! Robust prune: RobustPrune of DiskANN (Algorithm 2 there), on squared distances.
+//!
+//! ```text
+//! kept = []
+//! for alpha in [1, the given alpha]:                                      two rounds
+//!     for c in candidates not yet kept, nearest to p first:
+//!         if kept is full: stop
+//!         if no k in kept occludes c, that is alpha d(k, c) <= d(p, c): keep c
+//! ```
+//!
+//! Deviations from the paper, and why each is right:
+//! 1. **Two rounds**, as DiskANN's code has them: with one round at alpha > 1, rows fill with near vertices where distances
+//!    differ little, and no edge leads away (docs: experiments).
+//! 2. **Candidates are tested against the kept**, instead of removing candidates after each choice: the same set, and a
+//!    candidate is dropped at its first occluder, [`COMPARED_AT_ONCE`] distances at a time.
+//! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
+//! 4. **Neighbours that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude each
+//!    other by construction. A full row that gets one more edge costs a tenth of the distances.
+//! 5. **What the first round compared is not compared again in the second**: each candidate remembers how far it got.
+//! 6. **Alpha applies to distances plus an origin** that makes them non-negative: alpha times a negated inner product below 0
+//!    would strengthen the rule where it should weaken it.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
 
-/// Kept neighbours compared with a candidate at once: enough to hide the loads, few enough to stop early.
+/// Kept neighbours compared with a candidate at once: enough to hide memory latency, few enough to stop early.
 const COMPARED_AT_ONCE: usize = 8;
 
-/// Slack of the first round.
+/// Alpha of the first round.
 const FIRST_ALPHA: f32 = 1.0;
 
-/// Whether a vertex leads towards another, which is at a `distance`, and `between` these two. Without slack the distances
-/// themselves are compared, for they may be differences of next to nothing to what slack counts from.
-fn leads<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) -> bool {
+/// Whether a kept vertex occludes a candidate: `distance` is that of the candidate, `between` that of the two. With an alpha of
+/// 1 the distances are compared themselves, because adding an origin would round small ones away.
+fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) -> bool {
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
@@ -19,22 +39,22 @@ fn leads<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) 
     alpha * (origin + between) <= origin + distance
 }
 
-/// What a prune needs and a thread keeps.
+/// The state of one prune, reused by its thread.
 #[derive(Debug, Default)]
 pub(crate) struct Prune {
-    /// The kept: those of the first round nearest first, then those of the second.
+    /// Kept neighbours: those of the first round nearest first, then those of the second.
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
     first: usize,
-    /// Ids of the kept, those that are settled apart from the others.
+    /// Ids of the kept neighbours: those already pruned, and the others.
     by_standing: [Vec<VectorId>; 2],
     /// Candidates of the second round.
-    waiting: Vec<Candidate>,
-    /// Distances worked out between candidates.
+    deferred: Vec<Candidate>,
+    /// Distances computed between candidates.
     distances: u64,
 }
 
-/// A candidate, and with how many of the kept it has been compared, by their standing.
+/// A candidate, and with how many of the kept of either standing it has been compared.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     neighbor: Neighbor,
@@ -42,43 +62,35 @@ struct Candidate {
 }
 
 /// Standing of a kept neighbour, as an index.
-const SETTLED: usize = 0;
+const PRUNED: usize = 0;
 const OTHER: usize = 1;
 
-/// What becomes of a candidate in a round.
+/// The outcome of a round for a candidate.
 enum Fate {
     Kept,
-    Waits,
+    Deferred,
     Dropped,
 }
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates` and of those that wait, all of them distinct and without the vertex itself.
-    /// What comes first is kept first.
+    /// Keeps up to `max_degree` of `candidates`, which are distinct, without the vertex itself, and tested in the order given.
     ///
-    /// There are two rounds, as DiskANN has them: the first with an `alpha` of 1, the second with the one given, over those
-    /// `waiting` and what the first has left. In each, a candidate is kept unless a kept `c*` leads towards it:
-    /// `alpha d(c*, c) <= d(p, c)`. With `<=`, a copy of a kept vertex is dropped, unless distances are products and the
-    /// vertex is the longer. One round with an alpha above 1 fills
-    /// rows with near vertices where distances differ little, and leaves none for what leads away (docs: experiments).
-    ///
-    /// Candidates marked visited are *settled*: an earlier prune has kept them beside each other, so that they are
-    /// compared with the others only, for a tenth of the distances where a full row gets one more edge. Of these,
-    /// `waiting` are those that it kept in its second round.
+    /// Candidates marked visited are already pruned: an earlier prune kept them together. Those it kept in its second round
+    /// are passed as `deferred`, and tested in the second round only.
     pub(crate) fn keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
         candidates: &[Neighbor],
-        waiting: &[Neighbor],
+        deferred: &[Neighbor],
         max_degree: usize,
         alpha: f32,
     ) -> &[Neighbor] {
         self.kept.clear();
         self.by_standing.iter_mut().for_each(Vec::clear);
         let fresh = |&neighbor: &Neighbor| Candidate { neighbor, compared: [0; 2] };
-        let mut waits = std::mem::take(&mut self.waiting);
-        waits.clear();
-        waits.extend(waiting.iter().map(fresh));
+        let mut second_round = std::mem::take(&mut self.deferred);
+        second_round.clear();
+        second_round.extend(deferred.iter().map(fresh));
         for (i, candidate) in candidates.iter().enumerate() {
             if self.kept.len() == max_degree {
                 break;
@@ -87,24 +99,24 @@ impl Prune {
                 jasper_core::distance::prefetch(graph.vectors().padded(next.id()));
             }
             let mut candidate = fresh(candidate);
-            if let Fate::Waits = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
-                waits.push(candidate);
+            if let Fate::Deferred = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
+                second_round.push(candidate);
             }
         }
         self.first = self.kept.len();
-        waits.sort_unstable_by_key(|candidate| candidate.neighbor);
-        for candidate in &mut waits {
+        second_round.sort_unstable_by_key(|candidate| candidate.neighbor);
+        for candidate in &mut second_round {
             if self.kept.len() == max_degree {
                 break;
             }
             self.try_keep(graph, candidate, alpha, alpha);
         }
-        self.waiting = waits;
+        self.deferred = second_round;
         &self.kept
     }
 
-    /// Keeps a candidate that no kept one leads towards by the alpha of this `round`. By the `last`, it would be dropped in
-    /// every round.
+    /// Keeps a candidate that no kept one occludes by the alpha of this `round`. One occluded by the alpha of the `last` round
+    /// is dropped at once: it would not be kept then either.
     fn try_keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -113,28 +125,28 @@ impl Prune {
         last: f32,
     ) -> Fate {
         let Candidate { neighbor, compared } = candidate;
-        let is_settled = !neighbor.is_unvisited();
+        let is_pruned = !neighbor.is_unvisited();
         let scorer = graph.vectors().slot_scorer(neighbor.id());
         let mut distances = [0.0; COMPARED_AT_ONCE];
-        for standing in if is_settled { OTHER..=OTHER } else { SETTLED..=OTHER } {
+        for standing in if is_pruned { OTHER..=OTHER } else { PRUNED..=OTHER } {
             for kept in self.by_standing[standing][compared[standing]..].chunks(COMPARED_AT_ONCE) {
                 let distances = &mut distances[..kept.len()];
                 scorer.score(kept, distances);
                 compared[standing] += kept.len();
                 self.distances += kept.len() as u64;
-                let is_led_to = |alpha: f32| {
-                    distances.iter().any(|&between| leads(graph, alpha, between, neighbor.distance()))
+                let is_occluded = |alpha: f32| {
+                    distances.iter().any(|&between| occludes(graph, alpha, between, neighbor.distance()))
                 };
-                if is_led_to(last) {
+                if is_occluded(last) {
                     return Fate::Dropped;
                 }
-                if is_led_to(round) {
-                    return Fate::Waits;
+                if is_occluded(round) {
+                    return Fate::Deferred;
                 }
             }
         }
         self.kept.push(*neighbor);
-        self.by_standing[if is_settled { SETTLED } else { OTHER }].push(neighbor.id());
+        self.by_standing[if is_pruned { PRUNED } else { OTHER }].push(neighbor.id());
         Fate::Kept
     }
 
@@ -143,7 +155,7 @@ impl Prune {
         self.first
     }
 
-    /// Distances worked out since this was last asked.
+    /// Takes the count of distances computed.
     pub(crate) fn take_distances(&mut self) -> u64 {
         std::mem::take(&mut self.distances)
     }
@@ -153,7 +165,7 @@ impl Prune {
 ///
 /// A prune writes what each of its rounds kept nearest first, and later edges are appended: so these are the two heads that
 /// rise. Now and then the first of the appended is farther still, and goes uncompared with them until it is crowded.
-pub(crate) fn settled_ends(row: &[Neighbor], alpha: f32) -> [usize; 2] {
+pub(crate) fn pruned_ends(row: &[Neighbor], alpha: f32) -> [usize; 2] {
     let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
     let first = rising(row);
     [first, first + if alpha > FIRST_ALPHA { rising(&row[first..]) } else { 0 }]
@@ -168,15 +180,15 @@ mod tests {
     fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<VectorId> {
         let mut kept: Vec<VectorId> = Vec::new();
         for alpha in [1.0, alpha] {
-            let leads = |kept: VectorId, c: &Neighbor| {
-                leads(graph, alpha, graph.vectors().slot_scorer(kept).score_one(c.id()), c.distance())
+            let occludes = |kept: VectorId, c: &Neighbor| {
+                occludes(graph, alpha, graph.vectors().slot_scorer(kept).score_one(c.id()), c.distance())
             };
             let mut left = candidates.to_vec();
-            left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| leads(kept, c)));
+            left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| occludes(kept, c)));
             while !left.is_empty() && kept.len() < max_degree {
                 let nearest = left.remove(0);
                 kept.push(nearest.id());
-                left.retain(|c| !leads(nearest.id(), c));
+                left.retain(|c| !occludes(nearest.id(), c));
             }
         }
         kept
@@ -205,23 +217,23 @@ mod tests {
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
-                // What one prune kept is settled for the next: the same result with one more candidate that is far, for
+                // What one prune kept is already_pruned for the next: the same result with one more candidate that is far, for
                 // less.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
                 let first = prune.keep(&graph, &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-                let settled = |run: &[Neighbor]| run.iter().map(|n| n.visited()).collect::<Vec<_>>();
-                let (again, waiting) = (settled(&first[..len]), settled(&first[len..]));
+                let already_pruned = |run: &[Neighbor]| run.iter().map(|n| n.visited()).collect::<Vec<_>>();
+                let (again, deferred) = (already_pruned(&first[..len]), already_pruned(&first[len..]));
                 prune.take_distances();
-                let settled =
-                    ids(prune.keep(&graph, &[&again[..], &more].concat(), &waiting, max_degree, alpha));
-                let settled_work = prune.take_distances();
+                let already_pruned =
+                    ids(prune.keep(&graph, &[&again[..], &more].concat(), &deferred, max_degree, alpha));
+                let pruned_cost = prune.take_distances();
                 let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
                 plain.sort_unstable();
-                let unsettled = ids(prune.keep(&graph, &plain, &[], max_degree, alpha));
-                assert_eq!(settled, unsettled);
-                assert!(settled_work <= prune.take_distances());
+                let from_scratch = ids(prune.keep(&graph, &plain, &[], max_degree, alpha));
+                assert_eq!(already_pruned, from_scratch);
+                assert!(pruned_cost <= prune.take_distances());
             }
         }
     }
