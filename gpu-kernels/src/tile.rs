@@ -23,7 +23,7 @@ const ZERO: Unit = [0; 4];
 /// Loads a unit.
 ///
 /// # Safety
-/// `p` points to a unit in global memory that nobody writes meanwhile.
+/// `p` points to a unit in global memory that is not written during the launch.
 #[inline(always)]
 pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
     // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, and so do their units.
@@ -52,7 +52,7 @@ where
     /// This lane's units of the query if it stays in registers, else zeros.
     ///
     /// # Safety
-    /// The row is that long, at a multiple of 16 in global memory that nobody writes meanwhile.
+    /// The row is that long, at a multiple of 16 in global memory that is not written during the launch.
     #[inline(always)]
     pub(crate) unsafe fn kept(&self, row: DevicePtr<u8>) -> [Unit; STEPS] {
         let mut own = [ZERO; STEPS];
@@ -110,7 +110,7 @@ where
     /// past the end. The bits of a sum depend on the width of the tile alone. Whole warp.
     ///
     /// # Safety
-    /// The rows are that long, at multiples of 16 in global memory that nobody writes meanwhile.
+    /// The rows are that long, at multiples of 16 in global memory that is not written during the launch.
     #[inline(always)]
     pub(crate) unsafe fn sums(
         &self,
@@ -130,7 +130,7 @@ where
             for s in 0..STEPS {
                 let wanted = query(step + s as u32);
                 for r in 0..ROWS {
-                    // Rows may be anything behind their end; zeros of the query do not undo differences.
+                    // Rows may hold anything past their end; zeros of the query do not undo differences.
                     sums[r] = add::<E, T>(sums[r], wanted, self.keep(read[r][s], step + s as u32));
                 }
             }

@@ -15,7 +15,7 @@ macro_rules! entries {
             /// A scan: its name says of what.
             ///
             /// # Safety
-            /// The arguments are what [`ScanArgs`] says, and the launch is the one planned for them.
+            /// The arguments are as [`ScanArgs`] says, and the launch is the one planned for them.
             #[kernel(max_threads = 256, min_blocks = $blocks)]
             pub unsafe fn $scan(args: ScanArgs) {
                 // SAFETY: the caller's promise.
@@ -25,7 +25,7 @@ macro_rules! entries {
             /// A ranking: its name says of what.
             ///
             /// # Safety
-            /// The arguments are what [`RankArgs`] says, and the launch is the one planned for them.
+            /// The arguments are as [`RankArgs`] says, and the launch is the one planned for them.
             #[kernel(max_threads = 128)]
             pub unsafe fn $rank(args: RankArgs) {
                 // SAFETY: the caller's promise.
@@ -33,7 +33,7 @@ macro_rules! entries {
             }
         )*
 
-        /// The function behind the entry of a scan.
+        /// The function of the entry of a scan.
         #[cfg(not(target_arch = "nvptx64"))]
         pub(super) fn scan_body(entry: &str) -> unsafe fn(ScanArgs) {
             match entry {
@@ -42,7 +42,7 @@ macro_rules! entries {
             }
         }
 
-        /// The function behind the entry of a ranking.
+        /// The function of the entry of a ranking.
         #[cfg(not(target_arch = "nvptx64"))]
         pub(super) fn rank_body(entry: &str) -> unsafe fn(RankArgs) {
             match entry {

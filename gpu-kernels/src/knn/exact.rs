@@ -14,7 +14,7 @@ pub(super) trait Exact: Coordinates {
     /// Coordinate `i` of a vector; exact.
     ///
     /// # Safety
-    /// The vector has more than `i` coordinates, in global memory that nobody writes meanwhile.
+    /// The vector has more than `i` coordinates, in global memory that is not written during the launch.
     unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f64;
 }
 
@@ -40,7 +40,7 @@ exact! {
 /// The sum of `term` over two vectors, in all eight lanes that share it. Whole warp.
 ///
 /// # Safety
-/// Both vectors have `dimension` coordinates in global memory that nobody writes meanwhile. `dimension` is the same in
+/// Both vectors have `dimension` coordinates in global memory that is not written during the launch. `dimension` is the same in
 /// every lane of the warp.
 #[inline(always)]
 unsafe fn sum<E: Exact>(

@@ -11,7 +11,7 @@ pub(super) const NO_ENTRY: u64 = u64::MAX;
 /// Entries of `list` below `entry`: the place where it belongs. One thread.
 ///
 /// # Safety
-/// `list` has `len` entries, rising, that nobody writes meanwhile.
+/// `list` has `len` entries, rising, that is not written during the launch.
 #[inline(always)]
 pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 {
     let (mut low, mut high) = (0, len);

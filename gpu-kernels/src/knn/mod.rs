@@ -60,7 +60,7 @@ pub struct ScanArgs {
     pub rows: DevicePtr<u8>,
     /// `[queries_len][row_bytes]`, in the same form.
     pub queries: DevicePtr<u8>,
-    /// `[segments][queries_len][list_len]`: score and row, rising; all ones behind the last.
+    /// `[segments][queries_len][list_len]`: score and row, rising; all ones after the last.
     pub lists: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
@@ -84,9 +84,9 @@ pub struct RankArgs {
     pub queries: DevicePtr<u8>,
     /// As in [`ScanArgs`].
     pub lists: DevicePtr<u64>,
-    /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::graph::NO_ROW) behind the last.
+    /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::graph::NO_ROW) after the last.
     pub ids: DevicePtrMut<u32>,
-    /// `[queries_len][k]`: the bits of their distances as f64; infinity behind the last.
+    /// `[queries_len][k]`: the bits of their distances as f64; infinity after the last.
     pub distances: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,

@@ -20,7 +20,7 @@ pub(super) trait Product<S: Score + ?Sized> {
     /// Adds what the first `chunks` chunks in two tiles make. Whole block.
     ///
     /// # Safety
-    /// Both tiles are written, at most whole, and nobody writes them meanwhile.
+    /// Both tiles are written, at most whole, and they are not written during the launch.
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32);
 
     /// The sum of query `i` and row `j` of this thread.
@@ -35,7 +35,7 @@ pub(super) trait Product<S: Score + ?Sized> {
     /// Puts a chunk of a vector where [`Self::add`] finds it.
     ///
     /// # Safety
-    /// The tile is [`TILE_WORDS`](super::TILE_WORDS) long, of so many vectors and chunks as it holds; nobody else
+    /// The tile is [`TILE_WORDS`](super::TILE_WORDS) long, of so many vectors and chunks as it holds; nothing else
     /// writes this chunk or reads the tile meanwhile.
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]);
 }

@@ -95,7 +95,7 @@ impl Work {
         }
     }
 
-    /// Writes the best k: the place of each candidate is the number of candidates before it. Whole block, behind a
+    /// Writes the best k: the place of each candidate is the number of candidates before it. Whole block, after a
     /// barrier.
     ///
     /// # Safety
@@ -115,7 +115,7 @@ impl Work {
                         (self.distances.add(other).load(), self.candidates.add(other).load() as u32) < own;
                     place += u32::from(before);
                 }
-                // Candidates that are none stay where they are: behind all others.
+                // Candidates that are none stay where they are: after all others.
                 let (place, id, distance) = if own.0 == NO_ENTRY {
                     (i, NO_ROW, f64::INFINITY.to_bits())
                 } else {
@@ -134,7 +134,7 @@ impl Work {
 /// The answer to one query.
 ///
 /// # Safety
-/// The arguments are what [`RankArgs`] says, and the launch is the one planned for them: a block for each query.
+/// The arguments are as [`RankArgs`] says, and the launch is the one planned for them: one block per query.
 #[inline(always)]
 pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();

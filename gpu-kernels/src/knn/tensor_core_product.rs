@@ -64,7 +64,7 @@ impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
             let at = |tile: Shared<u32>, eight: usize, half: u32| {
                 tile.add((half * TILE + eight as u32 * 8) * CHUNK_WORDS)
             };
-            // SAFETY: two chunks of a tile, the second of them zero behind the last; vectors of this warp, eight by
+            // SAFETY: two chunks of a tile, the second of them zero past the last; vectors of this warp, eight by
             // eight; the whole warp comes here.
             unsafe {
                 let mut a = [[0; 4]; QUERY_GROUPS];

@@ -84,7 +84,7 @@ impl<S: Pairwise> Product<S> for ThreadProduct<S> {
 /// The words of the eight vectors of a thread.
 ///
 /// # Safety
-/// `at` is a multiple of 16 bytes inside of the first half of a line of a tile that nobody writes meanwhile.
+/// `at` is a multiple of 16 bytes inside of the first half of a line of a tile that is not written during the launch.
 #[inline(always)]
 unsafe fn eight(at: Shared<u32>) -> [u32; SIDE] {
     // SAFETY: the caller's promise.

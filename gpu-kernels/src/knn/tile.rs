@@ -48,7 +48,7 @@ pub(super) struct Vectors {
 
 impl Vectors {
     /// The chunks that this thread carries, of the tile that begins at vector `first`, from chunk `chunk` on. Vectors
-    /// behind the last are copies of it, chunks behind the end are zero.
+    /// past the last are copies of it, chunks past the end are zero.
     ///
     /// # Safety
     /// The vectors are there, at least one.
@@ -59,7 +59,7 @@ impl Vectors {
             let (vector, within) = carries::<E>(i);
             let vector = (first + vector).min(self.len - 1);
             let at = (chunk + within) * 16;
-            // The last chunk in place of one behind it, so that the load needs no branch.
+            // The last chunk in place of one past the end, so that the load needs no branch.
             let inside = at.min(self.row_bytes - 16);
             let offset = vector as usize * self.row_bytes as usize + inside as usize;
             // SAFETY: the vector is below `len`, the chunk inside of it.

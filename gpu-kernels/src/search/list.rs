@@ -249,7 +249,7 @@ const COMPARED: u32 = 8;
 /// steps of a sort, these comparisons are independent.
 ///
 /// # Safety
-/// Whole warp; behind `len` all lanes have [`NO_KEY`].
+/// Whole warp; from `len` on all lanes have [`NO_KEY`].
 #[inline(always)]
 unsafe fn rank_among_lanes(key: u64, len: u32) -> u32 {
     let (mut rank, mut first) = (0, 0);

@@ -77,7 +77,7 @@ pub struct SearchArgs {
     pub queries: DevicePtr<u8>,
     /// `[queries]`: the row of `queries` that each query is. Null if they are the rows in order.
     pub query_rows: DevicePtr<u32>,
-    /// A bit for each slot, 32 a word: whether it may be a result. Null if all may.
+    /// A bit per slot, 32 per word: whether it may be a result. Null if all may.
     pub allowed: DevicePtr<u32>,
     /// `[queries][k]`: the results, nearest first, then those of `rest`.
     pub answers: DevicePtrMut<Answer>,

@@ -158,7 +158,7 @@ impl<const K: usize> Registers<K> {
         }
     }
 
-    /// Moves every entry behind `key`, the same in all lanes, by one place; the last falls out.
+    /// Moves every entry after `key`, the same in all lanes, by one place; the last falls out.
     #[inline(always)]
     unsafe fn insert(&mut self, key: u64) {
         // SAFETY: the whole warp comes here.

@@ -82,13 +82,13 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
 /// Whether a vertex may be an answer.
 ///
 /// # Safety
-/// The arguments are what they say, and the vertex is one of the graph.
+/// The arguments are valid, and the vertex is one of the graph.
 #[inline(always)]
 unsafe fn is_allowed(args: &SearchArgs, vertex: u32) -> bool {
     if args.allowed.is_null() {
         return true;
     }
-    // SAFETY: a bit for each slot.
+    // SAFETY: one bit per slot.
     let word = unsafe { global::load_readonly(args.allowed.at(vertex as usize / 32)) };
     word >> (vertex % 32) & 1 != 0
 }

@@ -86,7 +86,7 @@ pub unsafe fn quantized_search<S: Stream>(
             let len = at_once.min(second.queries_len - first);
             rerank_stream.launch(&exact, part(&second, first as usize, len))
         });
-        // Also behind a failure: whoever waits for one stream has waited for both.
+        // After a failure as well: a wait for one stream is then a wait for both.
         stream.wait_for(rerank_stream)?;
         launched
     }

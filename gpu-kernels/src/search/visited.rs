@@ -34,8 +34,8 @@ impl VisitedCache {
         self.table.add(id.wrapping_mul(0x9E37_79B1) >> (shift & (WARP - 1)))
     }
 
-    /// Inserts `id` and returns whether it was missing. An exchange, so that of two lanes with the same id only one is
-    /// told so.
+    /// Inserts `id` and returns whether it was missing. An exchange, so that of two lanes with the same id only one sees
+    /// it missing.
     ///
     /// # Safety
     /// The table lives and is used by this cache alone.

@@ -24,7 +24,7 @@ macro_rules! entries {
             entry!($team, 512, 1, team, $element $term $bytes shape, true);
         )*
 
-        /// The function behind an entry.
+        /// The function of an entry.
         #[cfg(not(target_arch = "nvptx64"))]
         pub(in crate::search) fn body(entry: &str) -> unsafe fn(SearchArgs) {
             match entry {
@@ -49,7 +49,7 @@ macro_rules! entry {
         /// A search, as its name says.
         ///
         /// # Safety
-        /// The arguments are what [`SearchArgs`] says, and the launch is the one planned for them.
+        /// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: SearchArgs) {
             const SHAPE: Shape = $shape($bytes);

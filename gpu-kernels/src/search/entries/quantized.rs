@@ -23,7 +23,7 @@ macro_rules! entries {
             entry!($team, 256, 1, team, $scorer<$of>, $query, true);
         )*
 
-        /// The function behind an entry.
+        /// The function of an entry.
         #[cfg(not(target_arch = "nvptx64"))]
         pub(in crate::search) fn body(entry: &str) -> unsafe fn(QuantizedSearchArgs) {
             match entry {
@@ -48,7 +48,7 @@ macro_rules! entry {
         /// A quantized search, as its name says.
         ///
         /// # Safety
-        /// The arguments are what [`QuantizedSearchArgs`] says, and the launch is the one planned for them.
+        /// The arguments are as [`QuantizedSearchArgs`] says, and the launch is the one planned for them.
         #[kernel(max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $name(args: QuantizedSearchArgs) {
             let needs = Needs { query: $query(&args.codes), list: $list, team: $threads > 32 };

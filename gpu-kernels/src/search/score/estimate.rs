@@ -43,7 +43,7 @@ impl Terms {
     /// Those in row `row`.
     ///
     /// # Safety
-    /// The row is one of them, and nobody writes it meanwhile.
+    /// The row is one of them, and is not written during the launch.
     #[inline(always)]
     pub(super) unsafe fn read(terms: DevicePtr<QueryTerms>, row: usize) -> Self {
         let terms = terms.add(row).cast::<[f32; 2]>();

@@ -180,7 +180,7 @@ where
 /// The squared length of a row.
 ///
 /// # Safety
-/// Whole warp. The row is that long, in global memory that nobody writes meanwhile.
+/// Whole warp. The row is that long, in global memory that is not written during the launch.
 #[inline(always)]
 unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;

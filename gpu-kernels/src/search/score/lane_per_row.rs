@@ -24,7 +24,7 @@ pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
     /// The levels, placed so that those of the planes of 2 and 1 bits begin at a multiple of 16.
     query: Shared<u32>,
     terms: Terms,
-    /// The first words behind the planes of 4, 2 and 1 bits.
+    /// The first words after the planes of 4, 2 and 1 bits.
     ends: [u32; 3],
     halves: u32,
 }

@@ -33,7 +33,7 @@ pub(super) trait Scorer: Sized {
     /// theirs must follow.
     ///
     /// # Safety
-    /// The arguments are what they say, and the query is one of them; `thread` of `threads` is this one.
+    /// The arguments are valid, and the query is one of them; `thread` of `threads` is this one.
     unsafe fn new(
         args: &SearchArgs,
         scorer_args: &Self::Args,
@@ -60,14 +60,14 @@ pub(super) trait Scorer: Sized {
     /// [`NO_KEY`](super::frontier::NO_KEY) if there are fewer.
     ///
     /// # Safety
-    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and nobody writes them meanwhile.
+    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and they are not written during the launch.
     unsafe fn keys(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
 }
 
 /// The row of query `number` in the arrays of queries.
 ///
 /// # Safety
-/// The arguments are what they say, and the query is one of them.
+/// The arguments are valid, and the query is one of them.
 #[inline(always)]
 unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
     if args.query_rows.is_null() {

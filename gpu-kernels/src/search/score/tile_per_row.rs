@@ -151,7 +151,7 @@ unsafe fn place(
     let mut at = thread;
     while at < plane.levels_words(bits) {
         let (slot, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
-        // The word of the plane; those before the first are behind the last too.
+        // The word of the plane; those before the first wrap to past the last.
         let word = (plane.first_chunk() * CHUNK + inside).wrapping_sub(plane.first_word);
         // SAFETY: levels of a word of the plane.
         unsafe {
@@ -169,7 +169,7 @@ unsafe fn place(
 /// Adds the products of a plane of `BITS` with its levels to `totals`: this lane's share of some rows.
 ///
 /// # Safety
-/// The rows are of the shape that the plane is of, and nobody writes them meanwhile; the levels are placed, and waited
+/// The rows are of the shape that the plane is of, and they are not written during the launch; the levels are placed, and waited
 /// for.
 #[inline(always)]
 unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(

@@ -73,7 +73,7 @@ impl WorkSlots {
     /// Sets everything to "nothing requested, nothing done". A barrier of the block must follow.
     ///
     /// # Safety
-    /// All threads of the block; nobody uses the slots yet.
+    /// All threads of the block; the slots are not in use yet.
     #[inline(always)]
     pub(super) unsafe fn clear(&self, thread: u32) {
         // SAFETY: words of this thread.
