@@ -1,4 +1,4 @@
-"""The best that other systems reach on an NVIDIA H200, for the ratios of the example `gpu_search`.
+"""The best that other systems reach on an NVIDIA H200, for the ratios of the program `gpu_search`.
 
     python gpu_best.py peers-h200.jsonl original-h200.jsonl > h200.json
 

@@ -1,4 +1,4 @@
-//! What the measuring programs under `examples/` share.
+//! What the measuring programs in `src/bin` share.
 
 #![forbid(unsafe_code)]
 

@@ -110,7 +110,7 @@ fn a_consolidated_index_has_lost_nothing() {
     assert!(index.check().unwrap().is_sound());
 }
 
-/// The example `churn` of `benches` does the same with a hundred rounds over a file.
+/// The program `churn` of `benches` does the same with a hundred rounds over a file.
 #[test]
 fn recall_stays_when_vectors_come_and_go() {
     let set = Clusters::new(DIMENSION, 53);
