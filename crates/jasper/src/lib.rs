@@ -65,7 +65,8 @@
 //! | --- | --- |
 //! | [`IndexBuilder`], [`Index`] | building; searching, changing, saving |
 //! | [`Device`] | where an index is built, searched and changed |
-//! | [`SearchParams`], [`Filter`], [`Hit`] | searches and their results |
+//! | [`AnyIndex`] | an index whose element type is known at run time |
+//! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | sizes, integrity, memory before a build |
@@ -78,6 +79,8 @@
 //! `cuda` (off by default) builds, searches and changes indexes on CUDA devices, and adds the module `cuda`. It needs no
 //! CUDA toolkit to compile and no driver to start; set `DOCS_RS=1` when compiling, or build scripts of dependencies look
 //! for a toolkit.
+//!
+//! `roaring` (off by default) makes a [`KeyFilter`] from a `RoaringTreemap`.
 //!
 //! The minimum Rust version is 1.95.
 
@@ -106,7 +109,7 @@ pub use index::Index;
 pub use stats::IndexStats;
 
 pub use jasper_core::{
-    BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, ProgressFn, Stage,
+    BitSet, BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, ProgressFn, Stage,
     VectorSource, f16, no_progress,
 };
 #[cfg(feature = "cuda")]
