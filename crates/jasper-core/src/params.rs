@@ -156,27 +156,27 @@ impl BuildParamsBuilder {
 
 /// A parameter is out of bounds.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{name} ({value}) must be between {least} and {most}; {hint}")]
+#[error("{name} ({value}) must be between {min} and {max}; {hint}")]
 pub struct ParamError {
     name: &'static str,
     value: String,
-    least: String,
-    most: String,
+    min: String,
+    max: String,
     hint: &'static str,
 }
 
 fn check<V: PartialOrd + ToString>(
     name: &'static str,
     value: V,
-    least: V,
-    most: V,
+    min: V,
+    max: V,
     hint: &'static str,
 ) -> Result<(), ParamError> {
     // Written so that NaN fails.
-    if value >= least && value <= most {
+    if value >= min && value <= max {
         return Ok(());
     }
-    Err(ParamError { name, value: value.to_string(), least: least.to_string(), most: most.to_string(), hint })
+    Err(ParamError { name, value: value.to_string(), min: min.to_string(), max: max.to_string(), hint })
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub struct Parts<'a> {
 pub enum RotationParts<'a> {
     /// `[4][rotated dimension]`: the multipliers of each round before its Hadamard matrix.
     Hadamard(&'a [f32]),
-    /// Alignment with the directions, each summed in coordinate order by fused multiply-adds.
+    /// Products with the directions, each summed in coordinate order by fused multiply-adds.
     Matrix(MatrixParts<'a>),
 }
 

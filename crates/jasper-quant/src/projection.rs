@@ -1,4 +1,4 @@
-//! Alignment of rows with a matrix: Haar rotations, and projections onto principal components.
+//! Products of rows with a matrix: Haar rotations, and projections onto principal components.
 
 use jasper_core::distance::Level;
 
@@ -12,7 +12,7 @@ pub const PANEL: usize = 32;
 
 /// A `directions x dimension` matrix.
 ///
-/// Alignment are summed in coordinate order, by fused multiply-adds. In this order the sums of many directions and rows
+/// Products are summed in coordinate order, by fused multiply-adds. In this order the sums of many directions and rows
 /// advance side by side without any reduction across lanes, on a CPU as on a GPU, and all give the same bits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projection {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! with r̂ the multiple of the grid point nearest to the residual r, and p the residual of the query. b1, b2 and b3 are
-//! correction by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of near
+//! fitted by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of near
 //! vectors matters most. They are folded into the two factors of a code, so that they cost a search nothing.
 
 use nalgebra::{Matrix3, Vector3};

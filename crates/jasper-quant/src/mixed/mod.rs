@@ -5,7 +5,7 @@
 //!            bits  = 8, 4, 2, 1 or 0 per component, minimizing the variance lost (`allocation`)
 //!            rotate the components of equal bits among themselves at random      (`train`)
 //!            steps = per component, the quantization step with the least error   (`steps`)
-//!            b     = three correction coefficients, correction to held-out queries   (`fit`)
+//!            b     = three correction coefficients, fitted to held-out queries   (`fit`)
 //! encode(v): r = v - c;  z = components of r;  o = |z| / ‖r‖
 //!            for each multiple t of the steps to try:                            (`quantize`)
 //!                x = step (min(floor(o / (t step)), limit) + 1/2)

@@ -1,4 +1,4 @@
-//! Alignment of an int8 query with code bits, at each SIMD level.
+//! Products of an int8 query with code bits, at each SIMD level.
 //!
 //! ```text
 //! for each block of four rows:
@@ -13,7 +13,7 @@
 //! zeros past the end of a plane. Sums are integers, so every level gives the same result.
 //!
 //! Scoring four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
-//! across groups.
+//! across lanes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -125,7 +125,7 @@ trait Simd {
         rows: [*const u32; ROWS],
     );
 
-    /// Sums each row's groups.
+    /// Sums each row's lanes.
     ///
     /// # Safety
     /// The CPU supports the level.

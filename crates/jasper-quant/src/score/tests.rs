@@ -50,20 +50,20 @@ fn products_are_those_of_the_levels() {
             .map(|levels| levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>());
         let lanes = QueryGroups::new(&layout, &query);
         for level in Level::available() {
-            let sum = Alignment { lanes: &lanes, rows: &rows, level };
+            let sum = Products { lanes: &lanes, rows: &rows, level };
             assert_eq!(simd::at(level, sum), expected, "{level:?} {layout:?}");
         }
     }
 }
 
-/// Alignment inside a function that is compiled for the level.
-struct Alignment<'a> {
+/// [`Simd::products`] in a function that is compiled for the level.
+struct Products<'a> {
     lanes: &'a QueryGroups,
     rows: &'a [Vec<u32>; ROWS],
     level: Level,
 }
 
-impl SimdLoop for Alignment<'_> {
+impl SimdLoop for Products<'_> {
     type Output = [i32; ROWS];
 
     #[inline(always)]
