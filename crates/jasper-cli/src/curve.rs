@@ -1,4 +1,4 @@
-//! Recall against queries per second: what each beam width buys.
+//! Measures recall and queries per second by beam width.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,40 +8,40 @@ use jasper::bench::recall::{Truth, mean_recall};
 use jasper::{Key, Matches, SearchError, SearchParams, SearchReport};
 use serde::Serialize;
 
-use crate::{human, machine};
+use crate::{process, units};
 
-/// What one beam width was measured to give.
+/// The measurement of one beam width.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// Frontier of the searches.
+    /// Beam width of the searches.
     pub beam_width: usize,
     /// Answers a query.
     pub k: usize,
-    /// Recall@k, the mean over all queries; ties with the k-th true neighbour count as right.
+    /// Mean recall@k; ties with the k-th true neighbor count as found.
     pub recall: f64,
-    /// Queries of one batch a second, from host memory and back: the median round.
+    /// Queries per second in one batch, from host memory and back, in the median round.
     pub queries_per_second: f64,
-    /// The same of queries that lie in the memory of a GPU, by its own clock.
+    /// The same for queries in device memory, timed by events on the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_queries_per_second: Option<f64>,
-    /// Vertices expanded a query.
+    /// Vertices expanded per query.
     pub mean_hops: f64,
-    /// Distances worked out a query.
+    /// Distances computed per query.
     pub mean_distances: f64,
-    /// Processor time of a round, all threads together; where the operating system tells.
+    /// CPU time of a round, all threads together, where known.
     pub cpu_seconds: Option<f64>,
-    /// Rounds that were timed.
+    /// Timed rounds.
     pub rounds: usize,
-    /// Queries of a round.
+    /// Queries per round.
     pub queries: usize,
 }
 
-/// Rounds go on until there were this many and they took this long, whichever is later.
+/// Minimum number and total time of timed rounds.
 const ROUNDS: usize = 3;
 const TIMED: Duration = Duration::from_millis(500);
 
-/// Answers `queries` queries at once with `search`: a round to warm up, then timed ones. `truth` gives the true keys of
-/// each query.
+/// Runs `search` on a batch of `queries` queries: a warm-up round, then timed rounds. `truth` returns the true keys of a
+/// query.
 ///
 /// # Errors
 /// Those of `search`.
@@ -54,13 +54,13 @@ pub fn measure<'a>(
     let (mut keys, mut distances) = Matches::new(queries, params.k)?.into_arrays();
     let SearchReport { cost, .. } = search(&mut keys, &mut distances)?;
     let mut seconds = Vec::new();
-    let (begun, cpu_before) = (Instant::now(), machine::cpu_seconds());
-    while seconds.len() < ROUNDS || begun.elapsed() < TIMED {
+    let (start, cpu_before) = (Instant::now(), process::cpu_seconds());
+    while seconds.len() < ROUNDS || start.elapsed() < TIMED {
         let round = Instant::now();
         search(&mut keys, &mut distances)?;
         seconds.push(round.elapsed().as_secs_f64());
     }
-    let cpu = machine::cpu_seconds().zip(cpu_before).map(|(after, before)| after - before);
+    let cpu = process::cpu_seconds().zip(cpu_before).map(|(after, before)| after - before);
     let (rounds, count) = (seconds.len(), queries as f64);
     seconds.sort_unstable_by(f64::total_cmp);
     Ok(Point {
@@ -77,14 +77,14 @@ pub fn measure<'a>(
     })
 }
 
-/// How a curve was measured, for its reader: `place` is what searched.
-pub fn conditions(queries: usize, place: &str) -> String {
-    let queries = human::count(queries);
-    format!("jasper {} · batches of {queries} queries · {place}", env!("CARGO_PKG_VERSION"))
+/// Describes a measurement to its readers; `device` is what searched.
+pub fn conditions(queries: usize, device: &str) -> String {
+    let queries = units::count(queries);
+    format!("jasper {} · batches of {queries} queries · {device}", env!("CARGO_PKG_VERSION"))
 }
 
 impl Point {
-    /// Heads the columns of [`Self`] as text.
+    /// The header of the columns of [`Self`] as text.
     pub fn header(k: usize) -> String {
         format!(
             "{:>10}  {:>9}  {:>11}  {:>7}  {:>9}",
@@ -100,9 +100,9 @@ impl Point {
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { beam_width, recall, queries_per_second, mean_hops, mean_distances, .. } = self;
-        let rate = human::rate(*queries_per_second);
+        let rate = units::rate(*queries_per_second);
         write!(f, "{beam_width:>10}  {recall:>9.4}  {rate:>11}  {mean_hops:>7.1}  {mean_distances:>9.1}")?;
         let Some(resident) = self.resident_queries_per_second else { return Ok(()) };
-        write!(f, "  {:>11} on the GPU", human::rate(resident))
+        write!(f, "  {:>11} on the device", units::rate(resident))
     }
 }

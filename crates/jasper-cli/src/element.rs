@@ -1,4 +1,4 @@
-//! From an element type that is known when a file is read to a type that is known when code is compiled.
+//! Dispatch from the element type of a file to a Rust type.
 
 /// Evaluates `body` with `T` standing for the type that `kind` names.
 macro_rules! with_element {

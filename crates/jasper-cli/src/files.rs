@@ -1,4 +1,4 @@
-//! Files that go with an index: vectors of its element and dimension, and the truth about queries.
+//! Vector and ground-truth files that match an index.
 
 use std::path::{Path, PathBuf};
 
@@ -6,42 +6,46 @@ use anyhow::{Context, Result, ensure};
 use jasper::{Element, Index};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 
-use crate::screen::Screen;
+use crate::terminal::Terminal;
 
-/// Opens the index file, with `threads` threads to work on it.
-pub fn open_index<T: Element>(path: &Path, threads: usize, screen: Screen) -> Result<Index<T>> {
-    Ok(Index::open_with(path, threads, &mut screen.progress())?)
+/// Opens an index file, with `threads` threads for the index.
+pub fn open_index<T: Element>(path: &Path, threads: usize, terminal: Terminal) -> Result<Index<T>> {
+    Ok(Index::open_with(path, threads, &mut terminal.progress())?)
 }
 
-/// Opens a vector file whose rows go with vectors of `T` and this dimension.
-pub fn open_rows<T: Element>(path: &Path, dimension: usize) -> Result<VectorFile> {
+/// Opens a vector file with elements of type `T` and this dimension.
+pub fn open_vectors<T: Element>(path: &Path, dimension: usize) -> Result<VectorFile> {
     let file = VectorFile::open(path)?;
     let (name, held) = (path.display(), file.element());
     ensure!(
         held == T::KIND,
-        "{name}: holds {held} values where {} is needed; `jasper convert` makes one of the other",
+        "{name}: contains {held} values, expected {}; convert it with `jasper convert`",
         T::KIND
     );
     let given = file.dimension();
-    ensure!(given == dimension, "{name}: holds vectors of dimension {given} where {dimension} is needed");
+    ensure!(given == dimension, "{name}: contains vectors of dimension {given}, expected {dimension}");
     Ok(file)
 }
 
 /// Reads queries for an index into memory.
 pub fn read_queries<T: Element>(path: &Path, dimension: usize) -> Result<Rows<T>> {
-    let file = open_rows::<T>(path, dimension)?;
-    ensure!(!file.is_empty(), "{}: holds no queries", path.display());
+    let file = open_vectors::<T>(path, dimension)?;
+    ensure!(!file.is_empty(), "{}: contains no queries", path.display());
     Ok(file.load()?)
 }
 
-/// Reads what is true of `queries` queries, at least `k` neighbours deep.
+/// Reads the ground truth of `queries` queries with at least `k` neighbors each.
 pub fn read_truth(path: &PathBuf, queries: usize, k: usize) -> Result<GroundTruth> {
     let truth = GroundTruth::read(path)?;
     let check = || {
-        ensure!(truth.len() == queries, "holds the truth of {} queries, there are {queries}", truth.len());
+        ensure!(
+            truth.len() == queries,
+            "contains the neighbors of {} queries, expected {queries}",
+            truth.len()
+        );
         ensure!(
             truth.k() >= k,
-            "holds {} neighbours a query, k is {k}; lower k, or compute it deeper",
+            "contains {} neighbors per query, and k is {k}; lower k, or compute more neighbors",
             truth.k()
         );
         Ok(())

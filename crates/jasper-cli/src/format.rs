@@ -1,4 +1,4 @@
-//! What a file given to `jasper convert` is.
+//! File formats of `jasper convert`.
 
 use std::fmt;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 use jasper_data::VectorFormat;
 use serde::{Serialize, Serializer};
 
-/// The content of a file.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Vectors.
     Vectors(VectorFormat),
-    /// True neighbours: ibin or ivecs, as the name says.
+    /// Ground truth: ibin or ivecs, by the file name.
     Truth,
     /// A Jasper index.
     Index,
@@ -33,8 +33,8 @@ const NAMED: [(&str, Format); 5] = [
 ];
 
 impl Format {
-    /// What the name of a file says; an index, if it says nothing.
-    pub fn of(path: &Path) -> Self {
+    /// The format implied by a file name; an index if none.
+    pub fn from_path(path: &Path) -> Self {
         let is_truth = path
             .extension()
             .is_some_and(|ending| ["ibin", "ivecs"].iter().any(|known| ending.eq_ignore_ascii_case(known)));
@@ -53,7 +53,7 @@ impl FromStr for Format {
         let named = NAMED.iter().find(|(known, _)| *known == name).map(|&(_, format)| format);
         named.or_else(|| name.parse().ok().map(Self::Vectors)).ok_or_else(|| {
             format!(
-                "format `{name}` is not known; use fbin, f16bin, u8bin, i8bin, fvecs, bvecs, npy, truth, index, \
+                "unknown format `{name}`; use fbin, f16bin, u8bin, i8bin, fvecs, bvecs, npy, truth, index, \
                  diskann, hnswlib or parlayann"
             )
         })
@@ -87,9 +87,9 @@ mod tests {
             assert_eq!((name.parse(), format.to_string()), (Ok(format), name.to_owned()));
         }
         assert_eq!("u8bin".parse::<Format>().unwrap().to_string(), "u8bin");
-        assert!("csv".parse::<Format>().unwrap_err().contains("`csv` is not known"));
-        assert_eq!(Format::of("a/base.fbin".as_ref()), "fbin".parse().unwrap());
-        assert_eq!(["gt.ibin", "gt.IVECS"].map(|name| Format::of(name.as_ref())), [Format::Truth; 2]);
-        assert_eq!(Format::of("vectors.jasper".as_ref()), Format::Index);
+        assert!("csv".parse::<Format>().unwrap_err().contains("unknown format `csv`"));
+        assert_eq!(Format::from_path("a/base.fbin".as_ref()), "fbin".parse().unwrap());
+        assert_eq!(["gt.ibin", "gt.IVECS"].map(|name| Format::from_path(name.as_ref())), [Format::Truth; 2]);
+        assert_eq!(Format::from_path("vectors.jasper".as_ref()), Format::Index);
     }
 }

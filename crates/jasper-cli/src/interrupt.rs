@@ -1,33 +1,33 @@
-//! Being asked to stop: Ctrl-C, or the signal by which systems end their jobs.
+//! Ctrl-C and SIGTERM.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 
-/// Exit code of a program that was interrupted, as shells have it.
+/// Exit code of an interrupted program, by the convention of shells.
 const INTERRUPTED: i32 = 130;
 
-/// Whether the user asked to stop. A second time ends the program where it is.
+/// Whether the program was interrupted. A second interrupt exits immediately.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on an interrupt is only noted: to be asked once, by a command that looks.
+    /// Installs a handler that records interrupts. Call once, from a command that polls [`Self::is_set`].
     pub fn watch() -> Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
-        let noted = asked.clone();
-        let note = move || {
-            if noted.swap(true, Ordering::Relaxed) {
+        let flag = Arc::new(AtomicBool::new(false));
+        let shared = flag.clone();
+        let handler = move || {
+            if shared.swap(true, Ordering::Relaxed) {
                 std::process::exit(INTERRUPTED);
             }
         };
-        ctrlc::set_handler(note).context("interrupts cannot be caught")?;
-        Ok(Self(asked))
+        ctrlc::set_handler(handler).context("cannot install an interrupt handler")?;
+        Ok(Self(flag))
     }
 
-    /// Whether there was one.
-    pub fn is_asked(&self) -> bool {
+    /// Whether the program was interrupted.
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,44 +1,39 @@
-//! The command `jasper`. Each command is a file of its own.
+//! The command `jasper`.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `commands` | what can be asked of the program, one file a command |
-//! | `element` | from the element type that a file names to the type of the code that works on it |
-//! | `change` | how commands open, change and save an index |
-//! | `graph` | how commands that make a graph build it |
-//! | `keep` | where vectors are kept |
-//! | `place` | on which device commands search |
-//! | `tuned` | searches that were tuned, in a table |
-//! | `files` | vector and truth files that go with an index |
-//! | `format` | what a file to be converted is |
-//! | `curve` | recall against queries per second, measured |
-//! | `profile` | what each query took, in a table |
-//! | `plot` | recall, speed, streams and the roofline, drawn |
-//! | `screen`, `human` | what goes to the terminal, as text or as JSON |
-//! | `interrupt` | Ctrl-C, where a command ends its work in good order |
-//! | `machine` | what the operating system knows of this process |
-//! | `failure` | how errors are told, and which exit code they get |
+//! | `commands` | the commands, one file each |
+//! | `args` | options that several commands share: device, graph, distances, quantization, vector storage |
+//! | `update` | opening, updating and saving an index |
+//! | `element` | dispatch from the element type of a file to a Rust type |
+//! | `files` | vector and ground-truth files that match an index |
+//! | `format` | file formats of `convert` |
+//! | `curve` | measuring recall and queries per second |
+//! | `profile` | the cost of queries, as a table |
+//! | `tuned` | tuned searches, as a table |
+//! | `plot` | plots of recall, speed, runbooks and the roofline |
+//! | `terminal`, `units` | output as text or JSON; numbers and units for people |
+//! | `interrupt` | Ctrl-C and SIGTERM |
+//! | `process` | memory and CPU time of this process |
+//! | `error` | error messages and exit codes |
 
 #![forbid(unsafe_code)]
 
-mod change;
+mod args;
 mod commands;
 mod curve;
-mod distances;
 mod element;
-mod failure;
+mod error;
 mod files;
 mod format;
-mod graph;
-mod human;
 mod interrupt;
-mod keep;
-mod machine;
-mod place;
 mod plot;
+mod process;
 mod profile;
-mod screen;
+mod terminal;
 mod tuned;
+mod units;
+mod update;
 
 use std::process::ExitCode;
 
@@ -48,6 +43,6 @@ fn main() -> ExitCode {
     let cli = commands::Cli::parse();
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::tell(&error),
+        Err(error) => error::report(&error),
     }
 }

@@ -1,4 +1,4 @@
-//! What was measured, as SVG: recall against speed, recall in a stream, and the roofline.
+//! Plots as SVG: recall against speed, recall over a runbook, and the roofline.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,20 +9,20 @@ use jasper_data::AtomicFile;
 use jasper_plot::{Axis, Chart, Series, svg};
 
 use crate::curve::Point;
-use crate::human;
+use crate::units;
 
-/// A plot to be drawn.
+/// A plot and its captions.
 pub struct Plot {
-    /// What was searched.
+    /// The data set.
     pub title: String,
-    /// How it was measured.
+    /// The conditions of the measurement.
     pub subtitle: String,
-    /// What came out.
+    /// The measurements.
     pub chart: Chart,
 }
 
 impl Plot {
-    /// Draws, and writes the file all at once.
+    /// Draws the plot and writes it atomically.
     pub fn save(&self, path: &Path) -> Result<()> {
         let svg = svg(&self.title, &self.subtitle, std::slice::from_ref(&self.chart))?;
         let write = || -> std::io::Result<()> {
@@ -34,7 +34,7 @@ impl Plot {
     }
 }
 
-/// Queries a second against recall, with those of an exact scan where that was measured.
+/// Queries per second against recall, with brute force for comparison if it was measured.
 pub fn recall_chart(points: &[Point], exact: Option<f64>) -> Chart {
     let k = points.first().map_or(0, |point| point.k);
     let recalls = points.iter().map(|point| point.recall);
@@ -45,40 +45,39 @@ pub fn recall_chart(points: &[Point], exact: Option<f64>) -> Chart {
     let x = Axis::recall(format!("recall@{k}"), recalls.clone());
     if let Some(exact) = exact {
         let ends = recalls.fold((1.0, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-        let name = format!("looking at every vector: {}", human::rate(exact));
+        let name = format!("brute force: {}", units::rate(exact));
         series.push(Series::line(name, vec![(ends.0, exact), (ends.1, exact)]).dashed());
     }
     Chart { title: String::new(), x, y: Axis::rate("queries per second", rates.chain(exact)), series }
 }
 
-/// Recall of each search of a stream, by its step, with that of an index built anew where it was measured.
-pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)], fresh: Option<f64>) -> Chart {
+/// Recall by step of a runbook, with that of a rebuilt index for comparison if it was measured.
+pub fn stream_chart(k: usize, beam_width: usize, searches: &[(usize, f64)], rebuilt: Option<f64>) -> Chart {
     let points: Vec<(f64, f64)> = searches.iter().map(|&(step, recall)| (step as f64, recall)).collect();
     let last = points.last().map_or(0.0, |point| point.0);
-    let rebuilt = fresh
-        .map(|recall| Series::line("built anew at the end", vec![(0.0, recall), (last, recall)]).dashed());
+    let rebuilt_series = rebuilt
+        .map(|recall| Series::line("rebuilt at the end", vec![(0.0, recall), (last, recall)]).dashed());
     Chart {
         title: String::new(),
         x: Axis::linear("step", points.iter().map(|point| point.0)),
         y: Axis::recall(
             format!("recall@{k}, beam width {beam_width}"),
-            points.iter().map(|point| point.1).chain(fresh),
+            points.iter().map(|point| point.1).chain(rebuilt),
         ),
-        series: [Series::line("", points)].into_iter().chain(rebuilt).collect(),
+        series: [Series::line("", points)].into_iter().chain(rebuilt_series).collect(),
     }
 }
 
-/// Operations a second against operations a byte asked for, under the roof of the device: what its memory feeds, and what
-/// its lanes do.
-pub fn roofline(profiles: &[(usize, Profile)], roof: DevicePeaks) -> Chart {
-    let DevicePeaks { bytes_per_second, operations_per_second } = roof;
+/// Operations per second against operations per byte read, under the roofline of the device.
+pub fn roofline(profiles: &[(usize, Profile)], peaks: DevicePeaks) -> Chart {
+    let DevicePeaks { bytes_per_second, operations_per_second } = peaks;
     let at = |profile: &Profile| {
         let rate = profile.operations_per_second();
         (rate / profile.bytes_per_second(), rate)
     };
     let curve: Vec<(f64, f64)> = profiles.iter().map(|(_, profile)| at(profile)).collect();
     let ridge = operations_per_second / bytes_per_second;
-    // The roof begins left of all that was measured.
+    // The roofline starts left of all measurements.
     let left = curve.iter().fold(ridge, |left, point| left.min(point.0)) / 2.0;
     let top = vec![
         (left, left * bytes_per_second),
@@ -87,14 +86,14 @@ pub fn roofline(profiles: &[(usize, Profile)], roof: DevicePeaks) -> Chart {
     ];
     let all = || curve.iter().chain(&top);
     let (x, y) = (all().map(|point| point.0), all().map(|point| point.1));
-    // The points lie near each other: the first and the last say which way they go.
+    // The points are close together: label the first and the last.
     let last = profiles.len().saturating_sub(1);
     let labels = beam_widths(profiles.iter().map(|(width, _)| *width)).enumerate();
     let labels = labels.map(|(i, label)| if i == 0 || i == last { label } else { String::new() });
-    let copy = human::bytes(bytes_per_second as u64);
+    let copy = units::bytes(bytes_per_second as u64);
     Chart {
-        title: format!("under the roof of a copy, {copy} a second, and of f32 in all lanes"),
-        x: Axis::log2("operations a byte asked for", x),
+        title: format!("roofline: device-to-device copy, {copy}/s, and peak f32"),
+        x: Axis::log2("operations per byte read", x),
         y: Axis::rate("operations per second", y),
         series: vec![
             Series::line("", curve.clone()).labelled(labels),
@@ -103,7 +102,7 @@ pub fn roofline(profiles: &[(usize, Profile)], roof: DevicePeaks) -> Chart {
     }
 }
 
-/// A label for each point, the first of which says what it is.
+/// Labels of the points; the first names the quantity.
 fn beam_widths(widths: impl Iterator<Item = usize>) -> impl Iterator<Item = String> {
     widths
         .enumerate()
@@ -133,7 +132,7 @@ mod tests {
         };
         let roof = DevicePeaks { bytes_per_second: 4.2e12, operations_per_second: 6.7e13 };
         let svg = drawn(roofline(&[(16, profile(0.01)), (64, profile(0.004))], roof));
-        let roof = "under the roof of a copy, 4.2 TB a second, and of f32 in all lanes";
+        let roof = "roofline: device-to-device copy, 4.2 TB/s, and peak f32";
         for text in [roof, "beam width 16", "64", "0.5", "16", "50 T"] {
             assert!(svg.contains(&format!("\n{text}\n")), "{text}: {svg}");
         }

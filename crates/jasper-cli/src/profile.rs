@@ -1,30 +1,30 @@
-//! What each query took, as quantiles, and how fast its bytes came.
+//! The cost of queries, as quantiles.
 
 use std::fmt;
 
 use jasper::bench::{DevicePeaks, Profile};
 use serde::Serialize;
 
-use crate::human;
+use crate::units;
 
 /// The profile of one beam width.
 #[derive(Debug, Serialize)]
 pub struct Report {
     beam_width: usize,
-    /// Vertices expanded by a query.
+    /// Vertices expanded per query.
     hops: Quantiles,
-    /// Distances worked out by a query.
+    /// Distances computed per query.
     distances: Quantiles,
-    /// Bytes that a query asked for: vectors and edges.
+    /// Bytes of vectors and edges read per query.
     bytes: Quantiles,
-    /// Bytes that all queries asked for, a second.
+    /// Bytes read per second by all queries.
     bytes_per_second: f64,
     operations_per_second: f64,
-    /// Bytes a second of a copy within the device's memory, where there is a device.
+    /// Bytes per second of a device-to-device copy, on a GPU.
     copy_bytes_per_second: Option<f64>,
 }
 
-/// A number of each query, from the query that took least to the one that took most.
+/// Quantiles of a number over the queries.
 #[derive(Debug, Serialize)]
 struct Quantiles {
     least: u64,
@@ -36,8 +36,8 @@ struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of some numbers, at least one.
-    fn of(numbers: impl Iterator<Item = u64>) -> Self {
+    /// Of at least one number.
+    fn new(numbers: impl Iterator<Item = u64>) -> Self {
         let mut sorted: Vec<u64> = numbers.collect();
         sorted.sort_unstable();
         let last = sorted.len() - 1;
@@ -48,17 +48,17 @@ impl Quantiles {
 }
 
 impl Report {
-    /// Of a profile of one query or more.
-    pub fn new(beam_width: usize, profile: &Profile, roof: Option<DevicePeaks>) -> Self {
+    /// From the profile of at least one query.
+    pub fn new(beam_width: usize, profile: &Profile, peaks: Option<DevicePeaks>) -> Self {
         let cost = || profile.costs.iter();
         Self {
             beam_width,
-            hops: Quantiles::of(cost().map(|cost| cost.hops)),
-            distances: Quantiles::of(cost().map(|cost| cost.distances)),
-            bytes: Quantiles::of(cost().map(|&cost| profile.bytes(cost))),
+            hops: Quantiles::new(cost().map(|cost| cost.hops)),
+            distances: Quantiles::new(cost().map(|cost| cost.distances)),
+            bytes: Quantiles::new(cost().map(|&cost| profile.bytes(cost))),
             bytes_per_second: profile.bytes_per_second(),
             operations_per_second: profile.operations_per_second(),
-            copy_bytes_per_second: roof.map(|roof| roof.bytes_per_second),
+            copy_bytes_per_second: peaks.map(|peaks| peaks.bytes_per_second),
         }
     }
 }
@@ -71,21 +71,20 @@ impl fmt::Display for Report {
             "\n{title:<16}{:>11}{:>11}{:>11}{:>11}{:>11}{:>13}",
             "least", "median", "90%", "99%", "most", "mean"
         )?;
-        for (name, of) in
-            [("hops", &self.hops), ("distances", &self.distances), ("bytes asked for", &self.bytes)]
+        for (name, of) in [("hops", &self.hops), ("distances", &self.distances), ("bytes read", &self.bytes)]
         {
             write!(f, "{name:<16}")?;
             for number in [of.least, of.median, of.p90, of.p99, of.most] {
-                write!(f, "{:>11}", human::count(number as usize))?;
+                write!(f, "{:>11}", units::count(number as usize))?;
             }
-            writeln!(f, "{:>13}", human::count(of.mean.round() as usize))?;
+            writeln!(f, "{:>13}", units::count(of.mean.round() as usize))?;
         }
-        let rate = human::bytes(self.bytes_per_second as u64);
+        let rate = units::bytes(self.bytes_per_second as u64);
         let Some(copy) = self.copy_bytes_per_second else {
-            return write!(f, "{rate} asked for a second, by all threads");
+            return write!(f, "{rate}/s read by all threads");
         };
-        let (share, copy) = (100.0 * self.bytes_per_second / copy, human::bytes(copy as u64));
-        write!(f, "{rate} asked for a second: {share:.0}% of the {copy} of a copy")
+        let (share, copy) = (100.0 * self.bytes_per_second / copy, units::bytes(copy as u64));
+        write!(f, "{rate}/s read: {share:.0}% of the {copy}/s of a copy")
     }
 }
 
@@ -94,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_lie_where_they_should() {
-        let of = Quantiles::of((0..=100).rev());
+    fn quantiles_are_those_of_the_sorted_numbers() {
+        let of = Quantiles::new((0..=100).rev());
         assert_eq!([of.least, of.median, of.p90, of.p99, of.most], [0, 50, 90, 99, 100]);
         assert_eq!(of.mean, 50.0);
-        let one = Quantiles::of([7].into_iter());
+        let one = Quantiles::new([7].into_iter());
         assert_eq!((one.least, one.p99, one.mean), (7, 7, 7.0));
     }
 }

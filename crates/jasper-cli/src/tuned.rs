@@ -1,4 +1,4 @@
-//! Searches that were tuned, as `jasper tune` and `jasper info` show them.
+//! Tuned searches, as a table and as search parameters.
 
 use std::fmt;
 use std::path::Path;
@@ -8,24 +8,24 @@ use jasper::tune::Goal;
 use jasper::{Element, Index, SearchParams, TunedSearch};
 use serde::Serialize;
 
-use crate::human;
+use crate::units;
 
-/// One of them.
+/// A tuned search.
 #[derive(Debug, Serialize)]
 pub struct Tuned {
     device: String,
     k: usize,
-    /// Recall@k asked for.
+    /// Requested recall@k.
     target: f64,
-    /// Queries of a call.
+    /// Queries per call.
     batch: usize,
     beam_width: usize,
-    /// Recall@k measured.
+    /// Measured recall@k.
     recall: f64,
     queries_per_second: f64,
-    /// How a GPU shares the work out.
+    /// Launch parameters on a GPU.
     launch: Option<Launch>,
-    /// Whether the index is as it was then.
+    /// Whether the index is unchanged since.
     current: bool,
 }
 
@@ -37,7 +37,7 @@ struct Launch {
 }
 
 impl Tuned {
-    /// A search kept with an index that is at `state`.
+    /// From a search stored with an index whose state is `state`.
     pub fn new(search: &TunedSearch, state: u32) -> Self {
         Self {
             device: search.device.clone(),
@@ -57,7 +57,7 @@ impl Tuned {
     }
 }
 
-/// The search that reaches `goal` in calls of so many queries; an error that says how to find it, if nobody has.
+/// The tuned search that reaches `goal` in calls of this many queries; an error with the command to run if there is none.
 pub fn params<T: Element>(
     index: &Index<T>,
     path: &Path,
@@ -67,11 +67,11 @@ pub fn params<T: Element>(
     let Goal { k, recall } = goal;
     index.tuned(goal, queries).ok_or_else(|| {
         let path = path.display();
-        anyhow!("{path}: no search was tuned to recall@{k} of {recall}; run `jasper tune {path} --recall {recall} -k {k}`")
+        anyhow!("{path}: no search is tuned for recall@{k} of {recall}; run `jasper tune {path} --recall {recall} -k {k}`")
     })
 }
 
-/// Writes a table of searches, by device and goal, each line behind `indent` spaces.
+/// Writes a table of searches, by device and goal, indented by `indent` spaces.
 pub fn table(f: &mut fmt::Formatter<'_>, searches: &[Tuned], indent: usize) -> fmt::Result {
     let same = |a: &Tuned, b: &Tuned| (&a.device, a.k, a.target) == (&b.device, b.k, b.target);
     for (i, group) in searches.chunk_by(same).enumerate() {
@@ -80,16 +80,16 @@ pub fn table(f: &mut fmt::Formatter<'_>, searches: &[Tuned], indent: usize) -> f
         if i > 0 {
             write!(f, "\n{:indent$}", "")?;
         }
-        write!(f, "recall@{k} of {target} on {}{changed}", human::cut(device, 40))?;
+        write!(f, "recall@{k} of {target} on {}{changed}", units::cut(device, 40))?;
         write!(f, "\n{:indent$}{:>9}{:>12}{:>9}{:>13}", "", "batch", "beam width", "recall", "queries/s")?;
         if group.iter().any(|search| search.launch.is_some()) {
             write!(f, "{:>7}{:>12}{:>14}", "warps", "expansions", "filter slots")?;
         }
         for search in group {
-            let (batch, rate) = (human::count(search.batch), human::rate(search.queries_per_second));
+            let (batch, rate) = (units::count(search.batch), units::rate(search.queries_per_second));
             write!(f, "\n{:indent$}{batch:>9}{:>12}{:>9.4}{rate:>13}", "", search.beam_width, search.recall)?;
             if let Some(Launch { warps, expansions, visited_slots }) = search.launch {
-                write!(f, "{warps:>7}{expansions:>12}{:>14}", human::count(visited_slots as usize))?;
+                write!(f, "{warps:>7}{expansions:>12}{:>14}", units::count(visited_slots as usize))?;
             }
         }
     }

@@ -41,7 +41,7 @@ pub struct CodeReport {
     /// of the deviation of those distances.
     pub error: f64,
     /// The same of a code of the same kind and size that is learnt from the rows as they are now.
-    pub error_anew: f64,
+    pub retrained_error: f64,
 }
 
 /// Errors are worth codes made anew when they are larger than those would have by this factor: what a seventh of a bit
@@ -51,7 +51,7 @@ const DRIFT: f64 = 1.1;
 impl CodeReport {
     /// Whether codes learnt anew would err so much less that they are worth their time.
     pub fn has_drifted(&self) -> bool {
-        self.error > DRIFT * self.error_anew
+        self.error > DRIFT * self.retrained_error
     }
 }
 
@@ -77,7 +77,7 @@ pub fn code_report<T: Element>(
         let errors: Vec<Errors> = executor.pool().install(|| vertices.par_iter().map(errors).collect());
         errors.into_iter().fold(Errors::default(), Errors::plus).relative()
     };
-    Ok(Some(CodeReport { error: error(&**codes.quantizer()), error_anew: error(&*anew) }))
+    Ok(Some(CodeReport { error: error(&**codes.quantizer()), retrained_error: error(&*anew) }))
 }
 
 /// Sums over pairs of vertices.

@@ -1,4 +1,4 @@
-//! `jasper check`: whether an index file is whole, and the index sound.
+//! `jasper check`: verifies an index file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::element::with_element;
 use crate::files::open_index;
-use crate::human;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
 
-/// Check an index file: its checksums, its structure, and that every vector can be found
+/// Verify an index file: checksums, structure, and that every vector can be reached
 ///
 /// The exit code is 1 if anything is wrong.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub struct Args {
 struct Report {
     sound: bool,
     sections: Vec<Section>,
-    /// Nothing, where the file is damaged.
+    /// Missing if the file is damaged.
     graph: Option<GraphReport>,
 }
 
@@ -45,34 +45,33 @@ struct GraphReport {
     faults: usize,
     /// The first few faults.
     examples: Vec<String>,
-    /// Vectors that no path leads to, and so no search can find.
+    /// Keys of vectors that no search can reach.
     unreachable: Vec<Key>,
-    /// How well codes fit the vectors, where there are some.
-    codes: Option<CodesReport>,
-    /// Why that cannot be told, though there are some.
+    /// How well the codes of a quantized index fit its vectors.
+    quantization: Option<QuantizationError>,
+    /// Why this is unknown, although the index is quantized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    codes_not_compared: Option<String>,
+    quantization_not_checked: Option<String>,
 }
 
 #[derive(Serialize)]
-struct CodesReport {
-    /// Which code they are.
-    code: String,
-    /// Error of estimated distances to neighbours, in units of the deviation of the distances.
+struct QuantizationError {
+    quantization: String,
+    /// Error of estimated distances to neighbors, in standard deviations of the distances.
     error: f64,
-    /// The same of codes learnt anew.
-    error_anew: f64,
-    /// Whether that is so much less that quantizing again is worth its time.
+    /// The same with a retrained quantizer.
+    retrained_error: f64,
+    /// Whether retraining is worthwhile.
     drifted: bool,
 }
 
 impl Args {
-    /// Looks at everything, and fails if anything is wrong.
-    pub fn run(self, screen: Screen) -> Result<()> {
+    /// Verifies the file, and fails if anything is wrong.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
         let info = IndexInfo::read(&self.index)?;
-        let file = check_file(&self.index, &mut screen.progress())?;
+        let file = check_file(&self.index, &mut terminal.progress())?;
         let graph = if file.is_intact() {
-            Some(with_element!(info.element, T => self.check::<T>(screen)?))
+            Some(with_element!(info.element, T => self.check::<T>(terminal)?))
         } else {
             None
         };
@@ -82,25 +81,26 @@ impl Args {
             .iter()
             .map(|part| Section { name: part.section.to_string(), bytes: part.bytes, intact: part.intact })
             .collect();
-        screen.report(&Report { sound, sections, graph })?;
+        terminal.report(&Report { sound, sections, graph })?;
         if !sound {
-            bail!("{}: is not sound; copy it again from its source, or build anew", self.index.display());
+            bail!("{}: is damaged; restore it from a copy, or rebuild it", self.index.display());
         }
         Ok(())
     }
 
-    fn check<T: Element>(&self, screen: Screen) -> Result<GraphReport> {
-        let index = open_index::<T>(&self.index, 0, screen)?;
+    fn check<T: Element>(&self, terminal: Terminal) -> Result<GraphReport> {
+        let index = open_index::<T>(&self.index, 0, terminal)?;
         let CheckReport { structure, unreachable, .. } = index.check()?;
-        // Where nothing can be learnt anew there is nothing to compare codes with; the index is sound all the same.
-        let (codes, codes_not_compared) = match (index.check_codes(), index.stats().quantization) {
-            (Ok(None), Some(_)) => (None, Some("there are no vectors beside them".to_owned())),
-            (Ok(report), code) => (report.zip(code).map(CodesReport::from), None),
+        // An index whose quantizer cannot be retrained is sound all the same.
+        let (quantization, quantization_not_checked) = match (index.check_codes(), index.stats().quantization)
+        {
+            (Ok(None), Some(_)) => (None, Some("the vectors were dropped".to_owned())),
+            (Ok(report), code) => (report.zip(code).map(QuantizationError::from), None),
             (Err(error), _) => (None, Some(error.to_string())),
         };
         Ok(GraphReport {
-            codes,
-            codes_not_compared,
+            quantization,
+            quantization_not_checked,
             vertices: structure.vertices,
             edges: structure.edges,
             keys: structure.keys,
@@ -111,10 +111,10 @@ impl Args {
     }
 }
 
-impl From<(CodeReport, Quantization)> for CodesReport {
-    fn from((report, code): (CodeReport, Quantization)) -> Self {
-        let CodeReport { error, error_anew, .. } = report;
-        Self { code: code.to_string(), error, error_anew, drifted: report.has_drifted() }
+impl From<(CodeReport, Quantization)> for QuantizationError {
+    fn from((report, quantization): (CodeReport, Quantization)) -> Self {
+        let CodeReport { error, retrained_error, .. } = report;
+        Self { quantization: quantization.to_string(), error, retrained_error, drifted: report.has_drifted() }
     }
 }
 
@@ -128,31 +128,28 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in &self.sections {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };
-            writeln!(f, "{:>9}  {:<15} {verdict}", human::bytes(part.bytes), part.name)?;
+            writeln!(f, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.name)?;
         }
         let Some(graph) = &self.graph else {
-            return write!(f, "graph      not looked at: the file is damaged");
+            return write!(f, "graph      not verified: the file is damaged");
         };
         let [vertices, edges, keys, faults] =
-            [graph.vertices, graph.edges, graph.keys, graph.faults].map(human::count);
-        let lost = human::count(graph.unreachable.len());
+            [graph.vertices, graph.edges, graph.keys, graph.faults].map(units::count);
+        let unreachable = units::count(graph.unreachable.len());
         write!(
             f,
-            "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {lost} keys out of reach"
+            "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {unreachable} unreachable keys"
         )?;
         graph.examples.iter().try_for_each(|fault| write!(f, "\n           {fault}"))?;
-        if let Some(why) = &graph.codes_not_compared {
-            write!(f, "\ncodes      not compared with codes learnt anew: {why}")?;
+        if let Some(why) = &graph.quantization_not_checked {
+            write!(f, "\ncodes      not verified: {why}")?;
         }
-        let Some(codes) = &graph.codes else { return Ok(()) };
-        let CodesReport { code, error, error_anew, drifted } = codes;
-        write!(
-            f,
-            "\ncodes      error {error:.3} of estimated distances; codes learnt anew {error_anew:.3}: "
-        )?;
+        let Some(codes) = &graph.quantization else { return Ok(()) };
+        let QuantizationError { quantization, error, retrained_error, drifted } = codes;
+        write!(f, "\ncodes      estimation error {error:.3}, {retrained_error:.3} if retrained: ")?;
         match drifted {
-            true => write!(f, "worth making again, by `jasper quantize --code {code}`"),
-            false => f.write_str("as good as new"),
+            true => write!(f, "retrain with `jasper quantize --quantization {quantization}`"),
+            false => f.write_str("up to date"),
         }
     }
 }

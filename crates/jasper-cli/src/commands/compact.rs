@@ -1,4 +1,4 @@
-//! `jasper compact`: free slots out of the file.
+//! `jasper compact`: removes free slots from the file.
 
 use std::fmt;
 
@@ -6,47 +6,47 @@ use anyhow::Result;
 use jasper::{Element, IndexInfo};
 use serde::Serialize;
 
-use crate::change::{Changed, Target};
 use crate::element::with_element;
-use crate::human;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
+use crate::update::{UpdateArgs, Updated};
 
-/// Move vectors into free slots, so that the index shrinks
+/// Shrink an index by moving vectors into free slots
 ///
-/// Keys and answers stay as they are. Consolidate first: only slots that are free already are given back.
+/// Keys and results do not change. Consolidate first: only free slots are released.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper compact vectors.jasper")]
 pub struct Args {
     #[command(flatten)]
-    target: Target,
+    update: UpdateArgs,
 }
 
 #[derive(Serialize)]
 struct Report {
-    /// Vertices that changed their slot.
+    /// Vertices that updated their slot.
     moved: usize,
-    /// Slots given back.
+    /// Slots released.
     freed: usize,
     #[serde(flatten)]
-    changed: Changed,
+    updated: Updated,
 }
 
 impl Args {
     /// Compacts and saves.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.target.copy.index)?;
-        screen.report(&with_element!(info.element, T => self.compact::<T>(screen)?))
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let info = IndexInfo::read(&self.update.output.index)?;
+        terminal.report(&with_element!(info.element, T => self.compact::<T>(terminal)?))
     }
 
-    fn compact<T: Element>(self, screen: Screen) -> Result<Report> {
-        let (report, changed) = self.target.change::<T, _>(screen, |index| Ok(index.compact()?))?;
-        Ok(Report { moved: report.moved, freed: report.freed, changed })
+    fn compact<T: Element>(self, terminal: Terminal) -> Result<Report> {
+        let (report, updated) = self.update.update::<T, _>(terminal, |index| Ok(index.compact()?))?;
+        Ok(Report { moved: report.moved, freed: report.freed, updated })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [moved, freed] = [self.moved, self.freed].map(human::count);
-        write!(f, "freed    {freed} slots, and moved {moved} vertices\n{}", self.changed)
+        let [moved, freed] = [self.moved, self.freed].map(units::count);
+        write!(f, "freed    {freed} slots, and moved {moved} vertices\n{}", self.updated)
     }
 }

@@ -1,4 +1,4 @@
-//! `jasper consolidate`: deleted vectors out of the graph.
+//! `jasper consolidate`: removes deleted vectors from the graph.
 
 use std::fmt;
 
@@ -6,50 +6,50 @@ use anyhow::Result;
 use jasper::{Element, IndexInfo};
 use serde::Serialize;
 
-use crate::change::{Changed, Target};
 use crate::element::with_element;
-use crate::human;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
+use crate::update::{UpdateArgs, Updated};
 
-/// Take deleted vectors out of the graph
+/// Remove deleted vectors from the graph
 ///
-/// What led through them is mended, and their slots are free for inserts. Deleted keys cannot be restored afterwards.
-/// Worth it when a tenth of the vectors is deleted.
+/// Repairs the edges that led through them and frees their slots for inserts. Deleted keys cannot be restored
+/// afterwards. Worthwhile when a tenth of the vectors is deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper consolidate vectors.jasper")]
 pub struct Args {
     #[command(flatten)]
-    target: Target,
+    update: UpdateArgs,
 }
 
 #[derive(Serialize)]
 struct Report {
     /// Slots freed.
     freed: usize,
-    /// Vertices that no path led to, and that were given an edge.
+    /// Unreachable vertices that were given an edge.
     reconnected: usize,
     #[serde(flatten)]
-    changed: Changed,
+    updated: Updated,
 }
 
 impl Args {
     /// Consolidates and saves.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.target.copy.index)?;
-        screen.report(&with_element!(info.element, T => self.consolidate::<T>(screen)?))
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let info = IndexInfo::read(&self.update.output.index)?;
+        terminal.report(&with_element!(info.element, T => self.consolidate::<T>(terminal)?))
     }
 
-    fn consolidate<T: Element>(self, screen: Screen) -> Result<Report> {
-        let (report, changed) = self
-            .target
-            .change::<T, _>(screen, |index| Ok(index.consolidate_with(&mut screen.progress())?))?;
-        Ok(Report { freed: report.freed, reconnected: report.reconnected, changed })
+    fn consolidate<T: Element>(self, terminal: Terminal) -> Result<Report> {
+        let (report, updated) = self
+            .update
+            .update::<T, _>(terminal, |index| Ok(index.consolidate_with(&mut terminal.progress())?))?;
+        Ok(Report { freed: report.freed, reconnected: report.reconnected, updated })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [freed, reconnected] = [self.freed, self.reconnected].map(human::count);
-        write!(f, "freed    {freed} slots, and linked {reconnected} vertices again\n{}", self.changed)
+        let [freed, reconnected] = [self.freed, self.reconnected].map(units::count);
+        write!(f, "freed    {freed} slots, and reconnected {reconnected} vertices\n{}", self.updated)
     }
 }

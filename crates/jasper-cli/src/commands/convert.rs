@@ -1,4 +1,4 @@
-//! `jasper convert`: vector files, truth files and graphs from one format to another.
+//! `jasper convert`: converts vector files, ground-truth files and graphs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,17 @@ use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_key
 use serde::Serialize;
 
 use crate::element::with_element;
-use crate::failure::Usage;
+use crate::error::Usage;
 use crate::format::Format;
-use crate::human;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
 
-/// Convert vector files, truth files and graphs
+/// Convert vector files, ground-truth files and graphs
 ///
-/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy, a piece at a time. Where the values change
-/// type, they are rounded and bounded.
-/// Truth: between ibin and ivecs.
-/// Graphs: from an index to diskann and hnswlib; to an index from diskann and parlayann, with the vectors they were
-/// built from.
+/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded and clamped to the new type.
+/// Ground truth: between ibin and ivecs.
+/// Graphs: from an index to diskann and hnswlib; from diskann and parlayann, with the vectors they were built from, to
+/// an index.
 #[derive(Debug, clap::Args)]
 #[command(
     verbatim_doc_comment,
@@ -35,22 +34,22 @@ pub struct Args {
     input: PathBuf,
     /// The file to write
     output: PathBuf,
-    /// What is read; told by the name, if not given
+    /// Format of the input [default: by file name]
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
-    /// What is written; told by the name, if not given
+    /// Format of the output [default: by file name]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     /// The vectors that a graph was built from
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
-    /// The metric that a graph was built for: l2, cosine or ip
+    /// The metric that the graph was built for: l2, cosine or ip
     #[arg(long)]
     metric: Option<Metric>,
-    /// Most edges of a vertex, when a graph becomes an index
+    /// Maximum number of edges per vertex, when converting a graph to an index
     #[arg(long, value_name = "R", default_value_t = 64)]
     max_degree: usize,
-    /// When an index becomes a graph, write the key of each of its rows here
+    /// When converting an index to a graph, write the key of each vertex to this file
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
 }
@@ -60,7 +59,7 @@ struct Report {
     rows: usize,
     from: Format,
     to: Format,
-    /// Values that the new type could not hold exactly.
+    /// Values that the new type cannot represent exactly.
     rounded: usize,
     output: PathBuf,
 }
@@ -70,34 +69,36 @@ const VALUES_AT_ONCE: usize = 1 << 20;
 
 impl Args {
     /// Converts.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let (from, to) =
-            (self.from.unwrap_or(Format::of(&self.input)), self.to.unwrap_or(Format::of(&self.output)));
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let (from, to) = (
+            self.from.unwrap_or(Format::from_path(&self.input)),
+            self.to.unwrap_or(Format::from_path(&self.output)),
+        );
         let (rows, rounded) = match (from, to) {
-            (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, screen)?,
+            (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, terminal)?,
             (Format::Truth, Format::Truth) => {
                 let truth = GroundTruth::read(&self.input)?;
                 truth.write(&self.output)?;
                 (truth.len(), 0)
             }
             (Format::Index, Format::Diskann | Format::Hnswlib) => (self.export(to)?, 0),
-            (Format::Diskann | Format::Parlayann, Format::Index) => (self.import(from, screen)?, 0),
-            _ => bail!(Usage(format!("{from} cannot become {to}; see `jasper help convert`"))),
+            (Format::Diskann | Format::Parlayann, Format::Index) => (self.import(from, terminal)?, 0),
+            _ => bail!(Usage(format!("cannot convert {from} to {to}; see `jasper help convert`"))),
         };
-        screen.report(&Report { rows, from, to, rounded, output: self.output })
+        terminal.report(&Report { rows, from, to, rounded, output: self.output })
     }
 
-    /// Gives the number of rows, and of values that were rounded.
-    fn vectors(&self, from: VectorFormat, to: VectorFormat, screen: Screen) -> Result<(usize, usize)> {
+    /// Returns the number of vectors, and of values that were rounded.
+    fn vectors(&self, from: VectorFormat, to: VectorFormat, terminal: Terminal) -> Result<(usize, usize)> {
         let rows = jasper_data::OpenOptions::new().format(from).open(&self.input)?;
         let rounded = with_element!(
             to.element().unwrap_or(rows.element()),
-            T => copy_rows::<T>(&rows, to, &self.output, screen)?
+            T => copy_rows::<T>(&rows, to, &self.output, terminal)?
         );
         Ok((rows.len(), rounded))
     }
 
-    /// Writes a graph, and gives its number of vertices.
+    /// Writes a graph and returns its number of vertices.
     fn export(&self, to: Format) -> Result<usize> {
         let info = IndexInfo::read(&self.input)?;
         let keys = with_element!(info.element, T => export::<T>(&self.input, to, &self.output)?);
@@ -107,8 +108,8 @@ impl Args {
         Ok(keys.len())
     }
 
-    /// Reads a graph, writes an index, and gives its number of vectors.
-    fn import(&self, from: Format, screen: Screen) -> Result<usize> {
+    /// Reads a graph, writes an index, and returns its number of vectors.
+    fn import(&self, from: Format, terminal: Terminal) -> Result<usize> {
         let needed = |name| Usage(format!("a {from} graph needs --{name}; see `jasper help convert`"));
         let base = VectorFile::open(self.base.as_ref().ok_or_else(|| needed("base"))?)?;
         let metric = self.metric.ok_or_else(|| needed("metric"))?;
@@ -116,24 +117,24 @@ impl Args {
         let params = params.map_err(|error| Usage(error.to_string()))?;
         with_element!(base.element(), T => {
             let read = if from == Format::Diskann { diskann::read::<T> } else { parlay::read::<T> };
-            let graph = read(&self.input, &base, metric, params, &mut screen.progress())?;
+            let graph = read(&self.input, &base, metric, params, &mut terminal.progress())?;
             let index = Index::from_graph(graph, 0)?;
-            index.save_with(&self.output, &mut screen.progress())?;
+            index.save_with(&self.output, &mut terminal.progress())?;
             Ok(index.len())
         })
     }
 }
 
-/// Copies all rows as values of `T`; gives how many of them `T` could not hold.
+/// Copies all vectors as values of `T`; returns how many values were rounded.
 fn copy_rows<T: Element>(
     rows: &VectorFile,
     to: VectorFormat,
     output: &Path,
-    screen: Screen,
+    terminal: Terminal,
 ) -> Result<usize> {
     let (total, dimension) = (rows.len(), rows.dimension());
     let mut writer = VectorWriter::<T>::create(output, to, dimension)?;
-    let mut progress = screen.progress();
+    let mut progress = terminal.progress();
     let at_once = (VALUES_AT_ONCE / dimension).clamp(1, total.max(1));
     let (mut values, mut wide) = (vec![T::default(); at_once * dimension], Vec::new());
     let mut rounded = 0;
@@ -157,7 +158,7 @@ fn copy_rows<T: Element>(
     Ok(rounded)
 }
 
-/// Writes the graph of an index; gives the first key of each row.
+/// Writes the graph of an index; returns the first key of each vertex.
 fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key>> {
     let index = Index::<T>::open(input)?;
     index.read_graph(|graph| {
@@ -165,7 +166,8 @@ fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key
             Format::Hnswlib => hnswlib::write(graph, output),
             _ => diskann::write(graph, output),
         };
-        let slots = slots.with_context(|| format!("{} cannot become a {to} graph", input.display()))?;
+        let slots =
+            slots.with_context(|| format!("{} cannot be converted to a {to} graph", input.display()))?;
         Ok(slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect())
     })?
 }
@@ -173,7 +175,7 @@ fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, output, .. } = self;
-        let [rows, rounded] = [self.rows, self.rounded].map(human::count);
+        let [rows, rounded] = [self.rows, self.rounded].map(units::count);
         write!(f, "wrote    {}: {rows} rows, {from} to {to}", output.display())?;
         if self.rounded > 0 { write!(f, "; {rounded} values were rounded") } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! `jasper delete`: keys that searches return no more.
+//! `jasper delete`: deletes or restores keys.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use jasper::{Element, Index, IndexInfo};
 use jasper_data::read_keys;
 use serde::Serialize;
 
-use crate::change::{Changed, Target};
 use crate::element::with_element;
-use crate::human;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
+use crate::update::{UpdateArgs, Updated};
 
 /// Delete keys from an index, or restore deleted ones
 ///
-/// All of the keys must be there, and none twice; otherwise nothing changes. Deleted keys can be restored until the
-/// index is consolidated.
+/// Fails without a change if a key is unknown or given twice. Deleted keys can be restored until the index is
+/// consolidated.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper delete vectors.jasper --keys gone.txt")]
 pub struct Args {
     #[command(flatten)]
-    target: Target,
-    /// Keys: text of one number a line, or npy of u64
+    update: UpdateArgs,
+    /// Keys: text with one number per line, or npy of u64
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
-    /// Restore the keys in place of deleting them
+    /// Restore the keys instead of deleting them
     #[arg(long)]
     undo: bool,
 }
@@ -34,32 +34,32 @@ pub struct Args {
 struct Report {
     /// Keys of the file.
     keys: usize,
-    /// Whether they were restored in place of deleted.
+    /// Whether they were restored instead of deleted.
     undo: bool,
     #[serde(flatten)]
-    changed: Changed,
+    updated: Updated,
 }
 
 impl Args {
     /// Deletes or restores, and saves.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.target.copy.index)?;
-        screen.report(&with_element!(info.element, T => self.delete::<T>(screen)?))
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let info = IndexInfo::read(&self.update.output.index)?;
+        terminal.report(&with_element!(info.element, T => self.delete::<T>(terminal)?))
     }
 
-    fn delete<T: Element>(self, screen: Screen) -> Result<Report> {
+    fn delete<T: Element>(self, terminal: Terminal) -> Result<Report> {
         let (keys, undo) = (read_keys(&self.keys)?, self.undo);
-        let ((), changed) = self.target.change::<T, _>(screen, |index| {
+        let ((), updated) = self.update.update::<T, _>(terminal, |index| {
             let change = if undo { Index::undelete } else { Index::delete };
             Ok(change(index, &keys)?)
         })?;
-        Ok(Report { keys: keys.len(), undo, changed })
+        Ok(Report { keys: keys.len(), undo, updated })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.undo { "restored" } else { "deleted " };
-        write!(f, "{verb} {} keys\n{}", human::count(self.keys), self.changed)
+        write!(f, "{verb} {} keys\n{}", units::count(self.keys), self.updated)
     }
 }

@@ -1,16 +1,16 @@
-//! `jasper devices`: the processor and the CUDA devices of this machine.
+//! `jasper devices`: lists the CPU and the CUDA devices.
 
 use std::fmt;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::screen::Screen;
-use crate::{human, machine};
+use crate::terminal::Terminal;
+use crate::{process, units};
 
-/// Show the processor and the CUDA devices of this machine
+/// List the CPU and the CUDA devices of this machine
 ///
-/// The exit code is 0 whether there are CUDA devices or not.
+/// The exit code is 0 with or without CUDA devices.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper devices --json")]
 pub struct Args {}
@@ -29,7 +29,7 @@ struct Cpu {
 
 #[derive(Default, Serialize)]
 struct Cuda {
-    /// The newest CUDA that the driver knows; nothing, if there is no driver.
+    /// CUDA version of the driver, if there is one.
     driver: Option<String>,
     devices: Vec<CudaDevice>,
     /// Why there are no devices.
@@ -38,14 +38,14 @@ struct Cuda {
 
 #[derive(Serialize)]
 struct CudaDevice {
-    /// What `--device` calls it.
+    /// Its name for `--device`.
     device: String,
     name: String,
     compute_capability: String,
     multiprocessors: u32,
     memory_bytes: u64,
     l2_cache_bytes: u64,
-    /// Most that a block can have.
+    /// Maximum per block.
     shared_bytes_per_block: u32,
     shared_bytes_per_multiprocessor: u32,
     registers_per_multiprocessor: u32,
@@ -55,10 +55,10 @@ struct CudaDevice {
 }
 
 impl Args {
-    /// Looks and shows.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let cpu = Cpu { name: jasper::cpu_name(), threads: machine::threads(0) };
-        screen.report(&Report { cpu, cuda: cuda() })
+    /// Lists the devices.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let cpu = Cpu { name: jasper::cpu_name(), threads: process::threads(0) };
+        terminal.report(&Report { cpu, cuda: cuda() })
     }
 }
 
@@ -76,7 +76,7 @@ fn cuda() -> Cuda {
 
 #[cfg(not(feature = "cuda"))]
 fn cuda() -> Cuda {
-    Cuda { reason: Some("this build of jasper has no CUDA".into()), ..Cuda::default() }
+    Cuda { reason: Some("jasper was built without CUDA".into()), ..Cuda::default() }
 }
 
 #[cfg(feature = "cuda")]
@@ -124,11 +124,11 @@ impl fmt::Display for Report {
 impl fmt::Display for CudaDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, name, compute_capability, multiprocessors, .. } = self;
-        let [memory, cache] = [self.memory_bytes, self.l2_cache_bytes].map(human::bytes);
+        let [memory, cache] = [self.memory_bytes, self.l2_cache_bytes].map(units::bytes);
         let [block, processor] = [self.shared_bytes_per_block, self.shared_bytes_per_multiprocessor]
-            .map(|bytes| human::count(bytes as usize));
+            .map(|bytes| units::count(bytes as usize));
         writeln!(f, "{device:<8} {name}, compute capability {compute_capability}")?;
         writeln!(f, "         {memory} of memory, {cache} of L2 cache, {multiprocessors} multiprocessors")?;
-        write!(f, "         shared memory: {block} bytes a block, {processor} a multiprocessor")
+        write!(f, "         shared memory: {block} bytes per block, {processor} per multiprocessor")
     }
 }

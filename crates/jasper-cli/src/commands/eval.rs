@@ -1,4 +1,4 @@
-//! `jasper eval`: recall and speed at several beam widths.
+//! `jasper eval`: measures recall and speed at several beam widths.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,20 @@ use jasper::{
 };
 use jasper_data::GroundTruth;
 
+use crate::args::{DeviceArgs, DistanceArgs};
 use crate::curve::{self, Point};
-use crate::distances::By;
 use crate::element::with_element;
 use crate::files::{read_queries, read_truth};
-use crate::human;
-use crate::place::Place;
 use crate::plot::{Plot, recall_chart, roofline};
 use crate::profile::Report;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
 use crate::tuned::params;
+use crate::units;
 
 /// Measure recall and queries per second at several beam widths
 ///
-/// All queries are asked at once: a round to warm up, then at least three rounds and half a second; the median counts.
-/// On a GPU the last column is the rate of queries that lie in its memory, timed by itself: what the bus costs shows.
+/// All queries form one batch. After a warm-up round, at least three rounds are timed, for at least half a second, and
+/// the median is reported. On a GPU the last column is the rate for queries already in device memory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper eval vectors.jasper --queries query.fbin --truth gt.ibin -k 10 \
     --beam-widths 16,32,64,128 --plot recall.svg")]
@@ -34,38 +33,38 @@ pub struct Args {
     /// Queries: a vector file of the index's element
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// True neighbours of the queries: ibin or ivecs, as `jasper groundtruth` writes
+    /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`
     #[arg(long, value_name = "FILE")]
     truth: PathBuf,
-    /// Answers a query
+    /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Frontiers to try; each at least k
+    /// Beam widths to measure; each at least k
     #[arg(long, value_name = "L,..", value_delimiter = ',', default_values_t = [16, 32, 64, 128])]
     beam_widths: Vec<usize>,
-    /// The searches that `jasper tune` found for these recalls, in the place of beam widths
+    /// Use the searches that `jasper tune` found for these recalls, instead of beam widths
     #[arg(long, value_name = "R,..", value_delimiter = ',', conflicts_with = "beam_widths")]
     recall: Vec<f64>,
     #[command(flatten)]
-    by: By,
+    distances: DistanceArgs,
     #[command(flatten)]
-    place: Place,
-    /// Draw recall against queries per second
+    device: DeviceArgs,
+    /// Plot queries per second against recall
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Show what each query took, hops, distances and the bytes they ask for, and how fast the bytes came: on a GPU
-    /// beside a copy within its memory, measured in the same run; on a processor as they are, without a claim
+    /// Show hops, distances and bytes read per query, and the rate of these bytes, on a GPU next to that of a
+    /// device-to-device copy
     #[arg(long)]
     profile: bool,
-    /// Draw the roofline of the GPU and the searches under it
+    /// Plot the roofline of the GPU and the searches under it
     #[arg(long, value_name = "FILE.svg", requires = "profile")]
     roofline: Option<PathBuf>,
 }
 
 impl Args {
     /// Measures and shows.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        self.place.check()?;
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        self.device.check()?;
         let k = self.k;
         if k == 0 {
             return Err(SearchError::NoAnswers.into());
@@ -75,44 +74,46 @@ impl Args {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
         }
         let info = IndexInfo::read(&self.index)?;
-        with_element!(info.element, T => self.eval::<T>(screen))
+        with_element!(info.element, T => self.eval::<T>(terminal))
     }
 
-    fn eval<T: Element>(self, screen: Screen) -> Result<()> {
-        let index = self.place.open::<T>(&self.index, self.by, screen)?;
+    fn eval<T: Element>(self, terminal: Terminal) -> Result<()> {
+        let index = self.device.open::<T>(&self.index, self.distances, terminal)?;
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let truth = read_truth(&self.truth, queries.len(), self.k)?;
-        let roof = if self.profile { jasper::bench::device_peaks(&index)? } else { None };
-        if self.roofline.is_some() && roof.is_none() {
-            anyhow::bail!("--roofline needs a GPU: a copy in a processor's memory says little of its caches");
-        }
-        if self.profile && index.stats().quantization.is_some() && !self.by.is_exact() {
+        let peaks = if self.profile { jasper::bench::device_peaks(&index)? } else { None };
+        if self.roofline.is_some() && peaks.is_none() {
             anyhow::bail!(
-                "--profile counts vectors, and this index is searched by its codes; add --exact, or leave it out"
+                "--roofline needs a GPU: on a CPU the caches make a roofline of memory meaningless"
+            );
+        }
+        if self.profile && index.stats().quantization.is_some() && !self.distances.is_exact() {
+            anyhow::bail!(
+                "--profile needs exact distances, and this index is quantized; add --exact, or omit --profile"
             );
         }
         let searches = self.searches(&index, queries.len())?;
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for &params in &searches {
-            let params = params.distances(self.by.distances());
+            let params = params.distances(self.distances.distances());
             let (point, profile) = measure(&index, queries, &truth, params, self.profile)?;
             if points.is_empty() {
-                screen.say(Point::header(self.k))?;
+                terminal.say(Point::header(self.k))?;
             }
-            screen.report(&point)?;
+            terminal.report(&point)?;
             profiles.extend(profile.map(|profile| (point.beam_width, profile)));
             points.push(point);
         }
         if self.profile {
             for (beam_width, profile) in &profiles {
-                screen.report(&Report::new(*beam_width, profile, roof))?;
+                terminal.report(&Report::new(*beam_width, profile, peaks))?;
             }
         }
-        self.draw(&index, queries.len(), &points, roof.map(|roof| (roof, &profiles[..])), screen)
+        self.draw(&index, queries.len(), &points, peaks.map(|peaks| (peaks, &profiles[..])), terminal)
     }
 
-    /// The searches to try.
+    /// The searches to measure.
     fn searches<T: Element>(&self, index: &Index<T>, queries: usize) -> Result<Vec<SearchParams<'static>>> {
         let (k, path) = (self.k, &self.index);
         if self.recall.is_empty() {
@@ -131,29 +132,29 @@ impl Args {
         queries: usize,
         points: &[Point],
         profiled: Option<(DevicePeaks, &[(usize, Profile)])>,
-        screen: Screen,
+        terminal: Terminal,
     ) -> Result<()> {
-        let (keys, dimension) = (human::count(index.len()), index.dimension());
+        let (keys, dimension) = (units::count(index.len()), index.dimension());
         let name = self.index.file_stem().unwrap_or_default().display();
         let title =
             format!("{name}: {keys} vectors, {dimension} dimensions of {}, {}", T::KIND, index.metric());
-        let subtitle = curve::conditions(queries, &self.place.describe(index));
+        let subtitle = curve::conditions(queries, &self.device.describe(index));
         let charts = [
             self.plot.as_ref().map(|path| (path, recall_chart(points, None))),
             self.roofline
                 .as_ref()
                 .zip(profiled)
-                .map(|(path, (roof, profiles))| (path, roofline(profiles, roof))),
+                .map(|(path, (peaks, profiles))| (path, roofline(profiles, peaks))),
         ];
         for (path, chart) in charts.into_iter().flatten() {
             Plot { title: title.clone(), subtitle: subtitle.clone(), chart }.save(path)?;
-            screen.say(format_args!("plot       {}", path.display()))?;
+            terminal.say(format_args!("plot       {}", path.display()))?;
         }
         Ok(())
     }
 }
 
-/// Recall and speed, and the profile if it is wanted.
+/// Recall and speed, and the profile if requested.
 fn measure<T: Element>(
     index: &Index<T>,
     queries: MatrixView<'_, T>,
@@ -165,7 +166,7 @@ fn measure<T: Element>(
         |keys: &mut [Key], distances: &mut [f32]| index.search_batch_into(queries, params, keys, distances);
     let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
     let profile = profiled.then(|| jasper::bench::profile(index, queries, params)).transpose()?;
-    // A GPU has a clock of its own, and a profile is by that.
+    // On a GPU, profiles are timed by events on the device.
     let resident = match &profile {
         Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
         None => jasper::bench::device_time(index, queries, params)?,

@@ -1,4 +1,4 @@
-//! `jasper info`: what an index file holds.
+//! `jasper info`: describes an index file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use anyhow::Result;
 use jasper::{FileError, IndexInfo, TunedSearch};
 use serde::Serialize;
 
-use crate::human;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
 use crate::tuned::{Tuned, table};
+use crate::units;
 
-/// Show what an index file holds, without reading more of it than a few pages
+/// Describe an index file, reading only a few pages of it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper info vectors.jasper --json")]
 pub struct Args {
@@ -21,13 +21,13 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Report {
-    /// Keys that can be found.
-    points: usize,
+    /// Keys that searches can return.
+    vectors: usize,
     /// Deleted keys that can be restored.
     deleted: usize,
-    /// Vertices that stand for the keys; fewer where rows are identical.
+    /// Vertices of these keys; identical vectors share one.
     vertices: usize,
-    /// Vertices that are walked through and never returned, until the index is consolidated.
+    /// Deleted vertices that are traversed but not returned, until the index is consolidated.
     tombstones: usize,
     /// Slots without a vertex, until the index is compacted.
     free: usize,
@@ -39,13 +39,13 @@ struct Report {
     alpha: f32,
     seed: u64,
     mean_degree: f64,
-    /// Which code vectors have beside them.
-    code: Option<String>,
-    /// Whether there are vectors, or only codes.
+    /// How vectors are quantized.
+    quantization: Option<String>,
+    /// Whether the index has vectors, or only codes.
     has_vectors: bool,
     bytes: u64,
     sections: Vec<Section>,
-    /// Searches that `jasper tune` found.
+    /// Tuned searches.
     tuned: Vec<Tuned>,
 }
 
@@ -56,13 +56,13 @@ struct Section {
 }
 
 impl Args {
-    /// Reads and shows.
-    pub fn run(self, screen: Screen) -> Result<()> {
+    /// Prints the description.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
         let info = IndexInfo::read(&self.index)?;
         let tuned =
             TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(&self.index, fault))?;
-        screen.report(&Report {
-            points: info.keys,
+        terminal.report(&Report {
+            vectors: info.keys,
             deleted: info.deleted_keys,
             vertices: info.live(),
             tombstones: info.tombstones,
@@ -75,7 +75,7 @@ impl Args {
             alpha: info.params.alpha(),
             seed: info.params.seed(),
             mean_degree: info.mean_degree(),
-            code: info.quantization.map(|code| code.to_string()),
+            quantization: info.quantization.map(|quantization| quantization.to_string()),
             has_vectors: info.has_vectors,
             bytes: info.file_bytes,
             sections: info
@@ -91,21 +91,21 @@ impl Args {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dimension, element, metric, max_degree, build_beam_width, alpha, mean_degree, .. } = self;
-        let [points, deleted, vertices, tombstones, free] =
-            [self.points, self.deleted, self.vertices, self.tombstones, self.free].map(human::count);
-        writeln!(f, "points    {points} of {dimension} {element}, {metric}")?;
+        let [vectors, deleted, vertices, tombstones, free] =
+            [self.vectors, self.deleted, self.vertices, self.tombstones, self.free].map(units::count);
+        writeln!(f, "vectors   {vectors} of {dimension} {element}, {metric}")?;
         writeln!(f, "deleted   {deleted} keys that can be restored")?;
         writeln!(f, "vertices  {vertices} live, {tombstones} tombstones, {free} free slots")?;
-        writeln!(f, "graph     {mean_degree:.1} edges a vertex, {max_degree} at most")?;
+        writeln!(f, "graph     {mean_degree:.1} edges per vertex, at most {max_degree}")?;
         writeln!(f, "built     with beam width {build_beam_width}, alpha {alpha}, seed {}", self.seed)?;
-        if let Some(code) = &self.code {
-            let alone = if self.has_vectors { "" } else { ", and no vectors" };
-            writeln!(f, "codes     {code}{alone}")?;
+        if let Some(quantization) = &self.quantization {
+            let dropped = if self.has_vectors { "" } else { ", vectors dropped" };
+            writeln!(f, "codes     {quantization}{dropped}")?;
         }
-        write!(f, "file      {}", human::bytes(self.bytes))?;
+        write!(f, "file      {}", units::bytes(self.bytes))?;
         self.sections
             .iter()
-            .try_for_each(|part| write!(f, "\n          {:>9}  {}", human::bytes(part.bytes), part.name))?;
+            .try_for_each(|part| write!(f, "\n          {:>9}  {}", units::bytes(part.bytes), part.name))?;
         if self.tuned.is_empty() {
             return Ok(());
         }

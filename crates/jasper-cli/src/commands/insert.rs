@@ -1,4 +1,4 @@
-//! `jasper insert`: the rows of a vector file into an index.
+//! `jasper insert`: adds the vectors of a file to an index.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,25 +8,25 @@ use jasper::{Element, IndexInfo, InsertReport, Key};
 use jasper_data::read_keys;
 use serde::Serialize;
 
-use crate::change::{Changed, Target};
 use crate::element::with_element;
-use crate::files::open_rows;
-use crate::human;
-use crate::screen::Screen;
+use crate::files::open_vectors;
+use crate::terminal::Terminal;
+use crate::units;
+use crate::update::{UpdateArgs, Updated};
 
 /// Add vectors to an index
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper insert vectors.jasper --base more.fbin")]
 pub struct Args {
     #[command(flatten)]
-    target: Target,
+    update: UpdateArgs,
     /// Vectors of the index's element and dimension
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
-    /// A key for each row: text of one number a line, or npy of u64. If not given, keys go on from the largest there is
+    /// Keys of the vectors: text with one number per line, or npy of u64 [default: continue from the largest key]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Where a key is in the index already, replace its vector in place of refusing
+    /// Replace the vectors of keys that exist, instead of failing
     #[arg(long, requires = "keys")]
     upsert: bool,
 }
@@ -34,48 +34,48 @@ pub struct Args {
 #[derive(Serialize)]
 struct Report {
     inserted: usize,
-    /// Where keys were chosen by the index: the first; the others follow it.
+    /// First of the keys assigned by the index; the others follow it.
     first_key: Option<Key>,
-    /// Rows that share the vertex of an identical one, where keys were given.
+    /// Vectors that share the vertex of an identical one, if keys were given.
     identical: Option<usize>,
     vectors_per_second: f64,
     #[serde(flatten)]
-    changed: Changed,
+    updated: Updated,
 }
 
 impl Args {
     /// Inserts and saves.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.target.copy.index)?;
-        screen.report(&with_element!(info.element, T => self.insert::<T>(info.dimension, screen)?))
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let info = IndexInfo::read(&self.update.output.index)?;
+        terminal.report(&with_element!(info.element, T => self.insert::<T>(info.dimension, terminal)?))
     }
 
-    fn insert<T: Element>(self, dimension: usize, screen: Screen) -> Result<Report> {
-        let rows = open_rows::<T>(&self.base, dimension)?;
+    fn insert<T: Element>(self, dimension: usize, terminal: Terminal) -> Result<Report> {
+        let rows = open_vectors::<T>(&self.base, dimension)?;
         let keys = self.keys.map(read_keys).transpose()?;
         let upsert = self.upsert;
-        let ((first_key, identical), changed) = self.target.change::<T, _>(screen, |index| {
-            let mut progress = screen.progress();
-            let told = |report: InsertReport| (None, Some(report.identical));
+        let ((first_key, identical), updated) = self.update.update::<T, _>(terminal, |index| {
+            let mut progress = terminal.progress();
+            let given = |report: InsertReport| (None, Some(report.identical));
             Ok(match &keys {
                 None => (Some(index.insert_auto_with(&rows, &mut progress)?), None),
-                Some(keys) if upsert => told(index.upsert(&rows, keys)?),
-                Some(keys) => told(index.insert_with(&rows, keys, &mut progress)?),
+                Some(keys) if upsert => given(index.upsert(&rows, keys)?),
+                Some(keys) => given(index.insert_with(&rows, keys, &mut progress)?),
             })
         })?;
         let inserted = rows.len();
-        let vectors_per_second = inserted as f64 / changed.seconds;
-        Ok(Report { inserted, first_key, identical, vectors_per_second, changed })
+        let vectors_per_second = inserted as f64 / updated.seconds;
+        Ok(Report { inserted, first_key, identical, vectors_per_second, updated })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (inserted, rate) = (human::count(self.inserted), human::rate(self.vectors_per_second));
-        write!(f, "inserted {inserted} vectors, {rate} a second")?;
+        let (inserted, rate) = (units::count(self.inserted), units::rate(self.vectors_per_second));
+        write!(f, "inserted {inserted} vectors, {rate} per second")?;
         if let Some(key) = self.first_key {
-            write!(f, ", under keys from {key} on")?;
+            write!(f, ", with keys from {key}")?;
         }
-        write!(f, "\n{}", self.changed)
+        write!(f, "\n{}", self.updated)
     }
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the program: one file a command.
+//! The commands, one file each.
 
 mod build;
 mod check;
@@ -21,18 +21,18 @@ mod tune;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::screen::Screen;
+use crate::terminal::Terminal;
 
-/// Vector indexes that are fast to search and can be changed: Vamana graphs.
+/// Vector search on CPUs and GPUs, with updates
 ///
-/// Exit codes: 0 all is well, 1 bad input and nothing has changed, 2 bad usage. Errors go to standard error.
+/// Exit codes: 0 success, 1 invalid input (nothing has changed), 2 invalid usage. Errors go to standard error.
 #[derive(Debug, Parser)]
 #[command(name = "jasper", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    screen: Screen,
+    terminal: Terminal,
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,27 +57,27 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<()> {
-        let screen = self.screen;
+        let terminal = self.terminal;
         match self.command {
-            Command::Demo(args) => args.run(screen),
-            Command::Build(args) => args.run(screen),
-            Command::Search(args) => args.run(screen),
-            Command::Insert(args) => args.run(screen),
-            Command::Delete(args) => args.run(screen),
-            Command::Consolidate(args) => args.run(screen),
-            Command::Compact(args) => args.run(screen),
-            Command::Quantize(args) => args.run(screen),
-            Command::Check(args) => args.run(screen),
-            Command::Info(args) => args.run(screen),
-            Command::Groundtruth(args) => args.run(screen),
-            Command::Eval(args) => args.run(screen),
-            Command::Tune(args) => args.run(screen),
-            Command::Stream(args) => args.run(screen),
-            Command::Runbook(args) => args.run(screen),
-            Command::Convert(args) => args.run(screen),
-            Command::Devices(args) => args.run(screen),
+            Command::Demo(args) => args.run(terminal),
+            Command::Build(args) => args.run(terminal),
+            Command::Search(args) => args.run(terminal),
+            Command::Insert(args) => args.run(terminal),
+            Command::Delete(args) => args.run(terminal),
+            Command::Consolidate(args) => args.run(terminal),
+            Command::Compact(args) => args.run(terminal),
+            Command::Quantize(args) => args.run(terminal),
+            Command::Check(args) => args.run(terminal),
+            Command::Info(args) => args.run(terminal),
+            Command::Groundtruth(args) => args.run(terminal),
+            Command::Eval(args) => args.run(terminal),
+            Command::Tune(args) => args.run(terminal),
+            Command::Stream(args) => args.run(terminal),
+            Command::Runbook(args) => args.run(terminal),
+            Command::Convert(args) => args.run(terminal),
+            Command::Devices(args) => args.run(terminal),
         }
     }
 }

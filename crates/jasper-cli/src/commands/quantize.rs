@@ -1,73 +1,57 @@
-//! `jasper quantize`: codes beside the vectors of an index.
+//! `jasper quantize`: quantizes the vectors of an index.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::QuantizeReport;
-use jasper::{Element, Index, IndexInfo, ParseQuantizationError, Quantization, VectorStorage};
+use jasper::{Element, Index, IndexInfo, MemorySpace, QuantizeReport, VectorStorage};
 use serde::Serialize;
 
-use crate::change::{Changed, Copy};
+use crate::args::QuantizationChoice;
 use crate::element::with_element;
-use crate::human;
-use crate::keep::{Keep, device_bytes};
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
+use crate::update::{OutputArgs, Updated};
 
 /// Quantize the vectors of an index, so that searches read a fraction of their bytes
 ///
-/// Searches then find their way by estimates and look exactly only at what they find. Codes follow every change of the
-/// index. Where its data changed much, the same command learns and codes anew.
+/// Searches then traverse the graph with estimated distances and rerank candidates with exact ones. Updates keep the codes
+/// current. If the data has updated much, run the command again to retrain.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  jasper quantize vectors.jasper --code auto")]
+#[command(after_help = "Example:\n  jasper quantize vectors.jasper --quantization auto")]
 pub struct Args {
     #[command(flatten)]
-    copy: Copy,
-    /// rabitq:BITS (1 to 8 bits a coordinate), mixed:SECTORS (1 to 16 times 32 bytes), auto, which tries some and keeps
-    /// the one by which searches ask for the fewest bytes, or none
-    #[arg(long, value_name = "CODE", default_value_t = Choice::Auto)]
-    code: Choice,
-    /// What becomes of the vectors. Device and host leave the same file, and differ in what is told of a GPU's memory
-    #[arg(long, value_name = "WHERE", default_value = "device", value_enum)]
-    keep_vectors: Keep,
+    output: OutputArgs,
+    /// rabitq:BITS (1 to 8 bits per dimension), mixed:SECTORS (1 to 16 sectors of 32 bytes), auto, which tries several and
+    /// chooses the one whose searches read the fewest bytes, or none, which removes the codes
+    #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::Auto)]
+    quantization: QuantizationChoice,
+    /// Keep only the quantized codes: results have estimated distances, and the index accepts no inserts
+    #[arg(long)]
+    drop_vectors: bool,
 }
 
-/// What vectors are coded with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// What a trial finds.
-    Auto,
-    /// Nothing.
-    None,
-    /// This.
-    Fixed(Quantization),
-}
-
-/// What became of the codes.
+/// The quantization of an index.
 #[derive(Debug, Serialize)]
-pub struct Coded {
-    /// The code that vectors have now.
-    code: Option<String>,
+pub struct Quantized {
+    /// How vectors are quantized now.
+    quantization: Option<String>,
     /// Bytes of all codes.
     code_bytes: usize,
     /// Bytes of all vectors.
     vector_bytes: usize,
-    /// Bytes that the index takes of a GPU.
+    /// Device memory of the index on a GPU, with vectors there and with vectors in host memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_bytes: Option<u64>,
-    /// The same before it was coded, with vectors there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    device_bytes_before: Option<u64>,
-    #[serde(skip)]
-    keep: Keep,
+    device_bytes_with_host_vectors: Option<u64>,
     trial: Option<Trial>,
 }
 
-/// What a trial found.
+/// The results of a trial.
 #[derive(Debug, Serialize)]
 pub struct Trial {
-    /// Recall@10 that all codes were to reach.
+    /// Recall@10 that every quantization had to reach.
     recall: f64,
     exact_bytes_per_query: f64,
     tried: Vec<Tried>,
@@ -75,10 +59,10 @@ pub struct Trial {
 
 #[derive(Debug, Serialize)]
 struct Tried {
-    code: String,
-    /// Bytes of a code.
+    quantization: String,
+    /// Bytes per code.
     bytes: usize,
-    /// The least beam width that reached the recall, if any did.
+    /// The smallest beam width that reached the recall, if any.
     beam_width: Option<usize>,
     bytes_per_query: Option<f64>,
 }
@@ -86,83 +70,65 @@ struct Tried {
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
-    coded: Coded,
+    quantized: Quantized,
     #[serde(flatten)]
-    changed: Changed,
+    updated: Updated,
 }
 
 impl Args {
-    /// Codes and saves.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        let info = IndexInfo::read(&self.copy.index)?;
-        screen.report(&with_element!(info.element, T => self.quantize::<T>(screen)?))
+    /// Quantizes and saves.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        let info = IndexInfo::read(&self.output.index)?;
+        terminal.report(&with_element!(info.element, T => self.quantize::<T>(terminal)?))
     }
 
-    fn quantize<T: Element>(self, screen: Screen) -> Result<Report> {
-        let (coded, changed) = self.copy.change::<T, _>(screen, |mut index| {
-            let begun = Instant::now();
-            let coded = self.code.code(&mut index, self.keep_vectors, screen)?;
-            Ok((coded, begun.elapsed().as_secs_f64(), index))
+    fn quantize<T: Element>(self, terminal: Terminal) -> Result<Report> {
+        let (quantized, updated) = self.output.update::<T, _>(terminal, |index| {
+            let start = Instant::now();
+            let quantized = quantize(&index, self.quantization, self.drop_vectors, terminal)?;
+            Ok((quantized, start.elapsed().as_secs_f64(), index))
         })?;
-        Ok(Report { coded, changed })
+        Ok(Report { quantized, updated })
     }
 }
 
-impl Choice {
-    /// Gives an index these codes, and keeps its vectors or not.
-    pub fn code<T: Element>(self, index: &mut Index<T>, keep: Keep, screen: Screen) -> Result<Coded> {
-        let device_bytes_before = device_bytes(index, VectorStorage::Device);
-        let trial = self.apply(index, screen)?;
-        keep.apply(index)?;
-        let stats = index.stats();
-        Ok(Coded {
-            code: stats.quantization.map(|code| code.to_string()),
-            code_bytes: stats.code_bytes,
-            vector_bytes: stats.vector_bytes,
-            device_bytes: device_bytes(index, keep.place().unwrap_or(VectorStorage::Device)),
-            device_bytes_before,
-            keep,
-            trial,
-        })
-    }
-
-    /// Gives an index these codes.
-    fn apply<T: Element>(self, index: &mut Index<T>, screen: Screen) -> Result<Option<Trial>> {
-        match self {
-            Self::Auto => return Ok(Some(index.auto_quantize_with(&mut screen.progress())?.into())),
-            Self::None => index.clear_codes()?,
-            Self::Fixed(code) => index.quantize(code)?,
+/// Quantizes an index, and drops its vectors if requested.
+pub fn quantize<T: Element>(
+    index: &Index<T>,
+    choice: QuantizationChoice,
+    drop_vectors: bool,
+    terminal: Terminal,
+) -> Result<Quantized> {
+    let trial = match choice {
+        QuantizationChoice::Auto => Some(index.auto_quantize_with(&mut terminal.progress())?.into()),
+        QuantizationChoice::None => {
+            index.clear_codes()?;
+            None
         }
-        Ok(None)
-    }
-}
-
-impl FromStr for Choice {
-    type Err = ParseQuantizationError;
-
-    fn from_str(name: &str) -> Result<Self, ParseQuantizationError> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "none" => Ok(Self::None),
-            name => name.parse().map(Self::Fixed),
+        QuantizationChoice::Fixed(quantization) => {
+            index.quantize(quantization)?;
+            None
         }
+    };
+    if drop_vectors {
+        index.drop_vectors()?;
     }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::None => f.write_str("none"),
-            Self::Fixed(code) => code.fmt(f),
-        }
-    }
+    let stats = index.stats();
+    let device_bytes = |storage| Some(index.plan_on_device(storage)?.total(MemorySpace::Device));
+    Ok(Quantized {
+        quantization: stats.quantization.map(|quantization| quantization.to_string()),
+        code_bytes: stats.code_bytes,
+        vector_bytes: stats.vector_bytes,
+        device_bytes: device_bytes(VectorStorage::Device),
+        device_bytes_with_host_vectors: device_bytes(VectorStorage::Host),
+        trial,
+    })
 }
 
 impl From<QuantizeReport> for Trial {
     fn from(trial: QuantizeReport) -> Self {
         let tried = trial.tried.into_iter().map(|tried| Tried {
-            code: tried.quantization.to_string(),
+            quantization: tried.quantization.to_string(),
             bytes: tried.bytes,
             beam_width: tried.reached.map(|(width, _)| width),
             bytes_per_query: tried.reached.map(|(_, bytes)| bytes),
@@ -175,32 +141,28 @@ impl From<QuantizeReport> for Trial {
     }
 }
 
-impl fmt::Display for Coded {
+impl fmt::Display for Quantized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [codes, vectors] = [self.code_bytes, self.vector_bytes].map(|bytes| human::bytes(bytes as u64));
-        match &self.code {
-            Some(code) => write!(f, "codes    {code}: {codes} beside {vectors} of vectors")?,
+        let [codes, vectors] = [self.code_bytes, self.vector_bytes].map(|bytes| units::bytes(bytes as u64));
+        match &self.quantization {
+            Some(name) => write!(f, "codes    {name}: {codes} beside {vectors} of vectors")?,
             None => write!(f, "codes    none")?,
         }
-        if let (Some(now), Some(before)) = (self.device_bytes, self.device_bytes_before) {
-            let vectors = self
-                .keep
-                .place()
-                .map_or("without vectors".into(), |place| format!("with vectors on the {place}"));
-            let [now, before] = [now, before].map(human::bytes);
-            write!(f, "\ndevice   {now} of a GPU {vectors}; {before} before, with vectors on the device")?;
+        if let (Some(all), Some(without)) = (self.device_bytes, self.device_bytes_with_host_vectors) {
+            let [all, without] = [all, without].map(units::bytes);
+            write!(f, "\ngpu      {all} of device memory; {without} with vectors in host memory")?;
         }
         let Some(Trial { recall, exact_bytes_per_query, tried }) = &self.trial else { return Ok(()) };
-        let bytes = |bytes: f64| human::bytes(bytes as u64);
+        let bytes = |bytes: f64| units::bytes(bytes as u64);
         write!(
             f,
-            "\ntrial    bytes a query asks for at recall@10 of {recall:.4}; by exact distances {}",
+            "\ntrial    bytes read per query at recall@10 of {recall:.4}; with exact distances {}",
             bytes(*exact_bytes_per_query)
         )?;
         tried.iter().try_for_each(|tried| {
-            write!(f, "\n         {:<9}  {:>9}", tried.code, human::bytes(tried.bytes as u64))?;
+            write!(f, "\n         {:<9}  {:>9}", tried.quantization, units::bytes(tried.bytes as u64))?;
             match (tried.beam_width, tried.bytes_per_query) {
-                (Some(width), Some(asked)) => write!(f, "  {:>9} at beam width {width}", bytes(asked)),
+                (Some(width), Some(read)) => write!(f, "  {:>9} at beam width {width}", bytes(read)),
                 _ => f.write_str("  not reached"),
             }
         })
@@ -209,6 +171,6 @@ impl fmt::Display for Coded {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.coded, self.changed)
+        write!(f, "{}\n{}", self.quantized, self.updated)
     }
 }

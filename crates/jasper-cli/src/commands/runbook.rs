@@ -1,4 +1,4 @@
-//! `jasper runbook`: runbooks of the usual shapes.
+//! `jasper runbook`: generates runbooks.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use jasper_data::{Operation, Runbook};
 use serde::Serialize;
 
-use crate::failure::Usage;
-use crate::human;
-use crate::screen::Screen;
+use crate::error::Usage;
+use crate::terminal::Terminal;
+use crate::units;
 
-/// Write a runbook for `jasper stream`, over any vector file
+/// Generate a runbook for `jasper stream`, for any vector file
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  jasper runbook sliding-window --rows 100000 --rounds 20 --output runbook.yaml"
@@ -20,16 +20,16 @@ use crate::screen::Screen;
 pub struct Args {
     /// What happens in each round
     kind: Kind,
-    /// Rows of the base, which come in their order
+    /// Number of vectors in the base, which are inserted in order
     #[arg(long, value_name = "N")]
     rows: u32,
     /// Rounds; each ends with a search
     #[arg(long, value_name = "N", default_value_t = 20)]
     rounds: u32,
-    /// Share of the points that a round replaces
+    /// Share of the vectors that a round replaces
     #[arg(long, default_value_t = 0.05)]
     share: f64,
-    /// Seed of what expires when
+    /// Seed of the expiration times
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Name of the data set in the file
@@ -42,11 +42,11 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
-    /// Half of the rows are there; then a part comes and the oldest goes
+    /// Half of the vectors are present; each round inserts new ones and deletes the oldest
     SlidingWindow,
-    /// A part comes and expires after a fifth of the rounds, or a half, or never
+    /// Inserted vectors expire after a fifth of the rounds, after half of them, or never
     ExpirationTime,
-    /// A share of the points gets other vectors under the same tags
+    /// Each round replaces the vectors of a share of the tags
     Replace,
 }
 
@@ -54,14 +54,14 @@ enum Kind {
 struct Report {
     steps: usize,
     searches: usize,
-    /// Points in the index where it holds most.
-    max_points: usize,
+    /// Maximum number of vectors in the index.
+    max_vectors: usize,
     output: PathBuf,
 }
 
 impl Args {
-    /// Makes and writes.
-    pub fn run(self, screen: Screen) -> Result<()> {
+    /// Generates and writes the runbook.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
         let Self { rows, rounds, dataset, .. } = &self;
         let runbook = match self.kind {
             Kind::SlidingWindow => Runbook::sliding_window(dataset, *rows, *rounds),
@@ -69,14 +69,14 @@ impl Args {
             Kind::Replace => Runbook::replacing(dataset, *rows, *rounds, self.share),
         };
         let runbook = runbook.map_err(|error| {
-            Usage(format!("a runbook of {rows} rows in {rounds} rounds cannot be made: {error}"))
+            Usage(format!("cannot generate a runbook of {rows} vectors in {rounds} rounds: {error}"))
         })?;
         runbook.write(&self.output)?;
         let is_search = |step: &&jasper_data::Step| step.operation == Operation::Search;
-        screen.report(&Report {
+        terminal.report(&Report {
             steps: runbook.steps().len(),
             searches: runbook.steps().iter().filter(is_search).count(),
-            max_points: runbook.max_points(),
+            max_vectors: runbook.max_points(),
             output: self.output,
         })
     }
@@ -84,8 +84,8 @@ impl Args {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [steps, searches, most] = [self.steps, self.searches, self.max_points].map(human::count);
+        let [steps, searches, most] = [self.steps, self.searches, self.max_vectors].map(units::count);
         write!(f, "saved    {}: {steps} steps, {searches} of them searches, ", self.output.display())?;
-        write!(f, "{most} points at once at most")
+        write!(f, "at most {most} vectors at once")
     }
 }

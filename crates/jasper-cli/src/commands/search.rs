@@ -1,6 +1,5 @@
-//! `jasper search`: the nearest keys to every query of a file.
+//! `jasper search`: finds the nearest keys to every query of a file.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -8,23 +7,21 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use jasper::tune::Goal;
 use jasper::{
-    Element, Filter, Hit, IndexInfo, Key, Matches, NO_KEY, SearchError, SearchParams, SearchReport,
+    Element, Filter, IndexInfo, Key, KeyFilter, Matches, NO_KEY, SearchError, SearchParams, SearchReport,
 };
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 
-use crate::distances::By;
+use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
 use crate::element::with_element;
 use crate::files::read_queries;
-use crate::human;
-use crate::keep::vectors_on;
-use crate::place::Place;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
 use crate::tuned::params;
+use crate::units;
 
 /// Find the nearest keys to every query of a file
 ///
-/// Answers go to a file, or as one JSON object a query to standard output.
+/// Results are written to a file, or to standard output as one JSON object per query.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  jasper search vectors.jasper --queries query.fbin -k 10 --beam-width 64 --output answers.ibin"
@@ -35,61 +32,60 @@ pub struct Args {
     /// Queries: a vector file of the index's element
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Answers a query
+    /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Frontier of the searches: recall against time. At least k; if not given 64, or 2 k where that is more and
-    /// the device has room for it
+    /// Beam width: higher recall for more time. At least k [default: 64, or 2 k if that is larger and the device supports
+    /// it]
     #[arg(long, value_name = "L")]
     beam_width: Option<usize>,
-    /// The search that `jasper tune` found for this recall, in the place of a beam width
+    /// Use the search that `jasper tune` found for this recall, instead of a beam width
     #[arg(long, value_name = "R", conflicts_with = "beam_width")]
     recall: Option<f64>,
-    /// Answer with keys of this file only: text of one number a line, or npy of u64
+    /// Return only keys of this file: text with one number per line, or npy of u64
     #[arg(long, value_name = "FILE")]
-    allow: Option<PathBuf>,
+    filter: Option<PathBuf>,
     #[command(flatten)]
-    by: By,
+    distances: DistanceArgs,
     #[command(flatten)]
-    place: Place,
-    /// Write keys, as 32 bits each, and distances: ibin, or ivecs without distances. A place without an answer holds
-    /// 4294967295
+    device: DeviceArgs,
+    /// Write keys, 32 bits each, and distances: ibin, or ivecs without distances. Missing results are 4294967295
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// The answers to one query.
+/// The results of one query.
 #[derive(Serialize)]
-struct Answers {
+struct QueryResults {
     query: usize,
     keys: Vec<Key>,
     distances: Vec<f32>,
 }
 
-/// What a search into a file was.
+/// Search statistics.
 #[derive(Serialize)]
 struct Report {
     queries: usize,
     k: usize,
     beam_width: usize,
-    /// Where it ran: cpu or cuda:N.
+    /// Device of the search: cpu or cuda:N.
     device: String,
-    /// Bytes that the index takes there, and where its vectors are, if it is a GPU.
+    /// Device memory of the index, and where its vectors are stored, on a GPU.
     device_bytes: u64,
-    vectors: Option<String>,
+    vector_storage: Option<String>,
     seconds: f64,
     queries_per_second: f64,
     mean_hops: f64,
     mean_distances: f64,
-    /// Queries answered by an exact scan, because few keys are allowed.
+    /// Queries answered by brute force, because few keys pass the filter.
     scanned: usize,
     output: PathBuf,
 }
 
 impl Args {
     /// Searches and writes.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        self.place.check()?;
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        self.device.check()?;
         let k = self.k;
         let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).beam_width);
         if k == 0 {
@@ -99,41 +95,37 @@ impl Args {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
         }
         let info = IndexInfo::read(&self.index)?;
-        with_element!(info.element, T => self.search::<T>(beam_width, screen))
+        with_element!(info.element, T => self.search::<T>(beam_width, terminal))
     }
 
-    fn search<T: Element>(self, beam_width: usize, screen: Screen) -> Result<()> {
-        let allowed: Option<HashSet<Key>> =
-            self.allow.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
-        let is_allowed = |key| allowed.as_ref().is_none_or(|keys| keys.contains(&key));
-
-        let index = self.place.open::<T>(&self.index, self.by, screen)?;
+    fn search<T: Element>(self, beam_width: usize, terminal: Terminal) -> Result<()> {
+        let filter: Option<KeyFilter> =
+            self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
+        let index = self.device.open::<T>(&self.index, self.distances, terminal)?;
         let queries = read_queries::<T>(&self.queries, index.dimension())?;
         let queries = queries.view();
         let params = match self.recall {
             Some(recall) => params(&index, &self.index, Goal { k: self.k, recall }, queries.len())?,
             None => SearchParams::new(self.k).beam_width(beam_width),
         };
-        let params = params.distances(self.by.distances());
-        let params = if allowed.is_some() { params.filter(Filter::Predicate(&is_allowed)) } else { params };
+        let params = params.distances(self.distances.distances());
+        let params = filter.as_ref().map_or(params, |keys| params.filter(Filter::Keys(keys)));
         let (mut keys, mut distances) = Matches::new(queries.len(), params.k)?.into_arrays();
-        let begun = Instant::now();
+        let start = Instant::now();
         let SearchReport { cost, scanned, .. } =
             index.search_batch_into(queries, params, &mut keys, &mut distances)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        let hits = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });
-        let hits: Vec<Hit> = hits.collect();
+        let seconds = start.elapsed().as_secs_f64();
 
-        let Some(output) = self.output else { return print(&hits, params.k, screen) };
-        as_truth(&hits, params.k)?.write(&output)?;
+        let Some(output) = self.output else { return print(&keys, &distances, params.k, terminal) };
+        to_ground_truth(&keys, distances, params.k)?.write(&output)?;
         let count = queries.len() as f64;
-        screen.report(&Report {
+        terminal.report(&Report {
             queries: queries.len(),
             k: params.k,
             beam_width: params.beam_width,
             device: index.device().to_string(),
             device_bytes: index.device_bytes(),
-            vectors: vectors_on(&index).map(|place| place.to_string()),
+            vector_storage: storage_on_device(&index).map(|storage| storage.to_string()),
             seconds,
             queries_per_second: count / seconds,
             mean_hops: cost.hops as f64 / count,
@@ -144,40 +136,39 @@ impl Args {
     }
 }
 
-fn print(hits: &[Hit], k: usize, screen: Screen) -> Result<()> {
-    for (query, hits) in hits.chunks_exact(k).enumerate() {
-        let found = || hits.iter().filter(|hit| **hit != Hit::NONE);
-        let (keys, distances) =
-            (found().map(|hit| hit.key).collect(), found().map(|hit| hit.distance).collect());
-        screen.object(&Answers { query, keys, distances })?;
+/// Prints the `k` results of each query.
+fn print(keys: &[Key], distances: &[f32], k: usize, terminal: Terminal) -> Result<()> {
+    for (query, (keys, distances)) in keys.chunks_exact(k).zip(distances.chunks_exact(k)).enumerate() {
+        let found = keys.iter().take_while(|&&key| key != NO_KEY).count();
+        let (keys, distances) = (keys[..found].to_vec(), distances[..found].to_vec());
+        terminal.object(&QueryResults { query, keys, distances })?;
     }
     Ok(())
 }
 
-/// The answers in the form of ground truth, which has 32 bits for a key.
-fn as_truth(hits: &[Hit], k: usize) -> Result<GroundTruth> {
-    let narrow = |hit: &Hit| match hit.key {
+/// The results as ground truth, whose keys have 32 bits.
+fn to_ground_truth(keys: &[Key], distances: Vec<f32>, k: usize) -> Result<GroundTruth> {
+    let narrow = |&key: &Key| match key {
         NO_KEY => Ok(u32::MAX),
         key => u32::try_from(key).ok().filter(|&key| key < u32::MAX).ok_or_else(|| {
-            anyhow!("key {key} does not fit the 32 bits of such a file; leave out --output to get JSON")
+            anyhow!("key {key} does not fit in the 32 bits of such a file; omit --output to print JSON")
         }),
     };
-    let keys = hits.iter().map(narrow).collect::<Result<_>>()?;
-    Ok(GroundTruth::new(k, keys, Some(hits.iter().map(|hit| hit.distance).collect()))?)
+    Ok(GroundTruth::new(k, keys.iter().map(narrow).collect::<Result<_>>()?, Some(distances))?)
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { k, mean_hops, mean_distances, .. } = self;
-        let (queries, took) = (human::count(self.queries), human::seconds(self.seconds));
-        let rate = human::rate(self.queries_per_second);
-        writeln!(f, "found    {k} nearest of each of {queries} queries in {took}: {rate} queries a second")?;
+        let (queries, took) = (units::count(self.queries), units::seconds(self.seconds));
+        let rate = units::rate(self.queries_per_second);
+        writeln!(f, "found    {k} nearest of each of {queries} queries in {took}: {rate} queries/s")?;
         writeln!(f, "on       {}, with a beam width of {}", self.device, self.beam_width)?;
-        if let Some(vectors) = &self.vectors {
-            let bytes = human::bytes(self.device_bytes);
-            writeln!(f, "memory   {bytes} of the device, with vectors on the {vectors}")?;
+        if let Some(storage) = &self.vector_storage {
+            let bytes = units::bytes(self.device_bytes);
+            writeln!(f, "memory   {bytes} of the device, vectors on the {storage}")?;
         }
-        writeln!(f, "work     {mean_hops:.1} hops and {mean_distances:.1} distances a query")?;
+        writeln!(f, "cost     {mean_hops:.1} hops and {mean_distances:.1} distances per query")?;
         write!(f, "saved    {}", self.output.display())
     }
 }

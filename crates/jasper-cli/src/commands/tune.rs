@@ -1,4 +1,4 @@
-//! `jasper tune`: the search that reaches a recall.
+//! `jasper tune`: finds the fastest search that reaches a recall.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use jasper::tune::{Goal, TuneError, TuneQueries};
 use jasper::{Device, Element, IndexInfo, SearchError};
 use serde::Serialize;
 
+use crate::args::DeviceArgs;
 use crate::element::with_element;
 use crate::files::{open_index, read_queries, read_truth};
-use crate::human;
-use crate::place::Place;
-use crate::screen::Screen;
+use crate::terminal::Terminal;
 use crate::tuned::{Tuned, table};
+use crate::units;
 
-/// Find the fastest search that reaches a recall, and keep it in the index file
+/// Find the fastest search that reaches a recall, and store it in the index file
 ///
-/// Half of the queries choose, the other half confirms. Without --queries they are rows of the index, a seeded sample,
-/// each searched for without itself: its true neighbours are found by looking at every other row, and while tuning goes
-/// on no edge leads away from it. That finds a beam width that is rather too wide; real queries find a better one.
+/// Half of the queries select the search, the other half validates it. Without --queries, a seeded sample of the indexed
+/// vectors is used: each is searched for as if it were not in the index, with true neighbors found by brute force. This
+/// chooses a beam width that is slightly too wide; real queries give a better one.
 ///
-/// `jasper search` and `jasper eval` use what was found with --recall, and `jasper info` shows it.
+/// `jasper search --recall` and `jasper eval --recall` use the result, and `jasper info` shows it.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  jasper tune vectors.jasper --recall 0.95 -k 10 --queries query.fbin --truth gt.ibin"
@@ -30,36 +30,36 @@ use crate::tuned::{Tuned, table};
 pub struct Args {
     /// The index file
     index: PathBuf,
-    /// Recall@k to reach, on average over the queries
+    /// Mean recall@k to reach
     #[arg(long, value_name = "R", default_value_t = 0.95)]
     recall: f64,
-    /// Answers a query
+    /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
     /// Queries to tune with: a vector file of the index's element
     #[arg(long, value_name = "FILE", requires = "truth")]
     queries: Option<PathBuf>,
-    /// True neighbours of the queries: ibin or ivecs, as `jasper groundtruth` writes
+    /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`
     #[arg(long, value_name = "FILE", requires = "queries", alias = "groundtruth")]
     truth: Option<PathBuf>,
-    /// Rows of the index to tune with, where no queries are given; a thirty-second of them at most
+    /// Number of indexed vectors to tune with if no queries are given; at most a thirty-second of the index
     #[arg(long, value_name = "N", default_value_t = TuneQueries::<u8>::SAMPLE, conflicts_with = "queries")]
     sample: usize,
     /// Seed of the sample
     #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "queries")]
     seed: u64,
     #[command(flatten)]
-    place: Place,
-    /// Write the index here and leave the index file as it is
+    device: DeviceArgs,
+    /// Write the index to this file and leave the index file unchanged
     #[arg(long, value_name = "INDEX")]
     output: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
 struct Report {
-    /// Queries, of which half chose and half confirmed.
+    /// Queries, half for selection and half for validation.
     queries: usize,
-    /// Whether those were rows of the index.
+    /// Whether these were sampled from the index.
     sampled: bool,
     seconds: f64,
     tuned: Vec<Tuned>,
@@ -70,8 +70,8 @@ struct Report {
 
 impl Args {
     /// Tunes and saves.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        self.place.check()?;
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        self.device.check()?;
         if self.k == 0 {
             return Err(SearchError::NoAnswers.into());
         }
@@ -79,16 +79,16 @@ impl Args {
             return Err(TuneError::Recall(self.recall).into());
         }
         let info = IndexInfo::read(&self.index)?;
-        screen.report(&with_element!(info.element, T => self.tune::<T>(screen)?))
+        terminal.report(&with_element!(info.element, T => self.tune::<T>(terminal)?))
     }
 
-    fn tune<T: Element>(self, screen: Screen) -> Result<Report> {
-        let Place { threads, device, vectors } = self.place;
-        let mut index = open_index::<T>(&self.index, threads, screen)?;
-        vectors.tell(&mut index);
+    fn tune<T: Element>(self, terminal: Terminal) -> Result<Report> {
+        let DeviceArgs { threads, device, vectors } = self.device;
+        let index = open_index::<T>(&self.index, threads, terminal)?;
+        vectors.apply(&index);
         let index = index.to_device(device)?;
         if index.device() == Device::Cpu {
-            // As searches on the CPU will have it.
+            // Exact searches on the CPU use sketches too.
             index.sketch()?;
         }
         let given = match (&self.queries, &self.truth) {
@@ -104,11 +104,11 @@ impl Args {
             None => TuneQueries::Sampled { count: self.sample, seed: self.seed },
         };
         let goal = Goal { k: self.k, recall: self.recall };
-        let begun = Instant::now();
-        let report = index.tune_with(goal, queries, &mut screen.progress())?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let report = index.tune_with(goal, queries, &mut terminal.progress())?;
+        let seconds = start.elapsed().as_secs_f64();
         let (state, output) = (index.read_graph(jasper::Graph::state)?, self.output.unwrap_or(self.index));
-        let saved = index.save_with(&output, &mut screen.progress())?;
+        let saved = index.save_with(&output, &mut terminal.progress())?;
         Ok(Report {
             queries: report.queries,
             sampled: given.is_none(),
@@ -124,9 +124,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("tuned    ")?;
         table(f, &self.tuned, 9)?;
-        let (queries, took) = (human::count(self.queries), human::seconds(self.seconds));
-        let what = if self.sampled { "rows of the index" } else { "queries" };
-        writeln!(f, "\nwith     {queries} {what}, half to choose and half to confirm; took {took}")?;
-        write!(f, "saved    {}, {}", self.output.display(), human::bytes(self.bytes))
+        let (queries, took) = (units::count(self.queries), units::seconds(self.seconds));
+        let what = if self.sampled { "indexed vectors" } else { "queries" };
+        writeln!(f, "\nwith     {queries} {what}, half for selection and half for validation; took {took}")?;
+        write!(f, "saved    {}, {}", self.output.display(), units::bytes(self.bytes))
     }
 }

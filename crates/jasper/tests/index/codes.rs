@@ -311,7 +311,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     assert_eq!(index.check_codes().unwrap(), None);
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let fitting = index.check_codes().unwrap().unwrap();
-    assert_eq!(fitting.error, fitting.error_anew, "the same rows teach the same");
+    assert_eq!(fitting.error, fitting.retrained_error, "the same rows teach the same");
     assert!(!fitting.has_drifted());
     // Other clusters, elsewhere.
     let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
@@ -319,10 +319,10 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     index.insert_auto(&view(&others, D)).unwrap();
     index.consolidate().unwrap();
     let drifted = index.check_codes().unwrap().unwrap();
-    assert!(drifted.error > 1.5 * drifted.error_anew && drifted.has_drifted(), "{drifted:?}");
+    assert!(drifted.error > 1.5 * drifted.retrained_error && drifted.has_drifted(), "{drifted:?}");
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
     let again = index.check_codes().unwrap().unwrap();
-    assert_eq!([again.error, again.error_anew], [drifted.error_anew; 2]);
+    assert_eq!([again.error, again.retrained_error], [drifted.retrained_error; 2]);
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! What a build takes, as it is told.
+//! The memory plan of a build.
 
 use std::fmt;
 
 use jasper::{MemoryPlan, MemorySpace, Part};
 use serde::Serialize;
 
-use crate::human;
+use crate::units;
 
-/// Bytes at the peak, by part.
+/// Peak memory, by part.
 #[derive(Serialize)]
 pub struct Plan {
     host_bytes: u64,
@@ -18,31 +18,32 @@ pub struct Plan {
 #[derive(Serialize)]
 struct Allocation {
     /// `host` or `device`.
-    place: String,
+    memory: String,
     name: &'static str,
     bytes: u64,
 }
 
 impl Plan {
-    /// The plan as it is told.
-    pub fn of(plan: &MemoryPlan) -> Self {
-        let told = |&Part { space, name, bytes }: &Part| Allocation { place: space.to_string(), name, bytes };
+    /// From the library's plan.
+    pub fn new(plan: &MemoryPlan) -> Self {
+        let allocation =
+            |&Part { space, name, bytes }: &Part| Allocation { memory: space.to_string(), name, bytes };
         Self {
             host_bytes: plan.total(MemorySpace::Host),
             device_bytes: plan.total(MemorySpace::Device),
-            parts: plan.parts().iter().filter(|part| part.bytes > 0).map(told).collect(),
+            parts: plan.parts().iter().filter(|part| part.bytes > 0).map(allocation).collect(),
         }
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Allocation { place, name, bytes } in &self.parts {
-            writeln!(f, "{place:<6}  {name:<15}  {:>8}", human::bytes(*bytes))?;
+        for Allocation { memory, name, bytes } in &self.parts {
+            writeln!(f, "{memory:<6}  {name:<15}  {:>8}", units::bytes(*bytes))?;
         }
-        write!(f, "in all   {} of the host", human::bytes(self.host_bytes))?;
+        write!(f, "total    {} of host memory", units::bytes(self.host_bytes))?;
         if self.device_bytes > 0 {
-            write!(f, ", {} of the device", human::bytes(self.device_bytes))?;
+            write!(f, ", {} of device memory", units::bytes(self.device_bytes))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the demonstration tells, as text of at most 100 columns or as JSON.
+//! The output of the demonstration, as text of at most 100 columns or as JSON.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,36 +6,36 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::dictionary::Entry;
-use super::moment::K;
+use super::state::K;
 use crate::curve::Point;
-use crate::human;
+use crate::units;
 
-/// Something that happened.
+/// A step of the demonstration.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The index was built.
     Build {
-        points: usize,
+        vectors: usize,
         dimension: usize,
         seconds: f64,
         vectors_per_second: f64,
         mean_degree: f64,
         bytes: usize,
     },
-    /// A phrase was answered.
+    /// A phrase was searched for.
     Answer(Answer),
-    /// Everything was compared with everything.
+    /// The exact neighbors were computed.
     Exact { queries: usize, queries_per_second: f64 },
     /// A beam width was measured.
     Recall(Point),
-    /// The index was changed.
-    Change { what: String, points: usize, recall: f64, beam_width: usize, seconds: Option<f64> },
+    /// The index was updated.
+    Update { what: String, vectors: usize, recall: f64, beam_width: usize, seconds: Option<f64> },
     /// The plot was drawn.
     Plot { path: PathBuf },
 }
 
-/// The answers to a phrase beside the exact ones.
+/// The results for a phrase next to the exact ones.
 #[derive(Serialize)]
 pub struct Answer {
     pub phrase: String,
@@ -67,28 +67,28 @@ const COLUMNS: (usize, usize) = (26, 47);
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Build { points, dimension, seconds, vectors_per_second, mean_degree, bytes } => {
-                let (points, rate) = (human::count(*points), human::rate(*vectors_per_second));
+            Self::Build { vectors, dimension, seconds, vectors_per_second, mean_degree, bytes } => {
+                let (vectors, rate) = (units::count(*vectors), units::rate(*vectors_per_second));
                 writeln!(
                     f,
-                    "\nBuild      {points} dictionary entries as vectors of {dimension} f32, compared by cosine"
+                    "\nBuild      {vectors} dictionary entries as vectors of {dimension} f32, cosine"
                 )?;
-                writeln!(f, "           {} for all of them: {rate} a second", human::seconds(*seconds))?;
-                write!(f, "           {}, {mean_degree:.1} edges a vertex", human::bytes(*bytes as u64))
+                writeln!(f, "           {} in total: {rate} per second", units::seconds(*seconds))?;
+                write!(f, "           {}, {mean_degree:.1} edges per vertex", units::bytes(*bytes as u64))
             }
             Self::Answer(answer) => answer.fmt(f),
             Self::Exact { queries, .. } => {
                 writeln!(
                     f,
-                    "\nRecall     of {} entries that are not in the index, {K} neighbours each",
-                    human::count(*queries)
+                    "\nRecall     of {} entries that are not in the index, {K} neighbors each",
+                    units::count(*queries)
                 )?;
                 write!(f, "           {}", Point::header(K))
             }
             Self::Recall(point) => write!(f, "           {point}"),
-            Self::Change { what, points, recall, seconds, .. } => {
-                write!(f, "           {what:36}{:>8}  {recall:>9.4}", human::count(*points))?;
-                seconds.map_or(Ok(()), |seconds| write!(f, "  {:>8}", human::seconds(seconds)))
+            Self::Update { what, vectors, recall, seconds, .. } => {
+                write!(f, "           {what:36}{:>8}  {recall:>9.4}", units::count(*vectors))?;
+                seconds.map_or(Ok(()), |seconds| write!(f, "  {:>8}", units::seconds(seconds)))
             }
             Self::Plot { path } => write!(f, "\nPlot       {}", path.display()),
         }
@@ -96,11 +96,11 @@ impl fmt::Display for Event {
 }
 
 impl Event {
-    /// Heads the changes.
-    pub fn changes(beam_width: usize) -> String {
+    /// The header of the updates.
+    pub fn updates_header(beam_width: usize) -> String {
         let recall = format!("recall@{K}");
         format!(
-            "\nChange     recall against the exact neighbours of that moment, beam width {beam_width}\n           {:36}{:>8}  {recall:>9}  {:>8}",
+            "\nUpdate     recall against the exact neighbors after each update, beam width {beam_width}\n           {:36}{:>8}  {recall:>9}  {:>8}",
             "", "entries", "took"
         )
     }
@@ -110,14 +110,14 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (graph, exact) = (self.graph_seconds * 1e3, self.exact_seconds * 1e3);
         writeln!(f, "\nAsk        {}", self.phrase)?;
-        writeln!(f, "           {graph:.2} ms through the graph, {exact:.1} ms by looking at every entry")?;
+        writeln!(f, "           {graph:.2} ms through the graph, {exact:.1} ms by brute force")?;
         write!(f, "           found  exact")?;
         for (found, exact) in self.found.iter().zip(&self.exact) {
             let (words, definition) =
-                (human::cut(&found.words, COLUMNS.0), human::cut(&found.definition, COLUMNS.1));
+                (units::cut(&found.words, COLUMNS.0), units::cut(&found.definition, COLUMNS.1));
             write!(f, "\n           {:.3}  {:.3}  {words:26}  {definition}", found.distance, exact.distance)?;
             if found.key != exact.key {
-                write!(f, "\n                         exactly: {}", human::cut(&exact.words, COLUMNS.1))?;
+                write!(f, "\n                         exactly: {}", units::cut(&exact.words, COLUMNS.1))?;
             }
         }
         Ok(())

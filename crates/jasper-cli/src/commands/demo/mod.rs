@@ -1,8 +1,8 @@
-//! `jasper demo`: an index over a real dictionary, asked, measured, changed and drawn.
+//! `jasper demo`: builds, searches, measures and updates an index over a dictionary.
 
 mod dictionary;
 mod event;
-mod moment;
+mod state;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,54 +10,54 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use jasper::{Index, IndexBuilder, MatrixView, Metric, SearchParams};
 
+use crate::args::on_threads;
 use crate::curve;
-use crate::human;
-use crate::place::on_threads;
 use crate::plot::{Plot, recall_chart};
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
 use dictionary::{Dictionary, Entries};
 use event::{Answer, Event, Found};
-use moment::Moment;
+use state::State;
 
-/// Build an index over a real dictionary, ask it, measure it, change it
+/// Build, search, measure and update an index over a dictionary
 ///
-/// 30,000 entries of WordNet 3.0 come with the program. Their vectors are made of word vectors, and so is that of your
-/// phrase: no model and no network is needed.
+/// 30,000 entries of WordNet 3.0 are part of the program. Their vectors are sums of word vectors, and so is that of your
+/// phrase: neither a model nor a network connection is needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper demo \"a storm with strong wind and rain\"")]
 pub struct Args {
-    /// English phrases to find entries for; single words make one phrase together
+    /// English phrases to search for; several single words form one phrase
     phrases: Vec<String>,
-    /// Threads; 0 means one for each processor
+    /// CPU threads; 0 means one per CPU
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Where to draw recall against queries per second [default: jasper-demo.svg here, or in the folder of temporary
-    /// files if this one cannot be written]
+    /// File for the plot of recall against queries per second [default: jasper-demo.svg here, or in the directory for
+    /// temporary files if this one is read-only]
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
 
 const PHRASES: [&str; 3] =
     ["a storm with strong wind and rain", "a knife used by surgeons", "a place where books are kept"];
-/// Answers shown for a phrase.
+/// Results shown per phrase.
 const SHOWN: usize = 5;
 const BEAM_WIDTHS: [usize; 5] = [10, 16, 32, 64, 128];
-/// Beam width at which changes are followed.
+/// Beam width at which recall is tracked.
 const BEAM_WIDTH: usize = 64;
 
 impl Args {
-    /// Tells the story.
-    pub fn run(self, screen: Screen) -> Result<()> {
+    /// Runs the demonstration.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
         let dictionary = Dictionary::read()?;
         let phrases = self.phrases();
-        let asked = phrases.iter().map(|phrase| embed(&dictionary, phrase)).collect::<Result<Vec<_>>>()?;
+        let queries = phrases.iter().map(|phrase| embed(&dictionary, phrase)).collect::<Result<Vec<_>>>()?;
 
-        let mut moment = build(&dictionary.base, self.threads, screen)?;
-        for (phrase, query) in phrases.into_iter().zip(&asked) {
-            screen.report(&Event::Answer(answer(&moment, &dictionary.base, phrase, query)?))?;
+        let mut state = build(&dictionary.base, self.threads, terminal)?;
+        for (phrase, query) in phrases.into_iter().zip(&queries) {
+            terminal.report(&Event::Answer(answer(&state, &dictionary.base, phrase, query)?))?;
         }
-        self.measure(&moment, dictionary.held_out.view(), screen)?;
-        change(&mut moment, &dictionary.held_out, self.threads, screen)
+        self.measure(&state, dictionary.held_out.view(), terminal)?;
+        change(&mut state, &dictionary.held_out, self.threads, terminal)
     }
 
     fn phrases(&self) -> Vec<String> {
@@ -70,27 +70,27 @@ impl Args {
         }
     }
 
-    fn measure(&self, moment: &Moment, queries: MatrixView<'_, f32>, screen: Screen) -> Result<()> {
-        let (truth, seconds) = moment.truth(queries, moment::K)?;
+    fn measure(&self, state: &State, queries: MatrixView<'_, f32>, terminal: Terminal) -> Result<()> {
+        let (truth, seconds) = state.truth(queries, state::K)?;
         let queries_per_second = queries.len() as f64 / seconds;
-        screen.report(&Event::Exact { queries: queries.len(), queries_per_second })?;
+        terminal.report(&Event::Exact { queries: queries.len(), queries_per_second })?;
         let mut points = Vec::new();
         for beam_width in BEAM_WIDTHS {
-            let point = moment.measure(queries, &truth, beam_width)?;
-            screen.report(&Event::Recall(point.clone()))?;
+            let point = state.measure(queries, &truth, beam_width)?;
+            terminal.report(&Event::Recall(point.clone()))?;
             points.push(point);
         }
         let plot = Plot {
             title: format!(
                 "{} dictionary entries, {} dimensions of f32, cosine",
-                human::count(moment.index.len()),
-                moment.index.dimension()
+                units::count(state.index.len()),
+                state.index.dimension()
             ),
             subtitle: curve::conditions(queries.len(), &on_threads(self.threads, &jasper::cpu_name())),
             chart: recall_chart(&points, Some(queries_per_second)),
         };
         let path = self.draw(&plot)?;
-        screen.report(&Event::Plot { path })
+        terminal.report(&Event::Plot { path })
     }
 
     fn draw(&self, plot: &Plot) -> Result<PathBuf> {
@@ -109,34 +109,34 @@ impl Args {
 fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
     dictionary
         .embed(phrase)
-        .ok_or_else(|| anyhow!("none of the words of `{phrase}` is known; ask in plain English"))
+        .ok_or_else(|| anyhow!("no word of `{phrase}` is in the dictionary; use plain English words"))
 }
 
-fn build(entries: &Entries, threads: usize, screen: Screen) -> Result<Moment> {
-    let begun = Instant::now();
+fn build(entries: &Entries, threads: usize, terminal: Terminal) -> Result<State> {
+    let start = Instant::now();
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let (index, _) = builder.build_with(&entries.view(), &mut screen.progress())?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let (index, _) = builder.build_with(&entries.view(), &mut terminal.progress())?;
+    let seconds = start.elapsed().as_secs_f64();
     let stats = index.stats();
-    screen.report(&Event::Build {
-        points: index.len(),
+    terminal.report(&Event::Build {
+        vectors: index.len(),
         dimension: index.dimension(),
         seconds,
         vectors_per_second: index.len() as f64 / seconds,
         mean_degree: stats.mean_degree,
         bytes: stats.vector_bytes + stats.graph_bytes,
     })?;
-    Moment::new(index, entries, threads)
+    State::new(index, entries, threads)
 }
 
-fn answer(moment: &Moment, entries: &Entries, phrase: String, query: &[f32]) -> Result<Answer> {
+fn answer(state: &State, entries: &Entries, phrase: String, query: &[f32]) -> Result<Answer> {
     let found = |key: u64, distance| Found::new(key, distance, &entries.texts[key as usize]);
-    // Once before the clock starts, so that neither pays for waking up.
-    moment.index.search(query, SearchParams::new(SHOWN))?;
-    let begun = Instant::now();
-    let hits = moment.index.search(query, SearchParams::new(SHOWN))?;
-    let graph_seconds = begun.elapsed().as_secs_f64();
-    let (truth, exact_seconds) = moment.truth(MatrixView::new(query, query.len())?, SHOWN)?;
+    // Warm up before timing.
+    state.index.search(query, SearchParams::new(SHOWN))?;
+    let start = Instant::now();
+    let hits = state.index.search(query, SearchParams::new(SHOWN))?;
+    let graph_seconds = start.elapsed().as_secs_f64();
+    let (truth, exact_seconds) = state.truth(MatrixView::new(query, query.len())?, SHOWN)?;
     let distances = truth.distances().unwrap_or_default();
     Ok(Answer {
         phrase,
@@ -152,51 +152,51 @@ fn answer(moment: &Moment, entries: &Entries, phrase: String, query: &[f32]) -> 
     })
 }
 
-/// A change of the index; gives how it reads.
-type Step<'a> = &'a dyn Fn(&mut Moment) -> Result<String>;
+/// An update of the index; returns its description.
+type Step<'a> = &'a dyn Fn(&mut State) -> Result<String>;
 
-fn change(moment: &mut Moment, held_out: &Entries, threads: usize, screen: Screen) -> Result<()> {
-    let folder = tempfile::tempdir().context("the folder of temporary files cannot be written")?;
+fn change(state: &mut State, held_out: &Entries, threads: usize, terminal: Terminal) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot create a temporary directory")?;
     let path = folder.path().join("demo.jasper");
     let steps: [Step<'_>; 5] = [
-        &|moment| {
-            moment.insert(held_out)?;
-            Ok(format!("insert {} entries", human::count(held_out.texts.len())))
+        &|state| {
+            state.insert(held_out)?;
+            Ok(format!("insert {} entries", units::count(held_out.texts.len())))
         },
-        &|moment| {
-            moment.delete_tenth()?;
+        &|state| {
+            state.delete_tenth()?;
             Ok("delete a tenth".into())
         },
-        &|moment| {
-            moment.index.consolidate()?;
+        &|state| {
+            state.index.consolidate()?;
             Ok("consolidate".into())
         },
-        &|moment| {
-            moment.index.compact()?;
+        &|state| {
+            state.index.compact()?;
             Ok("compact".into())
         },
-        &|moment| {
-            let saved = moment.index.save(&path)?;
-            moment.index = Index::open_with(&path, threads, &mut screen.progress())?;
-            Ok(format!("save {} and reopen", human::bytes(saved.bytes)))
+        &|state| {
+            let saved = state.index.save(&path)?;
+            state.index = Index::open_with(&path, threads, &mut terminal.progress())?;
+            Ok(format!("save {} and reopen", units::bytes(saved.bytes)))
         },
     ];
-    screen.say(Event::changes(BEAM_WIDTH))?;
-    let tell = |moment: &Moment, what: String, seconds: Option<f64>| {
-        let recall = moment.recall(held_out.view(), BEAM_WIDTH)?;
-        screen.report(&Event::Change {
+    terminal.say(Event::updates_header(BEAM_WIDTH))?;
+    let report = |state: &State, what: String, seconds: Option<f64>| {
+        let recall = state.recall(held_out.view(), BEAM_WIDTH)?;
+        terminal.report(&Event::Update {
             what,
-            points: moment.index.len(),
+            vectors: state.index.len(),
             recall,
             beam_width: BEAM_WIDTH,
             seconds,
         })
     };
-    tell(moment, "as built".into(), None)?;
+    report(state, "as built".into(), None)?;
     for step in steps {
-        let begun = Instant::now();
-        let what = step(moment)?;
-        tell(moment, what, Some(begun.elapsed().as_secs_f64()))?;
+        let start = Instant::now();
+        let what = step(state)?;
+        report(state, what, Some(start.elapsed().as_secs_f64()))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `jasper stream`: a runbook of inserts, deletes and searches.
+//! `jasper stream`: plays a runbook.
 
 mod report;
 
@@ -10,70 +10,69 @@ use jasper::bench::runbook::{Event, Moment, Player};
 use jasper::{Element, SearchError};
 use jasper_data::{Runbook, VectorFile};
 
+use crate::args::{DeviceArgs, GraphArgs};
 use crate::curve;
 use crate::element::with_element;
 use crate::files::read_queries;
-use crate::graph::Graph;
-use crate::human;
-use crate::place::Place;
 use crate::plot::{Plot, stream_chart};
-use crate::screen::Screen;
+use crate::terminal::Terminal;
+use crate::units;
 use report::{Line, Rebuilt, Total};
 
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///
-/// Runbooks are those of the streaming track of big-ann-benchmarks: YAML, with row numbers of the base as tags. Each
-/// search asks all queries, and its recall is that among the vectors which are in the index at that step. Deleted
-/// vectors stay in the graph as tombstones until there are many; mending it has a line of its own.
+/// The format is that of the streaming track of big-ann-benchmarks: YAML, with row numbers of the base as tags. Each
+/// search runs all queries, and recall is relative to the vectors in the index at that step. Deleted vectors remain in
+/// the graph as tombstones until it is consolidated, which is reported as a step of its own.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  jasper stream runbook.yaml --base base.fbin --queries query.fbin --metric l2 \
     --truth truth/ --plot stream.svg"
 )]
 pub struct Args {
-    /// The runbook; `jasper runbook` writes some
+    /// The runbook; `jasper runbook` generates some
     runbook: PathBuf,
-    /// Whose steps to play, where the file has those of several data sets
+    /// Data set to play, if the file has several
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
-    /// Vectors that the runbook speaks of by row: fbin, f16bin, u8bin, i8bin, fvecs, bvecs or npy
+    /// Vectors of the runbook, by row: fbin, f16bin, u8bin, i8bin, fvecs, bvecs or npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
     /// Queries: a vector file of the same element and dimension
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     #[command(flatten)]
-    graph: Graph,
-    /// Answers a query
+    graph: GraphArgs,
+    /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Frontier of searches, at least k: recall against speed
+    /// Beam width of searches, at least k
     #[arg(long, value_name = "L", default_value_t = 64)]
     beam_width: usize,
-    /// Folder of the true neighbours at each search, step2.gt100 and so on, as they are published. What is not there is
-    /// found by looking at all vectors, and kept there; without a folder it is not kept
+    /// Directory of the true neighbors at each search, as published: step2.gt100 and so on. Missing files are computed by
+    /// brute force and saved there
     #[arg(long, value_name = "DIR")]
     truth: Option<PathBuf>,
-    /// Mend the graph when this share of it, or more, is tombstones: 0 after every step with deletes, above 1 never
+    /// Consolidate when at least this share of the vertices is tombstones: 0 after every step with deletes, above 1 never
     #[arg(long, value_name = "SHARE", default_value_t = Player::<f32>::CONSOLIDATE_AT)]
-    consolidate_at: f64,
+    consolidate_threshold: f64,
     #[command(flatten)]
-    place: Place,
-    /// Build an index anew over what the last step leaves, and ask it too: what it finds more, the changes have cost
+    device: DeviceArgs,
+    /// Also build a new index from the final vectors and search it, to see the recall lost to updates
     #[arg(long)]
-    fresh: bool,
-    /// Draw recall by step
+    compare_rebuild: bool,
+    /// Plot recall by step
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Write the index that the last step leaves
+    /// Save the final index
     #[arg(long, value_name = "INDEX")]
     output: Option<PathBuf>,
 }
 
 impl Args {
-    /// Plays and shows.
-    pub fn run(self, screen: Screen) -> Result<()> {
-        self.place.check()?;
+    /// Plays the runbook.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        self.device.check()?;
         let Self { k, beam_width, .. } = self;
         if k == 0 {
             return Err(SearchError::NoAnswers.into());
@@ -83,32 +82,32 @@ impl Args {
         }
         let runbook = Runbook::read(&self.runbook, self.dataset.as_deref())?;
         let base = VectorFile::open(&self.base)?;
-        with_element!(base.element(), T => self.play::<T>(&runbook, &base, screen))
+        with_element!(base.element(), T => self.play::<T>(&runbook, &base, terminal))
     }
 
-    fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, screen: Screen) -> Result<()> {
-        let builder = self.graph.builder().threads(self.place.threads);
-        let mut index = builder.empty::<T>(base.dimension())?;
-        self.place.vectors.tell(&mut index);
-        let index = index.to_device(self.place.device)?;
+    fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, terminal: Terminal) -> Result<()> {
+        let builder = self.graph.builder().threads(self.device.threads);
+        let index = builder.empty::<T>(base.dimension())?;
+        self.device.vectors.apply(&index);
+        let index = index.to_device(self.device.device)?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
         let queries = read_queries::<T>(&self.queries, base.dimension())?;
         let rows = base.map::<T>()?;
         let mut player = Player::new(runbook, rows.view(), queries.view())
             .search(self.k, self.beam_width)
-            .consolidate_at(self.consolidate_at)
-            .threads(self.place.threads);
+            .consolidate_at(self.consolidate_threshold)
+            .threads(self.device.threads);
         if let Some(folder) = &self.truth {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             player = player.truths(folder);
         }
         let (mut total, mut recalls, mut shown) = (None, Vec::new(), Ok(()));
-        player.play(&index, &mut screen.progress(), &mut |moment: Moment| {
+        player.play(&index, &mut terminal.progress(), &mut |moment: Moment| {
             if total.is_none() {
-                shown = screen.say(Line::header(self.k));
+                shown = terminal.say(Line::header(self.k));
             }
             if shown.is_ok() {
-                shown = screen.report(&Line::new(&moment));
+                shown = terminal.report(&Line::new(&moment));
             }
             total.get_or_insert_with(Total::default).add(&moment);
             if let Event::Search { recall, .. } = moment.event {
@@ -116,19 +115,20 @@ impl Args {
             }
         })?;
         shown?;
-        screen.report(&total.unwrap_or_default())?;
-        let fresh = self.fresh.then(|| player.fresh(builder, &mut screen.progress())).transpose()?;
-        let fresh = fresh.as_ref().map(Rebuilt::new);
-        if let Some(fresh) = &fresh {
-            screen.report(fresh)?;
+        terminal.report(&total.unwrap_or_default())?;
+        let rebuilt =
+            self.compare_rebuild.then(|| player.fresh(builder, &mut terminal.progress())).transpose()?;
+        let rebuilt = rebuilt.as_ref().map(Rebuilt::new);
+        if let Some(rebuilt) = &rebuilt {
+            terminal.report(rebuilt)?;
         }
         if let Some(path) = &self.output {
-            let saved = index.save_with(path, &mut screen.progress())?;
-            screen.say(format_args!("saved    {}, {}", path.display(), human::bytes(saved.bytes)))?;
+            let saved = index.save_with(path, &mut terminal.progress())?;
+            terminal.say(format_args!("saved    {}, {}", path.display(), units::bytes(saved.bytes)))?;
         }
         let Some(path) = &self.plot else { return Ok(()) };
-        ensure!(!recalls.is_empty(), "--plot: the runbook has no searches, so there is no recall to draw");
-        let (most, dimension) = (human::count(runbook.max_points()), base.dimension());
+        ensure!(!recalls.is_empty(), "--plot needs a runbook with searches");
+        let (most, dimension) = (units::count(runbook.max_points()), base.dimension());
         let plot = Plot {
             title: format!(
                 "{}: up to {most} vectors at once, {dimension} dimensions of {}, {}",
@@ -136,10 +136,10 @@ impl Args {
                 T::KIND,
                 self.graph.metric
             ),
-            subtitle: curve::conditions(queries.view().len(), &self.place.describe(&index)),
-            chart: stream_chart(self.k, self.beam_width, &recalls, fresh.map(|fresh| fresh.recall())),
+            subtitle: curve::conditions(queries.view().len(), &self.device.describe(&index)),
+            chart: stream_chart(self.k, self.beam_width, &recalls, rebuilt.map(|rebuilt| rebuilt.recall())),
         };
         plot.save(path)?;
-        screen.say(format_args!("plot     {}", path.display()))
+        terminal.say(format_args!("plot     {}", path.display()))
     }
 }

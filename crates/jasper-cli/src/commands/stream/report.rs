@@ -1,27 +1,27 @@
-//! What a step of a stream was, and what all of them were together.
+//! Reports of the steps of a runbook and of their sum.
 
 use std::fmt;
 
 use jasper::bench::runbook::{Event, Fresh, Moment};
 use serde::Serialize;
 
-use crate::{human, machine};
+use crate::{process, units};
 
-/// One step, or the mending of the graph after it.
+/// A step, or a consolidation after it.
 #[derive(Serialize)]
 pub struct Line {
     step: usize,
     event: &'static str,
     /// Vectors, freed slots or queries.
     count: usize,
-    /// Of the event alone; looking for true neighbours is apart.
+    /// Time of the step without computing true neighbors.
     seconds: f64,
     per_second: f64,
-    /// Keys that can be found now.
-    points: usize,
-    /// Deleted vertices that are walked through yet.
+    /// Keys in the index.
+    vectors: usize,
+    /// Deleted vertices that are still traversed.
     tombstones: usize,
-    /// Slots that the next inserts use.
+    /// Free slots.
     free: usize,
     /// Bytes of vectors and graph.
     bytes: usize,
@@ -29,7 +29,7 @@ pub struct Line {
     search: Option<Search>,
 }
 
-/// What a search found.
+/// Results of a search.
 #[derive(Serialize)]
 struct Search {
     recall: f64,
@@ -38,7 +38,7 @@ struct Search {
     truth_seconds: f64,
 }
 
-/// An index built anew over what the last step leaves.
+/// An index rebuilt from the final vectors.
 #[derive(Serialize)]
 pub struct Rebuilt {
     build_seconds: f64,
@@ -47,13 +47,13 @@ pub struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// Of what was measured.
+    /// From the measurement.
     pub fn new(fresh: &Fresh) -> Self {
-        let line = Line { event: "fresh", ..Line::new(&fresh.search) };
+        let line = Line { event: "rebuild", ..Line::new(&fresh.search) };
         Self { build_seconds: fresh.build_time.as_secs_f64(), line }
     }
 
-    /// What it finds.
+    /// Its recall.
     pub fn recall(&self) -> f64 {
         self.line.search.as_ref().map_or(0.0, |search| search.recall)
     }
@@ -61,9 +61,9 @@ impl Rebuilt {
 
 impl fmt::Display for Rebuilt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (points, took) = (human::count(self.line.points), human::seconds(self.build_seconds));
+        let (vectors, took) = (units::count(self.line.vectors), units::seconds(self.build_seconds));
         let recall = self.recall();
-        write!(f, "fresh    {recall:.4} by an index built anew over the {points} points left, in {took}")
+        write!(f, "rebuilt  recall {recall:.4} by an index built from the {vectors} final vectors in {took}")
     }
 }
 
@@ -82,7 +82,7 @@ fn per_second(count: usize, seconds: f64) -> f64 {
 }
 
 impl Line {
-    /// Of a moment of the stream.
+    /// From a step of the runbook.
     pub fn new(moment: &Moment) -> Self {
         let Moment { step, event, count, time, stats } = moment;
         let search = match event {
@@ -101,7 +101,7 @@ impl Line {
             count: *count,
             seconds,
             per_second: per_second(*count, seconds),
-            points: stats.keys,
+            vectors: stats.keys,
             tombstones: stats.deleted,
             free: stats.free,
             bytes: stats.vector_bytes + stats.graph_bytes,
@@ -109,7 +109,7 @@ impl Line {
         }
     }
 
-    /// Heads the columns.
+    /// The header of the columns.
     pub fn header(k: usize) -> String {
         format!(
             "{:>6}  {:12}{:>11}{:>11}{:>13}{:>13}{:>12}{:>12}",
@@ -117,8 +117,8 @@ impl Line {
             "",
             "count",
             "took",
-            "a second",
-            "points",
+            "per second",
+            "vectors",
             "tombstones",
             format!("recall@{k}")
         )
@@ -127,15 +127,15 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [count, points, tombstones] = [self.count, self.points, self.tombstones].map(human::count);
-        let (took, rate) = (human::seconds(self.seconds), human::rate(self.per_second));
+        let [count, vectors, tombstones] = [self.count, self.vectors, self.tombstones].map(units::count);
+        let (took, rate) = (units::seconds(self.seconds), units::rate(self.per_second));
         let Self { step, event, .. } = self;
-        write!(f, "{step:>6}  {event:12}{count:>11}{took:>11}{rate:>13}{points:>13}{tombstones:>12}")?;
+        write!(f, "{step:>6}  {event:12}{count:>11}{took:>11}{rate:>13}{vectors:>13}{tombstones:>12}")?;
         self.search.as_ref().map_or(Ok(()), |search| write!(f, "{:>12.4}", search.recall))
     }
 }
 
-/// All steps together.
+/// All steps.
 #[derive(Default, Serialize)]
 pub struct Total {
     steps: usize,
@@ -145,9 +145,9 @@ pub struct Total {
     freed: Sum,
     queries: Sum,
     searches: usize,
-    /// Of all searches.
+    /// Mean over all searches.
     mean_recall: Option<f64>,
-    /// Of the search that found least, and its step.
+    /// Lowest recall, and its step.
     least_recall: Option<(f64, usize)>,
     peak_bytes: Option<u64>,
 }
@@ -160,7 +160,7 @@ struct Sum {
 }
 
 impl Total {
-    /// Adds a moment of the stream.
+    /// Adds a step of the runbook.
     pub fn add(&mut self, moment: &Moment) {
         let sum = match moment.event {
             Event::Insert => &mut self.inserted,
@@ -173,7 +173,7 @@ impl Total {
         sum.seconds += moment.time.as_secs_f64();
         sum.per_second = per_second(sum.count, sum.seconds);
         self.steps = moment.step;
-        self.peak_bytes = machine::peak_bytes();
+        self.peak_bytes = process::peak_bytes();
         if let Event::Search { recall, .. } = moment.event {
             let before = self.mean_recall.unwrap_or_default() * self.searches as f64;
             self.searches += 1;
@@ -190,17 +190,17 @@ impl fmt::Display for Total {
             ("inserted", &self.inserted, "vectors"),
             ("replaced", &self.replaced, "vectors"),
             ("deleted", &self.deleted, "vectors"),
-            ("mended", &self.freed, "tombstones"),
-            ("asked", &self.queries, "queries"),
+            ("freed", &self.freed, "tombstones"),
+            ("searched", &self.queries, "queries"),
         ];
         for (name, sum, of) in parts.into_iter().filter(|(_, sum, _)| sum.count > 0) {
-            let (count, took) = (human::count(sum.count), human::seconds(sum.seconds));
-            let rate = human::rate(sum.per_second);
-            writeln!(f, "{name:9}{count} {of} in {took}: {rate} a second")?;
+            let (count, took) = (units::count(sum.count), units::seconds(sum.seconds));
+            let rate = units::rate(sum.per_second);
+            writeln!(f, "{name:9}{count} {of} in {took}: {rate} per second")?;
         }
         if let (Some(mean), Some((least, step))) = (self.mean_recall, self.least_recall) {
-            writeln!(f, "recall   {mean:.4} on average, {least:.4} at the least, in step {step}")?;
+            writeln!(f, "recall   {mean:.4} on average, minimum {least:.4} in step {step}")?;
         }
-        write!(f, "memory   {} at the peak", human::bytes(self.peak_bytes.unwrap_or_default()))
+        write!(f, "memory   {} peak", units::bytes(self.peak_bytes.unwrap_or_default()))
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers and units for people.
 
 /// `1234567` as `1,234,567`.
 pub fn count(number: usize) -> String {
@@ -26,7 +26,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{size:.1} TB")
 }
 
-/// Whole units a second, as [`count`].
+/// A rate rounded to whole units, as [`count`].
 pub fn rate(units: f64) -> String {
     count(units.round() as usize)
 }

@@ -1,10 +1,8 @@
 //! Runbooks on the dictionary of the demonstration, made, played and refused.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 fn demo(name: &str) -> PathBuf {
@@ -42,13 +40,13 @@ fn recall_stays_whatever_comes_and_goes() {
         let shape = ["runbook", kind, "--rows", "4000", "--rounds", "10", "--output", "r.yaml"];
         let made = sandbox.one(&shape);
         assert_eq!(made["searches"], searches, "{made}");
-        let lines = sandbox.ok(&play("r.yaml", queries, &["--beam-width", "32", "--fresh"]));
+        let lines = sandbox.ok(&play("r.yaml", queries, &["--beam-width", "32", "--compare-rebuild"]));
         let (found, fresh) = (named(&lines, "search"), named(&lines, "fresh")[0]);
         assert_eq!(found.len(), searches);
         let recalls: Vec<f64> = found.iter().map(|line| line["recall"].as_f64().unwrap()).collect();
         let lost = fresh["recall"].as_f64().unwrap() - recalls.last().unwrap();
         assert!(recalls.iter().all(|recall| *recall > 0.96) && lost < 0.01, "{kind}: {recalls:?}, {fresh}");
-        assert_eq!([&found[searches - 1]["points"], &fresh["points"]], [points, points], "{kind}");
+        assert_eq!([&found[searches - 1]["vectors"], &fresh["vectors"]], [points, points], "{kind}");
         assert!(kind != "sliding-window" || named(&lines, "consolidate").len() == 5, "{lines:?}");
         let total = lines.iter().find(|line| line.get("steps").is_some()).unwrap();
         assert_eq!([&total["searches"], &total["queries"]["count"]], [searches, 500 * searches]);
@@ -63,7 +61,7 @@ fn a_stream_is_shown_drawn_and_kept() {
     let (sandbox, queries) = (sandbox(), demo("query.i8bin"));
     let queries = queries.to_str().unwrap();
     sandbox.ok(&["runbook", "sliding-window", "--rows", "600", "--rounds", "6", "--output", "r.yaml"]);
-    let files = ["--truth", "truth", "--plot", "x.svg", "--output", "left.jasper", "--fresh"];
+    let files = ["--truth", "truth", "--plot", "x.svg", "--output", "left.jasper", "--compare-rebuild"];
     let output = sandbox.jasper(&play("r.yaml", queries, &files));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{text}");
@@ -73,9 +71,9 @@ fn a_stream_is_shown_drawn_and_kept() {
         "recall@10",
         "consolidate",
         "inserted 600 vectors in ",
-        "\nmended   300 tombstones in ",
+        "\nfreed    300 tombstones in ",
         "\nrecall   ",
-        " by an index built anew over the 300 points left",
+        " by an index built from the 300 final vectors in ",
         "\nsaved    left.jasper",
         "\nplot     x.svg",
     ];
@@ -83,7 +81,7 @@ fn a_stream_is_shown_drawn_and_kept() {
     let svg = String::from_utf8(sandbox.read("x.svg")).unwrap();
     let words = ["rows: up to 400 vectors at once, 128 dimensions of i8, cosine", "recall@10, beam width 64"];
     assert!(words.iter().all(|text| svg.contains(&format!("\n{text}\n"))), "{svg}");
-    assert_eq!(sandbox.one(&["info", "left.jasper"])["points"], 300);
+    assert_eq!(sandbox.one(&["info", "left.jasper"])["vectors"], 300);
 
     // With its truth at hand a runbook is played again to the same recall, and a foreign file is seen.
     let recalls = |lines: &[Value]| -> Vec<Value> {

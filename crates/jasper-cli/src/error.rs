@@ -1,4 +1,4 @@
-//! How errors are told, and which exit code they get.
+//! Error messages and exit codes.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use jasper::tune::TuneError;
 use jasper::{BuildError, SearchError};
 
-/// The command line asks for what cannot be, whatever the files hold.
+/// The command line is invalid, whatever the files contain.
 #[derive(Debug)]
 pub struct Usage(pub String);
 
@@ -19,31 +19,31 @@ impl std::fmt::Display for Usage {
 
 impl Error for Usage {}
 
-/// Bad input; nothing has changed.
-const BAD_INPUT: u8 = 1;
-/// Bad usage: the code that clap gives as well.
-const BAD_USAGE: u8 = 2;
+/// Invalid input; nothing has changed.
+const INVALID_INPUT: u8 = 1;
+/// Invalid usage; clap uses the same code.
+const INVALID_USAGE: u8 = 2;
 
-/// Writes the error to standard error, and gives its exit code.
-pub fn tell(error: &anyhow::Error) -> ExitCode {
+/// Writes the error to standard error and returns its exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
     eprintln!("error: {}", describe(error));
-    ExitCode::from(if error.chain().any(is_usage) { BAD_USAGE } else { BAD_INPUT })
+    ExitCode::from(if error.chain().any(is_usage) { INVALID_USAGE } else { INVALID_INPUT })
 }
 
-/// The error and its causes on one line; a cause that the error above it has told already is left out.
+/// The error and its causes on one line. A cause that is part of the message before it is omitted.
 pub fn describe(error: &anyhow::Error) -> String {
-    let mut told = String::new();
+    let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if told.is_empty() {
-            told = cause;
-        } else if !told.contains(&cause) {
-            told = format!("{told}: {cause}");
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
         }
     }
-    told
+    message
 }
 
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
@@ -57,7 +57,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         )
 }
 
-/// Whoever read our output has seen enough: `jasper search ... | head`.
+/// The reader of our output has closed it, as in `jasper search ... | head`.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .root_cause()
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_told_once() {
+    fn causes_are_shown_once() {
         let error =
             anyhow::anyhow!("disk full").context("a.jasper: cannot write: disk full").context("not saved");
         assert_eq!(describe(&error), "not saved: a.jasper: cannot write: disk full");
     }
 
     #[test]
-    fn impossible_parameters_are_bad_usage() {
+    fn impossible_parameters_are_invalid_usage() {
         let params = BuildError::from(jasper::BuildParams::builder().alpha(0.1).build().unwrap_err());
         assert!(anyhow::Error::from(params).chain().any(is_usage));
         let k = anyhow::Error::from(SearchError::NoAnswers).context("searching");

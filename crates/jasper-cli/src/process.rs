@@ -1,8 +1,8 @@
-//! What the operating system knows of this process and machine. Linux tells; elsewhere nothing is known.
+//! Memory and CPU time of this process, on Linux; unknown elsewhere.
 
 use std::fs;
 
-/// Most bytes of memory that this process has held at once.
+/// Peak resident memory in bytes.
 pub fn peak_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -10,7 +10,7 @@ pub fn peak_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Seconds that the threads alive now have spent on processors.
+/// CPU time of all living threads, in seconds.
 pub fn cpu_seconds() -> Option<f64> {
     let mut nanoseconds = 0;
     for thread in fs::read_dir("/proc/self/task").ok()? {
@@ -20,7 +20,7 @@ pub fn cpu_seconds() -> Option<f64> {
     Some(nanoseconds as f64 * 1e-9)
 }
 
-/// Threads that work on what is asked for as `threads`: 0 means one for each processor.
+/// The number of threads for the option `--threads`: 0 means one per CPU.
 pub fn threads(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

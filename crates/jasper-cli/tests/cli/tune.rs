@@ -1,8 +1,6 @@
 //! Searches that are tuned, kept and used; what they take.
 
-mod common;
-
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::{Value, json};
 
 const TUNE: [&str; 5] = ["tune", "vectors.jasper", "--device", "cpu", "-k"];
@@ -28,7 +26,7 @@ fn what_is_tuned_is_kept_shown_and_used() {
     }
     let info = sandbox.one(&["info", "vectors.jasper"]);
     assert_eq!(info["tuned"], report["tuned"]);
-    assert_eq!(info["points"], before["points"]);
+    assert_eq!(info["vectors"], before["vectors"]);
 
     let search = ["search", "vectors.jasper", "--queries", "query.fbin", "-k", "5", "--recall", "0.9"];
     let found = sandbox.one(&[&search[..], &["--output", "found.ibin", "--device", "cpu"]].concat());
@@ -67,7 +65,10 @@ fn rows_of_the_index_tune_it_where_no_queries_are_given() {
     let check = sandbox.one(&["check", "tuned.jasper"]);
     assert_eq!(check["sound"], true);
     let text = String::from_utf8(sandbox.jasper(&tune).stdout).unwrap();
-    assert!(text.contains("with     8 rows of the index, half to choose and half to confirm"), "{text}");
+    assert!(
+        text.contains("with     8 indexed vectors, half for selection and half for validation"),
+        "{text}"
+    );
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
@@ -97,10 +98,7 @@ fn a_profile_tells_what_queries_take() {
         );
     }
     let text = String::from_utf8(sandbox.jasper(&[&eval[..], &GIVEN].concat()).stdout).unwrap();
-    assert!(
-        text.contains("\nbeam width 80 ") && text.contains(" asked for a second, by all threads"),
-        "{text}"
-    );
+    assert!(text.contains("\nbeam width 80 ") && text.contains("/s read by all threads"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let error = sandbox.fails(1, &[&eval[..], &GIVEN, &["--roofline", "x.svg"]].concat());
     assert!(error.contains("--roofline needs a GPU"), "{error}");
@@ -109,7 +107,7 @@ fn a_profile_tells_what_queries_take() {
 #[cfg(feature = "cuda")]
 #[test]
 fn a_device_is_searched_tuned_and_profiled() {
-    if !common::has_gpu("searches on a device") {
+    if !crate::common::has_gpu("searches on a device") {
         return;
     }
     let sandbox = Sandbox::new();

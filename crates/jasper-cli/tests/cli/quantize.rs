@@ -1,8 +1,6 @@
 //! Codes from the shell: made, shown, searched by, taken away.
 
-mod common;
-
-use common::{DIMENSION, Sandbox};
+use crate::common::{DIMENSION, Sandbox};
 use jasper::MatrixView;
 use jasper::bench::synthetic::Clusters;
 use jasper_data::write_vectors;
@@ -22,11 +20,11 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     let error = sandbox.fails(1, &[&["search", "vectors.jasper"], &ASK[..], &["--rerank", "5"]].concat());
     assert!(error.contains("without codes"), "{error}");
 
-    let report = sandbox.one(&["quantize", "vectors.jasper", "--code", "rabitq:4"]);
+    let report = sandbox.one(&["quantize", "vectors.jasper", "--quantization", "rabitq:4"]);
     // 16 coordinates are rotated in 64: 32 bytes of levels, 8 of factors, to the next 16.
-    assert_eq!([&report["code"], &report["code_bytes"]], [&json!("rabitq:4"), &json!(400 * 48)]);
+    assert_eq!([&report["quantization"], &report["code_bytes"]], [&json!("rabitq:4"), &json!(400 * 48)]);
     assert_eq!(report["bytes"], sandbox.read("vectors.jasper").len());
-    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["code"], "rabitq:4");
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["quantization"], "rabitq:4");
     let text = String::from_utf8(sandbox.jasper(&["info", "vectors.jasper"]).stdout).unwrap();
     assert!(text.contains("\ncodes     rabitq:4\n"), "{text}");
     assert_eq!(search(&["--exact"]).1, exact);
@@ -39,7 +37,7 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
 
     let eval = ["eval", "vectors.jasper", "--queries", "query.fbin", "--truth", "gt.ibin", "-k", "5"];
     #[cfg(feature = "cuda")]
-    let has_gpu = common::has_gpu("searches by codes for queries in the memory of a GPU");
+    let has_gpu = crate::common::has_gpu("searches by codes for queries in the memory of a GPU");
     #[cfg(not(feature = "cuda"))]
     let has_gpu = false;
     for device in if has_gpu { &["cpu", "cuda"][..] } else { &["cpu"] } {
@@ -54,31 +52,28 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     assert!(error.contains("add --exact"), "{error}");
     sandbox.ok(&[&eval[..], &["--profile", "--exact"]].concat());
 
-    sandbox.ok(&["quantize", "vectors.jasper", "--code", "none"]);
-    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["code"], json!(null));
+    sandbox.ok(&["quantize", "vectors.jasper", "--quantization", "none"]);
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["quantization"], json!(null));
     assert_eq!(search(&[]).1, exact);
 }
 
 #[test]
-fn vectors_are_kept_where_it_is_said() {
+fn vectors_are_stored_where_requested() {
     let sandbox = Sandbox::with_index();
-    let quantize = |keep: &str| {
-        sandbox.one(&["quantize", "vectors.jasper", "--code", "mixed:1", "--keep-vectors", keep])
-    };
-    let [host, device] = ["host", "device"].map(quantize);
-    assert_eq!([&host["vector_bytes"], &device["vector_bytes"]], [&json!(400 * 64); 2]);
+    let quantize =
+        |quantization| sandbox.one(&["quantize", "vectors.jasper", "--quantization", quantization]);
+    let [plain, quantized] = ["none", "mixed:1"].map(quantize);
+    assert_eq!([&plain["vector_bytes"], &quantized["vector_bytes"]], [&json!(400 * 64); 2]);
     if cfg!(feature = "cuda") {
         let bytes = |report: &Value, name: &str| report[name].as_u64().unwrap();
-        let (rows, codes) = (400 * 64, 400 * 32);
-        let before = bytes(&host, "device_bytes_before");
-        let coded = bytes(&device, "device_bytes");
-        // Beside the codes there is what codes queries.
-        assert!((before + codes + 1..before + codes + 4096).contains(&coded), "{before} {coded}");
-        assert_eq!(bytes(&host, "device_bytes"), coded - rows);
-        assert_eq!(bytes(&device, "device_bytes_before"), coded, "it had these codes");
-        let again = ["quantize", "vectors.jasper", "--code", "mixed:1", "--keep-vectors", "host"];
+        let (vectors, codes) = (400 * 64, 400 * 32);
+        let (before, after) = (bytes(&plain, "device_bytes"), bytes(&quantized, "device_bytes"));
+        // Next to the codes there is the quantizer.
+        assert!((before + codes + 1..before + codes + 4096).contains(&after), "{before} {after}");
+        assert_eq!(bytes(&quantized, "device_bytes_with_host_vectors"), after - vectors);
+        let again = ["quantize", "vectors.jasper", "--quantization", "mixed:1"];
         let text = String::from_utf8(sandbox.jasper(&again).stdout).unwrap();
-        assert!(text.contains(" of a GPU with vectors on the host; "), "{text}");
+        assert!(text.contains(" with vectors in host memory"), "{text}");
     }
 
     let search = |more: &[&str]| {
@@ -86,75 +81,75 @@ fn vectors_are_kept_where_it_is_said() {
         (report, sandbox.read("o.ibin"))
     };
     let (report, found) = search(&[]);
-    assert_eq!([&report["vectors"], &report["device_bytes"]], [&json!(null), &json!(0)]);
-    assert!(search(&["--keep-vectors", "host"]).1 == found, "it means nothing on a processor");
-    let wrong = ["search", "vectors.jasper", "--queries", "query.fbin", "--keep-vectors", "none"];
+    assert_eq!([&report["vector_storage"], &report["device_bytes"]], [&json!(null), &json!(0)]);
+    assert!(search(&["--vector-storage", "host"]).1 == found, "it has no effect on the CPU");
+    let wrong = ["search", "vectors.jasper", "--queries", "query.fbin", "--vector-storage", "none"];
     let error = sandbox.fails(2, &wrong);
-    assert!(error.contains("place `none` is not known; use device or host"), "{error}");
+    assert!(error.contains("`none`"), "{error}");
     sandbox.vectors::<f32>("more.fbin", 20, 2);
-    sandbox.ok(&["insert", "vectors.jasper", "--base", "more.fbin", "--keep-vectors", "host"]);
+    sandbox.ok(&["insert", "vectors.jasper", "--base", "more.fbin", "--vector-storage", "host"]);
 
     #[cfg(feature = "cuda")]
-    if common::has_gpu("vectors_are_kept_where_it_is_said on a GPU") {
+    if crate::common::has_gpu("vectors_are_stored_where_requested on a GPU") {
         let ask = |keep: &'static str| {
-            let on = ["--device", "cuda", "--keep-vectors", keep];
+            let on = ["--device", "cuda", "--vector-storage", keep];
             [&["search", "vectors.jasper"], &ASK[..4], &on, &ASK[6..]].concat()
         };
         let on_gpu = |keep| (sandbox.one(&ask(keep)), sandbox.read("o.ibin"));
         let [(there, found), (apart, same)] = ["device", "host"].map(on_gpu);
         assert!(found == same);
-        assert_eq!([&there["vectors"], &apart["vectors"]], ["device", "host"]);
+        assert_eq!([&there["vector_storage"], &apart["vector_storage"]], ["device", "host"]);
         let bytes = |report: &Value| report["device_bytes"].as_u64().unwrap();
         assert_eq!(bytes(&there) - bytes(&apart), 420 * 64);
         let stderr =
             |more: &[&str]| String::from_utf8(sandbox.jasper(&[&ask("host"), more].concat()).stderr).unwrap();
-        assert!(stderr(&["--exact"]).starts_with("note: exact distances, and vectors on the host"));
+        assert!(stderr(&["--exact"]).starts_with("note: this search is limited by PCIe bandwidth"));
         assert_eq!(stderr(&["--exact", "--quiet"]), "");
     }
 }
 
 #[test]
-fn a_build_codes_what_it_built_as_a_trial_finds() {
+fn a_build_quantizes_by_trial() {
     let sandbox = Sandbox::with_index();
     let build = ["build", "--base", "base.fbin", "--metric", "l2", "--output", "coded.jasper"];
-    let report = sandbox.one(&[&build[..], &["--quantize", "auto"]].concat());
+    let report = sandbox.one(&[&build[..], &["--quantization", "auto"]].concat());
     let tried = report["trial"]["tried"].as_array().unwrap();
-    let chosen = tried.iter().find(|tried| tried["code"] == report["code"]).unwrap();
+    let chosen = tried.iter().find(|tried| tried["quantization"] == report["quantization"]).unwrap();
     let asked = |tried: &Value| tried["bytes_per_query"].as_f64().unwrap_or(f64::INFINITY);
     assert!(tried.iter().all(|other| asked(other) >= asked(chosen)), "{report}");
-    assert_eq!(sandbox.one(&["info", "coded.jasper"])["code"], report["code"]);
-    let text = sandbox.jasper(&["quantize", "coded.jasper", "--code", "auto"]).stdout;
+    assert_eq!(sandbox.one(&["info", "coded.jasper"])["quantization"], report["quantization"]);
+    let text = sandbox.jasper(&["quantize", "coded.jasper", "--quantization", "auto"]).stdout;
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("\ntrial    bytes a query asks for at recall@10 of "), "{text}");
-    let error = sandbox.fails(1, &[&build[..], &["--quantize", "none", "--keep-vectors", "none"]].concat());
-    assert!(error.contains("without codes nothing would be left"), "{error}");
+    assert!(text.contains("\ntrial    bytes read per query at recall@10 of "), "{text}");
+    let error = sandbox.fails(1, &[&build[..], &["--quantization", "none", "--drop-vectors"]].concat());
+    assert!(error.contains("--drop-vectors needs quantized codes"), "{error}");
     sandbox.vectors::<f32>("few.fbin", 20, 0);
     let few =
-        ["build", "--base", "few.fbin", "--metric", "l2", "--output", "few.jasper", "--quantize", "auto"];
+        ["build", "--base", "few.fbin", "--metric", "l2", "--output", "few.jasper", "--quantization", "auto"];
     let report = sandbox.one(&few);
-    assert!(report["not_coded"].as_str().unwrap().contains("queries to tune with"), "{report}");
-    assert_eq!(sandbox.one(&["info", "few.jasper"])["points"], 20);
-    let keep_none = ["--quantize", "mixed:1", "--keep-vectors", "none"];
-    let report = sandbox.one(&[&build[..], &keep_none].concat());
+    assert!(report["not_quantized"].as_str().unwrap().contains("queries to tune with"), "{report}");
+    assert_eq!(sandbox.one(&["info", "few.jasper"])["vectors"], 20);
+    let dropped = ["--quantization", "mixed:1", "--drop-vectors"];
+    let report = sandbox.one(&[&build[..], &dropped].concat());
     assert_eq!([&report["code_bytes"], &report["vector_bytes"]], [400 * 32, 0]);
     assert_eq!(sandbox.one(&["info", "coded.jasper"])["has_vectors"], false);
-    assert_eq!(sandbox.one(&["check", "coded.jasper"])["graph"]["codes"], json!(null));
+    assert_eq!(sandbox.one(&["check", "coded.jasper"])["graph"]["quantization"], json!(null));
     sandbox.ok(&[&["search", "coded.jasper"], &ASK[..]].concat());
     let error = sandbox.fails(1, &["insert", "coded.jasper", "--base", "base.fbin"]);
     assert!(error.contains("codes of its vectors alone"), "{error}");
-    let error = sandbox.fails(2, &[&build[..], &["--quantize", "rabitq:9"]].concat());
+    let error = sandbox.fails(2, &[&build[..], &["--quantization", "rabitq:9"]].concat());
     assert!(error.contains("unknown quantization `rabitq:9`"), "{error}");
 }
 
 #[test]
-fn a_check_says_when_codes_are_worth_making_again() {
+fn a_check_says_when_to_retrain() {
     let sandbox = Sandbox::with_index();
     let told = || String::from_utf8(sandbox.jasper(&["check", "vectors.jasper"]).stdout).unwrap();
-    let codes = || sandbox.one(&["check", "vectors.jasper"])["graph"]["codes"].clone();
+    let codes = || sandbox.one(&["check", "vectors.jasper"])["graph"]["quantization"].clone();
     assert!(codes().is_null() && !told().contains("\ncodes  "));
-    sandbox.ok(&["quantize", "vectors.jasper", "--code", "rabitq:2"]);
+    sandbox.ok(&["quantize", "vectors.jasper", "--quantization", "rabitq:2"]);
     assert_eq!(codes()["drifted"], false);
-    assert!(told().contains("as good as new"), "{}", told());
+    assert!(told().contains("up to date"), "{}", told());
 
     // Other vectors, far from where these are.
     let moved: Vec<f32> = Clusters::new(DIMENSION, 8).rows::<f32>(400, 0).iter().map(|x| x + 900.0).collect();
@@ -164,14 +159,14 @@ fn a_check_says_when_codes_are_worth_making_again() {
     sandbox.ok(&["insert", "vectors.jasper", "--base", "moved.fbin"]);
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
     sandbox.ok(&["consolidate", "vectors.jasper"]);
-    assert_eq!([&codes()["drifted"], &codes()["code"]], [&json!(true), &json!("rabitq:2")]);
-    assert!(told().contains(": worth making again, by `jasper quantize --code rabitq:2`"), "{}", told());
+    assert_eq!([&codes()["drifted"], &codes()["quantization"]], [&json!(true), &json!("rabitq:2")]);
+    assert!(told().contains(": retrain with `jasper quantize --quantization rabitq:2`"), "{}", told());
 
     // Nothing is left to compare with, and nothing is wrong.
     sandbox.write("gone.txt", keys(400..800));
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
     let report = sandbox.one(&["check", "vectors.jasper"]);
-    assert_eq!([&report["sound"], &report["graph"]["codes"]], [&json!(true), &json!(null)]);
-    let why = report["graph"]["codes_not_compared"].as_str().unwrap();
+    assert_eq!([&report["sound"], &report["graph"]["quantization"]], [&json!(true), &json!(null)]);
+    let why = report["graph"]["quantization_not_checked"].as_str().unwrap();
     assert!(why.contains("training vectors are too few") && told().contains(why), "{why}");
 }

@@ -1,4 +1,4 @@
-//! The index of the demonstration beside what is true of it at the moment.
+//! The index of the demonstration, and the vectors it should hold.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -12,20 +12,20 @@ use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
 use super::dictionary::Entries;
 use crate::curve::{self, Point};
 
-/// Neighbours asked for.
+/// Neighbors per query.
 pub const K: usize = 10;
 
-/// An index, and the rows that should be in it.
-pub struct Moment {
-    /// What is shown.
+/// An index, and the vectors that it should hold.
+pub struct State {
+    /// The index.
     pub index: Index<f32>,
     vectors: Vec<f32>,
     keys: Vec<Key>,
     pool: ThreadPool,
 }
 
-impl Moment {
-    /// An index just built over `entries`, whose keys are row numbers; exact scans run on `threads` threads.
+impl State {
+    /// An index just built over `entries`, whose keys are their positions; brute force uses `threads` threads.
     pub fn new(index: Index<f32>, entries: &Entries, threads: usize) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
         Ok(Self {
@@ -36,18 +36,17 @@ impl Moment {
         })
     }
 
-    /// The true neighbours of `queries` among the rows of this moment, by looking at all, and the seconds it took. Ids
-    /// are keys.
+    /// The true neighbors of `queries` among the current vectors, by brute force, and the time in seconds. Ids are keys.
     pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
         let base = MatrixView::new(&self.vectors, self.index.dimension())?;
-        let begun = Instant::now();
+        let start = Instant::now();
         let rows = exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut no_progress)?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         let keys = rows.ids().iter().map(|&row| self.keys[row as usize] as u32).collect();
         Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))
     }
 
-    /// Recall and speed at one beam width.
+    /// Measures recall and speed at one beam width.
     pub fn measure(
         &self,
         queries: MatrixView<'_, f32>,
@@ -61,7 +60,7 @@ impl Moment {
         curve::measure(queries.len(), params, |query| truth.truth(query), search)
     }
 
-    /// Recall against the truth of this moment.
+    /// Recall against the current true neighbors.
     pub fn recall(&self, queries: MatrixView<'_, f32>, beam_width: usize) -> Result<f64> {
         let (truth, _) = self.truth(queries, K)?;
         let params = SearchParams::new(K).beam_width(beam_width);
@@ -69,7 +68,7 @@ impl Moment {
         Ok(mean_recall(matches.keys(), K, |query| truth.truth(query)))
     }
 
-    /// Inserts entries under the keys that follow.
+    /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
         let first = self.index.insert_auto(&entries.view())?;
         self.vectors.extend_from_slice(&entries.vectors);
@@ -77,7 +76,7 @@ impl Moment {
         Ok(())
     }
 
-    /// Deletes a seeded tenth of all keys.
+    /// Deletes a random tenth of all keys.
     pub fn delete_tenth(&mut self) -> Result<()> {
         let chosen = permutation(self.keys.len(), 1);
         let gone: Vec<Key> = chosen[..chosen.len() / 10].iter().map(|&row| self.keys[row as usize]).collect();

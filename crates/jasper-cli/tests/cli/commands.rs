@@ -1,10 +1,8 @@
 //! Every command, on files small enough to know the answers.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{DIMENSION, Sandbox};
+use crate::common::{DIMENSION, Sandbox};
 use jasper::{bench::recall::recall_at, f16};
 use jasper_data::{GroundTruth, VectorFile};
 use serde_json::{Value, json};
@@ -54,9 +52,9 @@ fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
     let parts = told["parts"].as_array().unwrap();
     let bytes = |part: &Value| part["bytes"].as_u64().unwrap();
     assert_eq!(told["host_bytes"].as_u64().unwrap(), parts.iter().map(bytes).sum::<u64>());
-    assert_eq!(parts[0], json!({"place": "host", "name": "vectors", "bytes": 400 * 16 * 4}));
+    assert_eq!(parts[0], json!({"memory": "host", "name": "vectors", "bytes": 400 * 16 * 4}));
     // As large as the largest code that a trial tries.
-    let told = sandbox.one(&[&plan[..], &["--quantize", "auto"]].concat());
+    let told = sandbox.one(&[&plan[..], &["--quantization", "auto"]].concat());
     let part = |name| told["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap();
     assert!(bytes(part("codes")) == 400 * 128 && bytes(part("quantizer")) > 0, "{told}");
     assert!(!sandbox.path("o.jasper").exists());
@@ -79,7 +77,7 @@ fn build_tells_what_it_built() {
     let rest = ["--alpha", "1.1", "--seed", "5", "--device", "cpu", "--output", "other.jasper"];
     let report = sandbox.one(&[&build[..], &rest, &["--threads", "1"]].concat());
     for (field, value) in [
-        ("points", json!(400)),
+        ("vectors", json!(400)),
         ("dimension", json!(16)),
         ("element", json!("f32")),
         ("metric", json!("l2")),
@@ -107,9 +105,9 @@ fn info_agrees_with_build() {
     let info = sandbox.one(&["info", "vectors.jasper"]);
     has_fields(
         &info,
-        &["points", "deleted", "dimension", "element", "metric", "max_degree", "mean_degree", "bytes"],
+        &["vectors", "deleted", "dimension", "element", "metric", "max_degree", "mean_degree", "bytes"],
     );
-    assert_eq!(info["points"], 400);
+    assert_eq!(info["vectors"], 400);
     assert_eq!(info["bytes"], sandbox.read("vectors.jasper").len());
     let sections: u64 =
         info["sections"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum();
@@ -209,12 +207,12 @@ fn allow_answers_with_those_keys_only() {
     let sandbox = Sandbox::with_index();
     let search = ["search", "vectors.jasper", "--queries", "query.fbin", "-k", "3"];
     sandbox.write("few.txt", "7\n300\n11\n999999\n");
-    for line in sandbox.ok(&[&search[..], &["--allow", "few.txt"]].concat()) {
+    for line in sandbox.ok(&[&search[..], &["--filter", "few.txt"]].concat()) {
         let keys: BTreeSet<u64> = serde_json::from_value(line["keys"].clone()).unwrap();
         assert_eq!(keys, BTreeSet::from([7, 11, 300]));
     }
     sandbox.write("all.txt", (0..400).map(|key| format!("{key}\n")).collect::<String>());
-    assert_eq!(sandbox.ok(&search), sandbox.ok(&[&search[..], &["--allow", "all.txt"]].concat()));
+    assert_eq!(sandbox.ok(&search), sandbox.ok(&[&search[..], &["--filter", "all.txt"]].concat()));
 }
 
 #[test]
@@ -224,13 +222,13 @@ fn an_index_lives_through_all_changes() {
     sandbox.write("gone.txt", (0..50).map(|key| format!("{key}\n")).collect::<String>());
     let points = |sandbox: &Sandbox| {
         let info = sandbox.one(&["info", "vectors.jasper"]);
-        [&info["points"], &info["deleted"], &info["free"]].map(|number| number.as_u64().unwrap())
+        [&info["vectors"], &info["deleted"], &info["free"]].map(|number| number.as_u64().unwrap())
     };
 
     let insert = sandbox.one(&["insert", "vectors.jasper", "--base", "more.fbin"]);
-    assert_eq!([&insert["inserted"], &insert["first_key"], &insert["points"]], [40, 400, 440]);
+    assert_eq!([&insert["inserted"], &insert["first_key"], &insert["vectors"]], [40, 400, 440]);
     let delete = sandbox.one(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
-    assert_eq!([&delete["keys"], &delete["points"], &delete["deleted"]], [50, 390, 50]);
+    assert_eq!([&delete["keys"], &delete["vectors"], &delete["deleted"]], [50, 390, 50]);
     assert_eq!(points(&sandbox), [390, 50, 0]);
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt", "--undo"]);
     assert_eq!(points(&sandbox), [440, 0, 0]);
@@ -238,7 +236,7 @@ fn an_index_lives_through_all_changes() {
     assert_eq!(sandbox.one(&["consolidate", "vectors.jasper"])["freed"], 50);
     assert_eq!(points(&sandbox), [390, 0, 50]);
     let compact = sandbox.one(&["compact", "vectors.jasper", "--output", "small.jasper"]);
-    assert_eq!([&compact["freed"], &compact["points"]], [50, 390]);
+    assert_eq!([&compact["freed"], &compact["vectors"]], [50, 390]);
     assert_eq!(points(&sandbox), [390, 0, 50], "--output leaves the index as it is");
     assert!(sandbox.read("small.jasper").len() < sandbox.read("vectors.jasper").len());
 
@@ -262,7 +260,7 @@ fn keys_are_the_users() {
     let insert = ["insert", "vectors.jasper", "--base", "two.fbin", "--keys", "keys.txt"];
     assert!(sandbox.fails(1, &insert).contains("key 5 is in the index already; use upsert"));
     let report = sandbox.one(&[&insert[..], &["--upsert"]].concat());
-    assert_eq!([&report["points"], &report["first_key"]], [&json!(401), &Value::Null]);
+    assert_eq!([&report["vectors"], &report["first_key"]], [&json!(401), &Value::Null]);
     let search = ["search", "vectors.jasper", "--queries", "two.fbin", "-k", "1"];
     let keys: Vec<_> = sandbox.ok(&search).iter().map(|line| line["keys"][0].as_u64().unwrap()).collect();
     assert_eq!(keys, [5, 18446744073709551614]);
@@ -349,7 +347,7 @@ fn devices_are_listed_or_their_absence_is_explained() {
 #[cfg(feature = "cuda")]
 #[test]
 fn a_device_finds_the_neighbors_that_the_processor_finds() {
-    if !common::has_gpu("the neighbors of a device") {
+    if !crate::common::has_gpu("the neighbors of a device") {
         return;
     }
     let sandbox = Sandbox::new();

@@ -1,5 +1,4 @@
 //! A folder of small files, and the program run on them.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,9 @@
 //! The commands of the README and of the book run as they stand there.
-#![cfg(unix)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 
 /// Runs the shell blocks of a page as one script, but for what calls cargo, with `jasper` at hand.
 fn run(page: &str, sandbox: &Sandbox) {
@@ -53,7 +50,7 @@ fn the_quick_start_is_true() {
     let sandbox = Sandbox::new();
     run("docs/src/quick-start.md", &sandbox);
     let info = sandbox.one(&["info", "entries.jasper"]);
-    assert_eq!([&info["points"], &info["deleted"], &info["free"]], [30_400, 0, 0]);
+    assert_eq!([&info["vectors"], &info["deleted"], &info["free"]], [30_400, 0, 0]);
     assert!(
         ["recall.svg", "answers.ibin", "truth.ibin", "base.npy"]
             .iter()

@@ -1,10 +1,8 @@
 //! Input that cannot be used: told on standard error, with the exit code of the contract, and no file changed.
 
-mod common;
-
 use std::fs;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 use jasper::MatrixView;
 use jasper_data::write_vectors;
 
@@ -205,7 +203,7 @@ fn keys_that_are_not_there() {
             ("delete vectors.jasper --keys unknown.txt", &["key 400 is not in the index"]),
             ("delete vectors.jasper --keys twice.txt", &["key 1 is given twice"]),
             ("delete vectors.jasper --keys some.txt --undo", &["key 1 is not deleted"]),
-            ("search vectors.jasper --queries query.fbin --allow words.txt", &["words.txt: line 2"]),
+            ("search vectors.jasper --queries query.fbin --filter words.txt", &["words.txt: line 2"]),
             ("build --base query.fbin --metric l2 --keys some.txt --output x", &["2 keys for 20 rows"]),
             ("insert vectors.jasper --base query.fbin --keys some.txt", &["2 keys for 20 rows"]),
         ],
@@ -249,7 +247,7 @@ fn a_damaged_index_is_found_out() {
         report["sections"].as_array().unwrap().iter().filter(|part| part["intact"] == false).collect();
     assert_eq!(damaged.len(), 1);
     assert_eq!(damaged[0]["name"], "vectors");
-    assert!(String::from_utf8(check.stderr).unwrap().contains("is not sound"));
+    assert!(String::from_utf8(check.stderr).unwrap().contains("is damaged"));
 }
 
 /// What is said of `cuda:0` where it cannot be found: nothing, if it can.
@@ -336,10 +334,10 @@ fn an_empty_set_is_an_index_without_vectors() {
     let sandbox = Sandbox::with_index();
     sandbox.write("none.fbin", [0, 0, 0, 0, 16, 0, 0, 0]);
     let built = sandbox.one(&["build", "--base", "none.fbin", "--metric", "l2", "--output", "empty.jasper"]);
-    assert_eq!(built["points"], 0);
+    assert_eq!(built["vectors"], 0);
     let answers = sandbox.ok(&["search", "empty.jasper", "--queries", "query.fbin"]);
     assert!(answers.iter().all(|line| line["keys"].as_array().unwrap().is_empty()));
     assert_eq!(sandbox.one(&["check", "empty.jasper"])["sound"], true);
     assert_eq!(sandbox.one(&["insert", "empty.jasper", "--base", "base.fbin"])["first_key"], 0);
-    assert_eq!(sandbox.one(&["info", "empty.jasper"])["points"], 400);
+    assert_eq!(sandbox.one(&["info", "empty.jasper"])["vectors"], 400);
 }

@@ -1,4 +1,4 @@
-//! What goes to the terminal: reports to standard output, as text or as JSON, and everything else to standard error.
+//! Output: reports on standard output, as text or JSON; everything else on standard error.
 
 use std::fmt::{self, Display};
 use std::io::Write;
@@ -10,57 +10,57 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use jasper::{Progress, Stage};
 use serde::Serialize;
 
-use crate::human;
+use crate::units;
 
-/// How the user wants to be told.
+/// Output options.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub struct Screen {
-    /// Write one JSON object a line to standard output, in the place of text
+pub struct Terminal {
+    /// Print one JSON object per line on standard output, instead of text
     #[arg(long, global = true, display_order = 100)]
     pub json: bool,
-    /// Show no progress and no notes
+    /// Print no progress and no notes
     #[arg(long, short, global = true, display_order = 101)]
     quiet: bool,
 }
 
-/// Work done sooner than this shows no progress.
+/// Work that takes less time shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Screen {
-    /// Writes a report: an object of its own line, or its text.
+impl Terminal {
+    /// Writes a report as a line of JSON or as text.
     pub fn report(self, report: &(impl Serialize + Display)) -> Result<()> {
         if self.json { self.object(report) } else { self.text(report) }
     }
 
-    /// Writes an object, whatever was asked for.
+    /// Writes a line of JSON, with or without `--json`.
     pub fn object(self, object: &impl Serialize) -> Result<()> {
         self.text(serde_json::to_string(object)?)
     }
 
-    /// Writes a line of text, whatever was asked for.
+    /// Writes a line of text, with or without `--json`.
     pub fn text(self, line: impl Display) -> Result<()> {
         Ok(writeln!(std::io::stdout().lock(), "{line}")?)
     }
 
-    /// Writes a line of text, if no JSON was asked for.
+    /// Writes a line of text, unless with `--json`.
     pub fn say(self, line: impl Display) -> Result<()> {
         if self.json { Ok(()) } else { self.text(line) }
     }
 
-    /// Writes a line to standard error, where somebody is told of what goes on.
+    /// Writes a note to standard error, unless with `--quiet`.
     pub fn note(self, line: impl Display) -> Result<()> {
         if self.quiet { Ok(()) } else { Ok(writeln!(std::io::stderr().lock(), "note: {line}")?) }
     }
 
-    /// Shows the progress of long calls, one bar a stage; nothing if standard error is no terminal.
+    /// A progress callback that shows one bar per stage, if standard error is a terminal.
     pub fn progress(self) -> impl FnMut(Progress) -> ControlFlow<()> {
         let mut bar: Option<Bar> = None;
         move |progress| {
             if !self.quiet {
-                // A bar of another stage goes before the new one is made.
+                // Remove the bar of the previous stage before creating the next.
                 bar.take_if(|bar| bar.stage != progress.stage);
                 bar.get_or_insert_with(|| Bar::new(progress)).show(progress);
-                // What comes next may be a line of a report, which would go through the bar.
+                // The next output may be a line of a report, which the bar would garble.
                 bar.take_if(|_| progress.done >= progress.total);
             }
             ControlFlow::Continue(())
@@ -68,22 +68,22 @@ impl Screen {
     }
 }
 
-/// The bar of a stage; on the screen once the stage has tried our patience, and until it is dropped.
+/// The progress bar of a stage, shown after [`PATIENCE`] until it is dropped.
 struct Bar {
     stage: Stage,
-    begun: Instant,
-    /// Where it was then: a build that is resumed begins in the middle.
+    start: Instant,
+    /// Progress at that time: a resumed build starts in the middle.
     from: u64,
     shown: Option<ProgressBar>,
 }
 
 impl Bar {
     fn new(Progress { stage, done, .. }: Progress) -> Self {
-        Self { stage, begun: Instant::now(), from: done as u64, shown: None }
+        Self { stage, start: Instant::now(), from: done as u64, shown: None }
     }
 
     fn show(&mut self, progress: Progress) {
-        let elapsed = self.begun.elapsed();
+        let elapsed = self.start.elapsed();
         if elapsed > PATIENCE {
             let bar = self.shown.get_or_insert_with(|| styled(self.stage, self.from).with_elapsed(elapsed));
             bar.set_length(progress.total as u64);
@@ -101,27 +101,27 @@ impl Drop for Bar {
 }
 
 fn styled(stage: Stage, from: u64) -> ProgressBar {
-    let template = "{msg:13} [{bar:40}] {human_pos} of {human_len}, {rate} a second, {left} left";
+    let template = "{msg:13} [{bar:40}] {human_pos} of {human_len}, {rate}/s, {left} left";
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .with_key("rate", move |bar: &ProgressState, out: &mut dyn fmt::Write| {
-            tell(out, &human::rate(rate(bar, from)));
+            write_text(out, &units::rate(rate(bar, from)));
         })
         .with_key("left", move |bar: &ProgressState, out: &mut dyn fmt::Write| {
             let rows = bar.len().unwrap_or(0).saturating_sub(bar.pos());
             let seconds = rows as f64 / rate(bar, from);
-            tell(out, &if seconds.is_finite() { format!("{seconds:.0} s") } else { "?".into() });
+            write_text(out, &if seconds.is_finite() { format!("{seconds:.0} s") } else { "?".into() });
         })
         .progress_chars("=> ");
     ProgressBar::new(0).with_style(style).with_message(stage.to_string())
 }
 
-/// Rows a second since the stage began: bars of our stages rise evenly enough.
+/// Units per second since the stage began.
 fn rate(bar: &ProgressState, from: u64) -> f64 {
     bar.pos().saturating_sub(from) as f64 / bar.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
-/// A bar that cannot be written is no reason to stop the work.
-fn tell(out: &mut dyn fmt::Write, text: &str) {
+/// Ignores errors: failing to draw a bar must not stop the work.
+fn write_text(out: &mut dyn fmt::Write, text: &str) {
     let _ = out.write_str(text);
 }

@@ -1,8 +1,6 @@
 //! The demonstration, from the first line to the last.
 
-mod common;
-
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
@@ -14,7 +12,7 @@ fn the_story_holds() {
     let sandbox = Sandbox::new();
     let events = sandbox.ok(&["demo", "--plot", "x.svg", "a storm with strong wind and rain"]);
     let build = named(&events, "build")[0];
-    assert_eq!([&build["points"], &build["dimension"]], [30_000, 128]);
+    assert_eq!([&build["vectors"], &build["dimension"]], [30_000, 128]);
 
     let answer = named(&events, "answer")[0];
     let keys = |side: &str| -> Vec<u64> {
@@ -28,7 +26,7 @@ fn the_story_holds() {
     assert!(recalls.is_sorted() && recalls.last().unwrap() >= &0.99, "{recalls:?}");
 
     let changes = named(&events, "change");
-    let points: Vec<_> = changes.iter().map(|change| change["points"].as_u64().unwrap()).collect();
+    let points: Vec<_> = changes.iter().map(|change| change["vectors"].as_u64().unwrap()).collect();
     assert_eq!(points, [30_000, 30_500, 27_450, 27_450, 27_450, 27_450]);
     let recall = |at: usize| changes[at]["recall"].as_f64().unwrap();
     assert!((1..6).all(|at| recall(at) > recall(0) - 0.005), "{changes:?}");
@@ -55,5 +53,5 @@ fn it_fits_the_terminal_and_draws_where_it_stands() {
 #[test]
 fn words_that_nobody_knows_are_refused() {
     let error = Sandbox::new().fails(1, &["demo", "xyzzy"]);
-    assert!(error.contains("none of the words of `xyzzy` is known"), "{error}");
+    assert!(error.contains("no word of `xyzzy` is in the dictionary"), "{error}");
 }

@@ -1,7 +1,4 @@
 //! Builds that are killed, interrupted and resumed by the same command.
-#![cfg(unix)]
-
-mod common;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use common::Sandbox;
+use crate::common::Sandbox;
 
 const BUILD: [&str; 9] =
     ["build", "--base", "base.u8bin", "--metric", "l2", "--threads", "2", "--output", "vectors.jasper"];

@@ -1,0 +1,13 @@
+//! The command: its reports, its errors, and the pages that show it.
+
+mod bad_input;
+#[cfg(unix)]
+mod checkpoint;
+mod commands;
+mod common;
+mod demo;
+#[cfg(unix)]
+mod pages;
+mod quantize;
+mod stream;
+mod tune;
