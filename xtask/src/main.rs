@@ -1,14 +1,14 @@
-//! The chores of this repository, as `cargo xtask CHORE`.
+//! Tasks of this repository: `cargo xtask TASK`.
 //!
-//! | module | chore |
+//! | module | task |
 //! | --- | --- |
-//! | [`tidy`] | the rules of the house that no compiler checks; they also run as a test of this package |
-//! | [`validate`] | everything that CI does, in one list |
-//! | [`site`] | the book and the reference, as one folder of pages |
-//! | [`ptx`] | the kernels' PTX: built, held against its sources, measured |
-//! | [`bundle`] | what a machine with a GPU and no Rust needs, in one folder |
+//! | [`tidy`] | rules that no compiler checks; also a test of this package |
+//! | [`validate`] | everything that CI runs |
+//! | [`site`] | the book and the API reference as one website |
+//! | [`ptx`] | the kernels' PTX: build, check, show, report |
+//! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
-//! [`workspace`] reads the repository for all of them, [`process`] starts the other programs.
+//! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.
 
 #![forbid(unsafe_code)]
 
@@ -26,10 +26,10 @@ use anyhow::{Result, bail};
 use workspace::Workspace;
 
 const USAGE: &str = "\
-usage: cargo xtask CHORE
+usage: cargo xtask TASK
 
   tidy      check layering, manifests, file headers, file lengths, unsafe code, links and paths
-  validate  everything that CI does: format, lints, docs, book, dependencies, tidy, tests
+  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, packages
   docs      build the book and the reference into target/site
   ptx build [--lines]
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
@@ -39,7 +39,7 @@ usage: cargo xtask CHORE
             print the committed PTX of one kernel
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
-  bundle    put tests, command and measurements into target/bundle, for a GPU machine without Rust";
+  bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -68,6 +68,6 @@ fn run(words: &[&str]) -> Result<()> {
             println!("{USAGE}");
             Ok(())
         }
-        _ => bail!("no such command: `{}`\n\n{USAGE}", words.join(" ")),
+        _ => bail!("no such task: `{}`\n\n{USAGE}", words.join(" ")),
     }
 }

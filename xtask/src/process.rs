@@ -1,4 +1,4 @@
-//! Other programs: started without a shell, with what they print passed through.
+//! Runs other programs, without a shell.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn installed(program: &str) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// `command` as one would type it.
+/// `command` as typed in a shell.
 pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_stem().unwrap_or(command.get_program());
     std::iter::once(program)
@@ -62,8 +62,8 @@ mod tests {
     fn failures_name_the_command() {
         let here = Path::new(".");
         assert!(run(cargo(here).arg("--version").stdout(Stdio::null())).is_ok());
-        let error = run(cargo(here).arg("no-such-chore").stderr(Stdio::null())).unwrap_err();
-        assert!(error.to_string().starts_with("cargo no-such-chore ended with"), "{error}");
+        let error = run(cargo(here).arg("no-such-command").stderr(Stdio::null())).unwrap_err();
+        assert!(error.to_string().starts_with("cargo no-such-command ended with"), "{error}");
         let error = run(&mut command("no-such-program", here)).unwrap_err();
         assert_eq!(error.to_string(), "no-such-program does not start");
         assert!(!installed("no-such-program"));

@@ -1,4 +1,4 @@
-//! The book and the reference, as one folder of pages.
+//! The book and the API reference as one website.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use crate::process::{self, cargo, command, installed};
 use crate::workspace::Workspace;
 
-/// How to get the program that builds the book.
+/// How to install mdbook.
 pub const GET_MDBOOK: &str = "install it with `cargo install mdbook`";
 
 /// Builds the book into `target/site` and the reference into `target/site/reference`.
@@ -46,7 +46,7 @@ pub fn deny_warnings(doc: &mut Command) -> &mut Command {
     doc.env("RUSTDOCFLAGS", "-D warnings")
 }
 
-/// Copies the folder `from` to `to`, over what is there.
+/// Copies the folder `from` into `to`.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("{} cannot be read", from.display()))? {

@@ -1,4 +1,4 @@
-//! Everything that CI does, in one list: a change that passes here passes there.
+//! Everything that CI runs, in order.
 
 use std::process::Command;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use crate::process::{self, cargo, command, installed, line, output};
 use crate::workspace::Workspace;
 use crate::{ptx, site, tidy};
 
-/// The checks that run when the advisory database is out of reach too.
+/// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
 /// The packages with a feature `cuda`, with that feature off.
 const WITHOUT_CUDA: [&str; 5] = ["--package", "jasper", "--package", "jasper-cli", "--no-default-features"];
 
-/// Runs every step in order and stops at the first that fails. A step whose program is not installed is skipped,
-/// and said so at the end.
+/// Runs every step in order and stops at the first that fails. Steps whose program is not installed are skipped and
+/// listed at the end.
 ///
 /// # Errors
 /// Of the first step that fails.
@@ -50,11 +50,11 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     list.section("tidy", "cargo xtask tidy");
     tidy::run(workspace)?;
     list.section("kernels", "cargo xtask ptx check");
-    list.left_out("kernels", ptx::check::check(workspace)?);
+    list.skip("kernels", ptx::check::check(workspace)?);
     list.section("registers", "cargo xtask ptx report");
-    list.left_out("registers", ptx::report::run_if_possible(workspace)?);
+    list.skip("registers", ptx::report::run_if_possible(workspace)?);
     let minimum = minimum_rust(workspace, &list)?;
-    list.left_out("minimum Rust", minimum);
+    list.skip("minimum Rust", minimum);
     let readme = workspace.text("README.md")?.unwrap_or_default();
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
@@ -89,7 +89,7 @@ fn minimum_rust(workspace: &Workspace, list: &List) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Prints what runs, how long it took and what was skipped.
+/// Prints each step with its time, and the skipped steps at the end.
 #[derive(Default)]
 struct List {
     skipped: Vec<String>,
@@ -114,12 +114,12 @@ impl List {
             return self.step(name, command);
         }
         self.section(name, "skipped");
-        self.left_out(name, Some(format!("{program} is not installed; {how_to_get}")));
+        self.skip(name, Some(format!("{program} is not installed; {how_to_get}")));
         Ok(())
     }
 
-    /// Notes why a step, or a part of one, did not run.
-    fn left_out(&mut self, name: &str, why: Option<String>) {
+    /// Records why a step, or a part of one, was skipped.
+    fn skip(&mut self, name: &str, why: Option<String>) {
         self.skipped.extend(why.map(|why| format!("{name}: {why}")));
     }
 
@@ -131,7 +131,7 @@ impl List {
     }
 }
 
-/// The arguments of the first `cargo test` command in a fenced block of the README: what a reader will type.
+/// The arguments of the first `cargo test` command in a fenced block of the README.
 fn test_command(readme: &str) -> Option<Vec<&str>> {
     let mut fenced = false;
     readme.lines().map(str::trim).find_map(|line| {

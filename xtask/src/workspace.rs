@@ -1,4 +1,4 @@
-//! The repository as the chores see it: its packages and its files.
+//! The packages and files of the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// What may lie at the top level, dot files aside.
+/// Files and folders at the top level, without dot files.
 pub const TOP_LEVEL: [&str; 12] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -32,7 +32,7 @@ pub struct Workspace {
     pub rust_version: String,
     /// The members.
     pub packages: Vec<Package>,
-    /// Files under version control that exist, relative to the root, with `/` between folders.
+    /// Tracked files that exist, relative to the root, with `/` between folders.
     pub files: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct Package {
     pub crate_roots: Vec<String>,
     /// Whether it may go to a registry.
     pub published: bool,
-    /// Packages it asks for, and for which builds.
+    /// Its dependencies.
     pub dependencies: Vec<(String, DependencyKind)>,
 }
 
@@ -103,7 +103,7 @@ impl Workspace {
     }
 }
 
-/// What git tracks; in a copy without git, everything below the top level that the repository has.
+/// Tracked files; in a copy without git, all files in the folders of [`TOP_LEVEL`].
 fn files(root: &Path) -> Result<Vec<String>> {
     let git = crate::process::command("git", root).args(["ls-files", "-z"]).output();
     let mut files: Vec<String> = match git {

@@ -1,4 +1,4 @@
-//! From a crate to PTX: the steps of a build, and what can be set.
+//! The options and steps of a build.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ use crate::recipe::{Arch, PROFILE, Recipe, TARGET};
 use crate::refusal::refusals;
 use crate::sources::{Source, listed};
 
-/// Compiles one crate of kernels. See the [crate's page](crate).
+/// Compiles one crate of kernels. See the [crate docs](crate).
 #[derive(Clone, Debug)]
 pub struct CudaBuilder {
     package: PathBuf,
@@ -25,19 +25,19 @@ pub struct CudaBuilder {
     target_dir: Option<PathBuf>,
 }
 
-/// What a build leaves.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// The PTX, its header in front.
+    /// The PTX, with its header.
     pub ptx: String,
-    /// What it was made from.
+    /// Compiler, flags and sources.
     pub header: Header,
-    /// The names of the kernels, in their order.
+    /// Entry names of the kernels, in the order of the PTX.
     pub kernels: Vec<String>,
 }
 
 impl CudaBuilder {
-    /// For the crate in the folder `package`: a library, `no_std` on the device, whose kernels are exported.
+    /// Compiles the crate in the folder `package`: a library, `no_std` on the device, that exports its kernels.
     pub fn new(package: impl Into<PathBuf>) -> Self {
         Self {
             package: package.into(),
@@ -48,29 +48,29 @@ impl CudaBuilder {
         }
     }
 
-    /// The lowest GPU to compile for; without a choice, [`Arch::Sm80`].
+    /// Sets the lowest GPU architecture. Default: [`Arch::Sm80`].
     #[must_use]
     pub fn arch(mut self, arch: Arch) -> Self {
         self.recipe.arch = arch;
         self
     }
 
-    /// Turns a feature of the crate on.
+    /// Enables a feature of the crate.
     #[must_use]
     pub fn feature(mut self, feature: impl Into<String>) -> Self {
         self.recipe.features.push(feature.into());
         self
     }
 
-    /// Whether instructions say from which line of Rust they come, for profilers and memory checkers. Such PTX runs at
-    /// full speed, but holds paths of this machine: it is not for sharing.
+    /// Adds line information for profilers and memory checkers. Such PTX runs at full speed, but contains paths of this
+    /// machine.
     #[must_use]
     pub fn generate_line_info(mut self, line_info: bool) -> Self {
         self.recipe.line_info = line_info;
         self
     }
 
-    /// The compiler to use; without a choice, the first of [`Compilers::find`].
+    /// Sets the compiler. Default: the first of [`Compilers::find`].
     #[must_use]
     pub fn compiler(mut self, compiler: Compiler) -> Self {
         self.compiler = Some(compiler);
@@ -93,8 +93,7 @@ impl CudaBuilder {
         self
     }
 
-    /// Compiles, sets launch bounds, refuses what is slow or wrong, and writes the header. What cargo prints passes
-    /// through to standard error.
+    /// Compiles, inserts launch bounds, checks the PTX and writes the header. Output of cargo goes to standard error.
     ///
     /// # Errors
     /// When there is no compiler, the crate does not compile, the PTX is refused ([`Refusal`](crate::Refusal)), or
@@ -131,8 +130,8 @@ impl CudaBuilder {
         Ok(Built { kernels, header, ptx })
     }
 
-    /// What has changed since `ptx` was built: files, flags, features. Needs no compiler for GPUs, and is empty if a
-    /// build by the same compiler would give the same bytes.
+    /// Differences since `ptx` was built: files, flags, features. Empty if a build with the same compiler would give the
+    /// same bytes. Needs no device compiler.
     ///
     /// # Errors
     /// When `ptx` has no header, or the crate is in no workspace.

@@ -11,23 +11,23 @@
 //! # Ok::<(), cuda_builder::BuildError>(())
 //! ```
 //!
-//! It needs a rustc and that rustc's library sources, nothing of NVIDIA's and no plug-in: upstream rustc holds LLVM's
-//! NVPTX backend, and `core` is built for the target on the way. This is not the `cuda_builder` of the Rust-CUDA
+//! It needs a rustc with its library sources, and nothing from NVIDIA: rustc contains LLVM's NVPTX backend, and `core` is
+//! compiled for the target along with the crate. This is not the `cuda_builder` of the Rust-CUDA
 //! project, whose code generator needs a nightly compiler of its own; the shape of its API is kept.
 //!
-//! What comes out is deterministic: the same sources, compiler and recipe give the same bytes in any folder. A
-//! [`Header`] in front of the PTX says what it was made from, so that PTX which was committed can be held against its
-//! sources where no such compiler is installed ([`CudaBuilder::differences`]).
+//! Builds are deterministic: the same sources, compiler and recipe give the same bytes in any folder. The PTX begins with
+//! a [`Header`] of these, so that committed PTX can be compared with its sources where the compiler is not installed
+//! ([`CudaBuilder::differences`]).
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `compiler` | finds a rustc with its library sources, or says how to get one |
 //! | `recipe` | the flags, each with its reason |
 //! | `sources` | which files were compiled, and a hash of each |
-//! | `header` | the lines in front of the PTX |
+//! | `header` | the comment lines before the PTX |
 //! | `entries` | the kernels in a PTX text |
 //! | `bounds` | launch bounds, which Rust has no attribute for |
-//! | `refusal` | local memory, calls and doubled barriers |
+//! | `refusal` | checks for local memory, calls and duplicated barriers |
 
 #![forbid(unsafe_code)]
 

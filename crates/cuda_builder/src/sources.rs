@@ -1,7 +1,7 @@
-//! Which files were compiled, and a hash of each.
+//! The files that were compiled, with a hash of each.
 //!
-//! The compiler itself says which files it read, so that what is compiled for the host only (an emulator, tests) does
-//! not count. Lines that are nothing but a comment do not count either: docs can be mended without this compiler.
+//! The list comes from the compiler's dependency files, so files compiled for the host only are not part of it. Comment
+//! lines are not hashed: docs can change without a new build.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -35,7 +35,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// FNV-1a, 64 bits: guards against forgetting, not against malice.
+/// FNV-1a, 64 bits.
 fn hash(text: &str) -> u64 {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let bytes = lines.flat_map(|line| line.bytes().chain([b'\n']));

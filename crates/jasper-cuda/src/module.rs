@@ -1,4 +1,4 @@
-//! Kernels that the driver has taken in.
+//! PTX modules loaded into the driver.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ use crate::Context;
 use crate::error::{Error, LaunchLimit, Result, failure_of_cust};
 use crate::ptx::Requirement;
 
-/// PTX of one's own, compiled for a device: for kernels that are not among those of `gpu_kernels`.
+/// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
 #[derive(Debug)]
 pub struct Module {
     context: Context,
@@ -20,10 +20,10 @@ pub struct Module {
 }
 
 impl Module {
-    /// Has the driver compile `ptx`, or take it from its cache.
+    /// Compiles `ptx` for the device, or takes the machine code from the driver's cache.
     ///
     /// # Errors
-    /// [`Error::Ptx`] says what is wrong with it, or which driver or device it needs.
+    /// [`Error::Ptx`] says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
         Ok(Self { context: context.clone(), loaded: Loaded::new(context, ptx)? })
     }
@@ -38,35 +38,35 @@ impl Module {
     }
 }
 
-/// A module, and what is known of the kernels that were launched from it. Belongs to one context.
+/// A loaded module and the attributes of the kernels that were launched from it. Belongs to one context.
 pub(crate) struct Loaded {
     module: cust::module::Module,
     functions: Mutex<HashMap<Box<str>, Function>>,
 }
 
-/// A kernel's handle and bounds.
+/// A kernel's handle and limits.
 #[derive(Clone, Copy)]
 struct Function {
     raw: CUfunction,
-    /// Threads of a block: the device's bound, or what the kernel's registers leave.
+    /// Maximum threads per block, given the kernel's registers.
     threads: u32,
-    /// Dynamic shared memory that the device has for it, and how much of that the driver was told to allow.
-    most_shared: u32,
-    allowed_shared: u32,
+    /// Maximum dynamic shared memory, and how much of it is enabled.
+    max_shared: u32,
+    enabled_shared: u32,
 }
 
 // SAFETY: the handle is a name for something in the driver, which takes calls from any thread.
 unsafe impl Send for Function {}
 
-/// Dynamic shared memory that every kernel may have without asking.
-const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
+/// Shared memory per block that needs no opt-in.
+const DEFAULT_SHARED: u32 = 48 << 10;
 
 impl Loaded {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
         context.enter()?;
         let module = cust::module::Module::from_ptx(ptx, &[]).map_err(|error| {
             let failure = failure_of_cust(error);
-            if !is_refusal(failure.code) {
+            if !is_rejection(failure.code) {
                 return context.error(failure);
             }
             Error::Ptx {
@@ -89,8 +89,8 @@ impl Loaded {
         let (x, y) = context.device().grid;
         let limit = if launch.block == 0 || launch.block > function.threads {
             Some(LaunchLimit::Threads(function.threads))
-        } else if launch.shared > function.most_shared {
-            Some(LaunchLimit::Shared(function.most_shared))
+        } else if launch.shared > function.max_shared {
+            Some(LaunchLimit::Shared(function.max_shared))
         } else if launch.grid.0 > x {
             Some(LaunchLimit::GridX(x))
         } else {
@@ -99,11 +99,11 @@ impl Loaded {
         if let Some(limit) = limit {
             return Err(Error::Launch { kernel: entry.to_owned(), launch, limit });
         }
-        if launch.shared > function.allowed_shared {
-            let bytes = function.most_shared as i32;
+        if launch.shared > function.enabled_shared {
+            let bytes = function.max_shared as i32;
             // SAFETY: the function is of this module, which is loaded.
             context.call(|| unsafe { sys::cuFuncSetAttribute(function.raw, MAX_DYNAMIC_SHARED, bytes) })?;
-            function.allowed_shared = function.most_shared;
+            function.enabled_shared = function.max_shared;
         }
         Ok(function.raw)
     }
@@ -120,12 +120,12 @@ impl Loaded {
         })?;
         let get = |attribute| context.check(function.get_attribute(attribute)).map(i32::unsigned_abs);
         let fixed = get(FunctionAttribute::SharedMemorySizeBytes)?;
-        let most_shared = context.device().shared_per_block.saturating_sub(fixed);
+        let max_shared = context.device().shared_per_block.saturating_sub(fixed);
         Ok(Function {
             raw: function.to_raw(),
             threads: get(FunctionAttribute::MaxThreadsPerBlock)?,
-            most_shared,
-            allowed_shared: SHARED_WITHOUT_ASKING.saturating_sub(fixed).min(most_shared),
+            max_shared,
+            enabled_shared: DEFAULT_SHARED.saturating_sub(fixed).min(max_shared),
         })
     }
 }
@@ -140,18 +140,18 @@ const MAX_DYNAMIC_SHARED: CUfunction_attribute =
     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 const NOT_FOUND: i32 = 500;
 
-/// Whether a code says that the text was refused: it is wrong, too new, or for another device.
-fn is_refusal(code: i32) -> bool {
+/// Whether an error code means that the PTX was rejected: invalid, too new, or for another device.
+fn is_rejection(code: i32) -> bool {
     matches!(code, 200 | 209 | 218 | 221..=223 | 300)
 }
 
-/// What the driver's compiler says of a text that was refused: asked again, with room for its words.
+/// The log of the driver's compiler for rejected PTX, which is compiled again to get it.
 fn log_of(ptx: &str) -> String {
     use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     let mut log = vec![0_u8; 8192];
     let text = [ptx.as_bytes(), b"\0"].concat();
     let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // Of these two, the second is a number in the place of a pointer.
+    // The second option is an integer passed as a pointer.
     let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
     let mut module = std::ptr::null_mut();
     // SAFETY: the text ends with a zero; both arrays have two entries, and they and the log outlive the call.
@@ -165,10 +165,10 @@ fn log_of(ptx: &str) -> String {
         )
     };
     if result == sys::CUresult::CUDA_SUCCESS {
-        // SAFETY: it was loaded just now, and nobody else knows it.
+        // SAFETY: it was loaded above, and no other code has its handle.
         let _ = unsafe { sys::cuModuleUnload(module) };
     }
-    // The failure is explained by its first telling.
+    // The first attempt reported this failure.
     jasper_driver::take_failure();
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).trim().to_owned()

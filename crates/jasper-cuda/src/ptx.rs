@@ -1,22 +1,22 @@
-//! What PTX asks of a driver and a device, read from its head.
+//! The driver and device that a PTX module requires, read from its directives.
 
 use std::fmt;
 
-/// What a text of PTX needs, beside what is here. `Display` says what to do.
+/// The requirements of a PTX module, beside the driver and device in use. `Display` says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Version of the PTX language, if the text has one.
+    /// PTX version, if the module states one.
     pub ptx: Option<(u32, u32)>,
-    /// Least compute capability, if the text names a target.
+    /// Lowest compute capability, if the module names a target.
     pub target: Option<(u32, u32)>,
-    /// Newest CUDA that the driver knows.
+    /// Newest CUDA version that the driver supports.
     pub driver: (u32, u32),
     /// Compute capability of the device.
     pub device: (u32, u32),
 }
 
 impl Requirement {
-    /// Reads the head of `ptx`.
+    /// Reads the directives of `ptx`.
     pub(crate) fn new(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> Self {
         let after = |directive: &str| {
             let line = ptx.lines().find_map(|line| line.trim().strip_prefix(directive))?;
@@ -87,12 +87,12 @@ fn dotted((major, minor): (u32, u32)) -> String {
 mod tests {
     use super::*;
 
-    fn told(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> String {
+    fn message(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> String {
         Requirement::new(ptx, driver, device).to_string()
     }
 
     #[test]
-    fn the_head_is_read() {
+    fn directives_are_read() {
         let read = Requirement::new("// a comment\n.version 8.0\n.target sm_80\n", (12, 0), (9, 0));
         assert_eq!((read.ptx, read.target), (Some((8, 0)), Some((8, 0))));
         let read = Requirement::new(".version 8.7 \r\n.target sm_100a, debug\n", (12, 0), (9, 0));
@@ -101,21 +101,21 @@ mod tests {
     }
 
     #[test]
-    fn the_way_out_is_told() {
+    fn messages_say_what_to_do() {
         let head = ".version 8.6\n.target sm_90\n";
-        let old_driver = told(head, (12, 4), (9, 0));
+        let old_driver = message(head, (12, 4), (9, 0));
         assert!(
             old_driver.contains("PTX 8.6 needs a driver for CUDA 12.7 or newer, this one is for 12.4"),
             "{old_driver}"
         );
-        let old_device = told(head, (13, 0), (8, 6));
+        let old_device = message(head, (13, 0), (8, 6));
         assert!(old_device.contains("compute capability 9.0 or higher, this one has 8.6"), "{old_device}");
-        assert!(told(head, (13, 0), (9, 0)).contains("the text is wrong"));
-        assert!(told(".version 10.2\n", (13, 0), (9, 0)).contains("may be too new"));
+        assert!(message(head, (13, 0), (9, 0)).contains("the text is wrong"));
+        assert!(message(".version 10.2\n", (13, 0), (9, 0)).contains("may be too new"));
     }
 
     #[test]
-    fn the_kernels_say_what_they_need() {
+    fn the_embedded_kernels_have_requirements() {
         let archive = jasper_ptx::Archive::read(gpu_kernels::PTX).unwrap();
         let kernels = Requirement::new(archive.head(), (13, 0), (9, 0));
         assert!(kernels.ptx.and_then(first_cuda).is_some(), "{kernels:?}");

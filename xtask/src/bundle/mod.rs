@@ -1,5 +1,5 @@
-//! What a machine with a GPU and no Rust needs, in one folder: tests, the command, measurements, and `run.sh`. And that
-//! folder in one file: all programs hold the same kernels, which are packed once.
+//! `target/bundle.tar.xz`: tests, the command, benchmarks and `run.sh`, for a GPU machine without Rust. The programs share
+//! most of their code, which the archive stores once.
 
 use std::fs;
 use std::io::BufReader;
@@ -12,18 +12,18 @@ use cargo_metadata::{Artifact, Message};
 use crate::process::{cargo, command, line, run as run_command};
 use crate::workspace::Workspace;
 
-/// Packages whose tests come along.
+/// Packages whose tests are included.
 const TESTED: [&str; 2] = ["jasper-cuda", "jasper-driver"];
 /// Programs of the package `jasper-benches` that measure.
 const MEASURING: [&str; 3] = ["gpu_build", "gpu_kernels", "gpu_search"];
 /// The package of the command.
 const COMMAND: &str = "jasper-cli";
-/// What runs everything there, and what it compares answers with.
+/// The script that runs everything, and its comparison of results.
 const SCRIPTS: [(&str, &str); 2] =
     [("run.sh", include_str!("run.sh")), ("same_neighbors.py", include_str!("same_neighbors.py"))];
-/// Such machines are reached over slow ways.
-const MOST_MIB: u64 = 60;
-/// Looks back over all programs for what they share.
+/// Maximum size: uploads to rented machines are slow.
+const MAX_MIB: u64 = 60;
+/// A dictionary that spans all programs.
 const PACKER: &str = "xz --threads=1 --lzma2=preset=3,dict=256MiB";
 
 /// Builds for release, fills `target/bundle`, and packs it into `target/bundle.tar.xz`.
@@ -58,8 +58,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         size.div_ceil(1 << 20)
     );
     ensure!(
-        size < MOST_MIB << 20,
-        "the bundle takes {size} bytes, more than {MOST_MIB} MiB; leave something out"
+        size < MAX_MIB << 20,
+        "the bundle takes {size} bytes, more than {MAX_MIB} MiB; leave something out"
     );
     Ok(())
 }
@@ -138,7 +138,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn every_program_is_run_and_a_failure_is_told() {
+    fn every_program_runs_and_a_failure_is_reported() {
         use std::os::unix::fs::PermissionsExt;
 
         let folder = bundle();

@@ -1,4 +1,4 @@
-//! `ptx check`: whether the committed PTX is that of the sources.
+//! `ptx check`: compares the committed PTX with its sources.
 
 use anyhow::{Context, Result, bail, ensure};
 use cuda_builder::{Compilers, Difference, HOW_TO_GET, Header};
@@ -6,26 +6,26 @@ use cuda_builder::{Compilers, Difference, HOW_TO_GET, Header};
 use super::{CRATES, KernelCrate, REBUILD};
 use crate::workspace::Workspace;
 
-/// Checks, and says what was left out.
+/// Checks, and prints what was skipped.
 ///
 /// # Errors
 /// As [`check`].
 pub fn run(workspace: &Workspace) -> Result<()> {
-    check(workspace)?.iter().for_each(|left_out| println!("{left_out}"));
+    check(workspace)?.iter().for_each(|skipped| println!("{skipped}"));
     Ok(())
 }
 
-/// Compares the headers of the committed PTX with the sources. Then builds it again and compares every byte, where its
-/// compiler is installed; where it is not, returns that this was left out, and why.
+/// Compares the hashes in the committed PTX with the sources. Where its compiler is installed, also builds again and
+/// compares every byte; otherwise returns why that was skipped.
 ///
 /// # Errors
 /// When something differs, or the kernels do not compile.
 pub fn check(workspace: &Workspace) -> Result<Option<String>> {
-    let mut left_out = None;
+    let mut skipped = None;
     for kernels in &CRATES {
-        left_out = compare(workspace, kernels)?.or(left_out);
+        skipped = compare(workspace, kernels)?.or(skipped);
     }
-    Ok(left_out)
+    Ok(skipped)
 }
 
 fn compare(workspace: &Workspace, kernels: &KernelCrate) -> Result<Option<String>> {

@@ -3,7 +3,7 @@
 //! | module | command |
 //! | --- | --- |
 //! | [`build`] | `ptx build`: compiles the crates of kernels |
-//! | [`check`] | `ptx check`: whether the committed PTX is that of the sources |
+//! | [`check`] | `ptx check`: compares the committed PTX with its sources |
 //! | [`report`] | `ptx report`: registers, shared memory, spills and stack of every kernel |
 //!
 //! [`show`] prints a kernel, [`ptxas`] fetches the assembler and reads what it prints.
@@ -22,7 +22,7 @@ use jasper_ptx::Archive;
 
 use crate::workspace::Workspace;
 
-/// What brings PTX up to date.
+/// How to update the PTX.
 const REBUILD: &str = "run `cargo xtask ptx build` and commit the PTX with its sources";
 
 /// A crate whose PTX is committed.

@@ -1,4 +1,4 @@
-//! NVIDIA's assembler: fetched from the Python package index, run, and what it prints read.
+//! NVIDIA's assembler, ptxas: downloads it from the Python package index, runs it and parses its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,25 @@ const MEMBER: &str = "nvidia/cu13/bin/ptxas";
 /// Takes one file out of an archive.
 const EXTRACT: &str = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract(sys.argv[2], sys.argv[3])";
 
-/// What one kernel takes on one architecture.
+/// Resources of one kernel on one architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The kernel.
     pub kernel: String,
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Static shared memory a block, bytes.
+    /// Static shared memory per block, in bytes.
     pub shared: u32,
-    /// Local memory that ptxas adds because registers run out, bytes stored and loaded.
+    /// Register spills: bytes stored and loaded.
     pub spills: u32,
-    /// Local memory for arrays and calls, bytes a thread.
+    /// Stack frame per thread, in bytes.
     pub stack: u32,
 }
 
-/// The program, fetched on first use: 37 MB.
+/// The program, downloaded on first use: 37 MB.
 ///
 /// # Errors
-/// When Python or the package index is out of reach.
+/// When Python is missing or the package index cannot be reached.
 pub fn fetch(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target.join("tools").join(format!("ptxas-{VERSION}"));
     let program = folder.join(MEMBER);
@@ -86,7 +86,7 @@ pub fn assemble(ptxas: &Path, ptx: &Path, arch: &str) -> Result<Vec<Usage>> {
     Ok(usages)
 }
 
-/// Reads what `ptxas --verbose` prints.
+/// Parses the output of `ptxas --verbose`.
 fn read(said: &str) -> Vec<Usage> {
     let mut usages: Vec<Usage> = Vec::new();
     for line in said.lines() {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ptxas_prints_is_read() {
+    fn output_of_ptxas_is_parsed() {
         let said = "\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'scan' for 'sm_80'

@@ -10,7 +10,7 @@ use super::build::write;
 use super::ptxas::{self, Usage};
 use crate::workspace::Workspace;
 
-/// One architecture of each kind that is in use: A100, H200, B200.
+/// A100, H200, B200.
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
 
 /// Prints the table.
@@ -21,7 +21,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     report(workspace, &ptxas::fetch(workspace)?)
 }
 
-/// Prints the table, or returns why there is none: ptxas comes from outside.
+/// Prints the table, or returns why ptxas is not available.
 ///
 /// # Errors
 /// As [`report`].
@@ -35,7 +35,7 @@ pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
 /// Assembles the committed PTX for every architecture and prints the table.
 ///
 /// # Errors
-/// When it does not assemble, or a kernel spills or has a stack: both lie in memory.
+/// When a kernel does not assemble, spills registers or has a stack frame.
 fn report(workspace: &Workspace, ptxas: &Path) -> Result<()> {
     let mut slow = Vec::new();
     for kernels in &CRATES {
@@ -54,7 +54,7 @@ fn report(workspace: &Workspace, ptxas: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A row for each kernel: registers on each architecture, then the most of the rest on any.
+/// One row per kernel: registers on each architecture, then the maximum of the others.
 fn table(columns: &[Vec<Usage>]) -> String {
     let kernels = columns.first().map_or(&[][..], Vec::as_slice);
     let width = kernels.iter().map(|usage| usage.kernel.len()).max().unwrap_or(0).max("kernel".len());

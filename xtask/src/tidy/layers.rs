@@ -1,8 +1,8 @@
-//! Who may use whom. The book's page on architecture has the reasons.
+//! Which package may depend on which. The book's page on architecture has the reasons.
 
 use cargo_metadata::DependencyKind;
 
-use super::Finding;
+use super::Violation;
 use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
@@ -57,12 +57,12 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("xtask", &["jasper-ptx", "jasper-cuda-builder"]),
 ];
 
-/// Packages from outside that stand for a duty, with the packages whose code may use them.
-const DUTIES: [(&str, &[&str]); 8] = [
-    // Errors without a type are for programs, never for a library.
+/// External packages that only the listed packages may use outside of tests.
+const RESTRICTED: [(&str, &[&str]); 8] = [
+    // Untyped errors: programs only.
     ("anyhow", &["jasper-cli", "jasper-benches", "xtask"]),
     ("clap", &["jasper-cli"]),
-    // The library reports progress to a closure; only the command draws it.
+    // Progress bars: the library reports progress to a closure.
     ("indicatif", &["jasper-cli"]),
     ("plotters", &["jasper-plot"]),
     // Files.
@@ -75,11 +75,11 @@ const DUTIES: [(&str, &[&str]); 8] = [
 ];
 
 /// Compares the dependencies of `packages` with both tables.
-pub fn check(packages: &[Package]) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn check(packages: &[Package]) -> Vec<Violation> {
+    let mut violations = Vec::new();
     for package in packages {
         let Some(layer) = LAYERS.iter().position(|(name, _)| *name == package.name) else {
-            findings.push(Finding::new(
+            violations.push(Violation::new(
                 &package.manifest,
                 "this package has no row in the table LAYERS of xtask; give it one",
             ));
@@ -87,19 +87,19 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
         };
         for (used, kind) in &package.dependencies {
             if let Some(wrong) = objection(layer, used, *kind) {
-                findings.push(Finding::new(&package.manifest, wrong));
+                violations.push(Violation::new(&package.manifest, wrong));
             }
         }
     }
     for (name, _) in LAYERS {
         if !packages.iter().any(|package| package.name == name) {
-            findings.push(Finding::new(
+            violations.push(Violation::new(
                 "xtask",
                 format!("the table LAYERS names {name}, which does not exist; remove its row"),
             ));
         }
     }
-    findings
+    violations
 }
 
 /// Why the package in row `layer` may not use `used` in builds of this kind.
@@ -116,16 +116,16 @@ fn objection(layer: usize, used: &str, kind: DependencyKind) -> Option<String> {
                 .then(|| format!("{name} may use {allowed:?} of this workspace, not {used}"))
         };
     }
-    let (_, holders) = DUTIES.iter().find(|(duty, _)| *duty == used)?;
+    let (_, holders) = RESTRICTED.iter().find(|(package, _)| *package == used)?;
     (!in_tests && !holders.contains(&name))
-        .then(|| format!("{name} may not use {used}; that is for {holders:?}"))
+        .then(|| format!("{name} may not use {used}; only {holders:?} may"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is said of a package that uses `used`.
+    /// The violations of a package that uses `used`.
     fn objections(name: &str, used: &str, kind: DependencyKind) -> Vec<String> {
         let sample = |name: &str, dependencies| Package {
             name: name.into(),
@@ -137,7 +137,7 @@ mod tests {
         let mut packages: Vec<Package> = LAYERS.iter().map(|(name, _)| sample(name, Vec::new())).collect();
         packages.retain(|package| package.name != name);
         packages.push(sample(name, vec![(used.into(), kind)]));
-        check(&packages).iter().map(Finding::to_string).collect()
+        check(&packages).iter().map(Violation::to_string).collect()
     }
 
     #[test]
@@ -161,16 +161,16 @@ mod tests {
     }
 
     #[test]
-    fn duties_stay_where_they_belong() {
-        let findings = objections("jasper-core", "rayon", DependencyKind::Normal);
-        assert!(findings[0].contains("jasper-core may not use rayon"), "{findings:?}");
+    fn restricted_packages_are_found() {
+        let violations = objections("jasper-core", "rayon", DependencyKind::Normal);
+        assert!(violations[0].contains("jasper-core may not use rayon"), "{violations:?}");
         assert!(objections("jasper-vamana", "rayon", DependencyKind::Normal).is_empty());
     }
 
     #[test]
     fn the_table_and_the_packages_match() {
-        let findings = objections("jasper-new", "half", DependencyKind::Normal);
-        assert!(findings[0].contains("no row"), "{findings:?}");
+        let violations = objections("jasper-new", "half", DependencyKind::Normal);
+        assert!(violations[0].contains("no row"), "{violations:?}");
         assert!(check(&[])[0].what.contains("names jasper-core, which does not exist"));
     }
 

@@ -1,48 +1,48 @@
-//! What the pages point at exists: links, headings, and files named in `code`.
+//! Links, headings and files named in `code` exist.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
 
-use super::Finding;
+use super::Violation;
 use crate::workspace::Workspace;
 
-/// Folders whose files a page may name in `code`.
+/// Folders whose files are checked where a page names them in `code`.
 const NAMED_FOLDERS: [&str; 6] = [".cargo/", ".ci/", "benches/", "crates/", "docs/", "xtask/"];
 /// The table of contents of the book.
 const SUMMARY: &str = "docs/src/SUMMARY.md";
 
 /// Checks every page of the repository, and that the book's contents list each of its pages.
-pub fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
+pub fn check(workspace: &Workspace) -> Result<Vec<Violation>> {
+    let mut violations = Vec::new();
     for file in workspace.files.iter().filter(|file| file.ends_with(".md")) {
         let text = workspace.text(file)?.unwrap_or_default();
-        findings.extend(check_page(&workspace.root, file, &text));
+        violations.extend(check_page(&workspace.root, file, &text));
     }
     if workspace.files.iter().any(|file| file == SUMMARY) {
         let summary = workspace.text(SUMMARY)?.unwrap_or_default();
-        findings.extend(check_contents(&workspace.files, &summary));
+        violations.extend(check_contents(&workspace.files, &summary));
     }
-    Ok(findings)
+    Ok(violations)
 }
 
-fn check_contents(files: &[String], summary: &str) -> Vec<Finding> {
+fn check_contents(files: &[String], summary: &str) -> Vec<Violation> {
     let pages = files.iter().filter_map(|file| file.strip_prefix("docs/src/"));
     let pages = pages.filter(|page| page.ends_with(".md") && *page != "SUMMARY.md");
     let unlisted = pages
         .filter(|page| !summary.contains(&format!("({page})")) && !summary.contains(&format!("(./{page})")));
-    unlisted.map(|page| Finding::new(format!("docs/src/{page}"), "the page is not in SUMMARY.md")).collect()
+    unlisted.map(|page| Violation::new(format!("docs/src/{page}"), "the page is not in SUMMARY.md")).collect()
 }
 
-fn check_page(root: &Path, file: &str, text: &str) -> Vec<Finding> {
+fn check_page(root: &Path, file: &str, text: &str) -> Vec<Violation> {
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-    let mut findings = Vec::new();
+    let mut violations = Vec::new();
     for (number, line) in prose(text) {
         let (code, plain) = split_code(line);
         for target in targets(&plain) {
             if let Some(wrong) = broken(root, file, folder, &target) {
-                findings.push(Finding::at_line(file, number, wrong));
+                violations.push(Violation::at_line(file, number, wrong));
             }
         }
         for name in code {
@@ -50,11 +50,11 @@ fn check_page(root: &Path, file: &str, text: &str) -> Vec<Finding> {
             let names_a_file = NAMED_FOLDERS.iter().any(|folder| name.starts_with(folder))
                 && !name.contains([' ', '*', '<', '{']);
             if names_a_file && !root.join(name).exists() {
-                findings.push(Finding::at_line(file, number, format!("`{name}` does not exist")));
+                violations.push(Violation::at_line(file, number, format!("`{name}` does not exist")));
             }
         }
     }
-    findings
+    violations
 }
 
 /// The lines outside fenced blocks, numbered from 1.
@@ -67,7 +67,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The pieces of a line between back ticks, and the line without them.
+/// The code spans of a line, and the line without them.
 fn split_code(line: &str) -> (Vec<&str>, String) {
     let pieces: Vec<&str> = line.split('`').collect();
     let code = pieces.iter().skip(1).step_by(2).copied().collect();
@@ -87,7 +87,7 @@ fn targets(line: &str) -> Vec<String> {
     found
 }
 
-/// Why a link from `file` leads nowhere, if it does. Addresses on the network are not followed.
+/// Why a link from `file` is broken, if it is. URLs are not followed.
 fn broken(root: &Path, file: &str, folder: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -105,7 +105,7 @@ fn broken(root: &Path, file: &str, folder: &Path, target: &str) -> Option<String
     (!known).then(|| format!("{} has no heading #{heading}", path.display()))
 }
 
-/// `path` as seen from `folder`, with `..` taken away.
+/// `path` relative to `folder`, with `..` resolved.
 fn joined(folder: &Path, path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in folder.join(path).components() {
@@ -120,7 +120,7 @@ fn joined(folder: &Path, path: &Path) -> PathBuf {
     whole
 }
 
-/// The name that the book gives a heading.
+/// The anchor that mdbook generates for a heading.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -130,7 +130,7 @@ fn slug(heading: &str) -> String {
 mod tests {
     use super::*;
 
-    fn findings(text: &str) -> Vec<String> {
+    fn violations(text: &str) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("docs/src/img")).unwrap();
         fs::write(
@@ -140,7 +140,7 @@ mod tests {
         .unwrap();
         fs::write(root.path().join("docs/src/img/one.svg"), "").unwrap();
         fs::write(root.path().join("docs/src/page.md"), text).unwrap();
-        check_page(root.path(), "docs/src/page.md", text).iter().map(Finding::to_string).collect()
+        check_page(root.path(), "docs/src/page.md", text).iter().map(Violation::to_string).collect()
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let page = "# Here\n[a](other.md) [b](./other.md#other-page-names) [c](#here) ![d](img/one.svg \"title\")\n\
                     [e](https://example.org/x) [f](../../docs) `docs/src/other.md` `crates/*` `docs/<name>.md` `[g](no.md)`\n\
                     ```text\n[h](no.md)\n```\n<img src=\"img/one.svg\">\n";
-        assert!(findings(page).is_empty(), "{:?}", findings(page));
+        assert!(violations(page).is_empty(), "{:?}", violations(page));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             ("[a](#none)", "docs/src/page.md:1: docs/src/page.md has no heading #none"),
             ("`crates/none/src/lib.rs`", "docs/src/page.md:1: `crates/none/src/lib.rs` does not exist"),
         ] {
-            assert_eq!(findings(bad), [expected]);
+            assert_eq!(violations(bad), [expected]);
         }
     }
 
@@ -173,6 +173,6 @@ mod tests {
     fn pages_outside_the_contents_are_found() {
         let files = ["docs/src/SUMMARY.md", "docs/src/a.md", "docs/src/b.md", "README.md"].map(str::to_owned);
         let found = check_contents(&files, "- [A](a.md)\n- [C](c.md)\n");
-        assert_eq!(found, [Finding::new("docs/src/b.md", "the page is not in SUMMARY.md")]);
+        assert_eq!(found, [Violation::new("docs/src/b.md", "the page is not in SUMMARY.md")]);
     }
 }

@@ -2,25 +2,25 @@
 
 use anyhow::Result;
 
-use super::Finding;
+use super::Violation;
 use crate::workspace::Workspace;
 
 /// Fields that every package takes from the root.
 const INHERITED: [&str; 4] = ["version", "edition", "rust-version", "license"];
 
 /// Checks the manifest of every package.
-pub fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
+pub fn check(workspace: &Workspace) -> Result<Vec<Violation>> {
+    let mut violations = Vec::new();
     for package in &workspace.packages {
         let text = workspace.text(&package.manifest)?.unwrap_or_default();
-        findings.extend(check_manifest(&package.manifest, &text));
+        violations.extend(check_manifest(&package.manifest, &text));
     }
-    Ok(findings)
+    Ok(violations)
 }
 
-/// Reads by lines, which the manifests of this repository allow: one entry a line.
-fn check_manifest(file: &str, text: &str) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Reads line by line: manifests of this repository have one entry per line.
+fn check_manifest(file: &str, text: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
     let mut inherited = Vec::new();
     let mut table = "";
     for (number, line) in text.lines().enumerate() {
@@ -40,12 +40,12 @@ fn check_manifest(file: &str, text: &str) -> Vec<Finding> {
             "lints" if key == "workspace" && value == "true" => inherited.push("lints".to_owned()),
             // Its own tests' features: a version here would have to be published before the package.
             "dev-dependencies" if value.contains("path = \".\"") => {}
-            _ if table.ends_with("dependencies") && !from_root => findings.push(Finding::at_line(
+            _ if table.ends_with("dependencies") && !from_root => violations.push(Violation::at_line(
                 file,
                 number + 1,
                 format!("{key} names its own version; put that into the table of the root manifest and write `{key}.workspace = true`"),
             )),
-            _ if table.contains("dependencies.") => findings.push(Finding::at_line(
+            _ if table.contains("dependencies.") => violations.push(Violation::at_line(
                 file,
                 number + 1,
                 format!("write [{table}] as one line of its table of dependencies"),
@@ -55,13 +55,13 @@ fn check_manifest(file: &str, text: &str) -> Vec<Finding> {
     }
     for field in INHERITED.into_iter().chain(["lints"]) {
         if !inherited.iter().any(|had| had == field) {
-            findings.push(Finding::new(
+            violations.push(Violation::new(
                 file,
                 format!("{field} does not come from the root; write `workspace = true`"),
             ));
         }
     }
-    findings
+    violations
 }
 
 #[cfg(test)]
@@ -88,15 +88,15 @@ random = [\"dep:rand\"]
 workspace = true
 ";
 
-    fn findings(text: &str) -> Vec<String> {
-        check_manifest("Cargo.toml", text).iter().map(Finding::to_string).collect()
+    fn violations(text: &str) -> Vec<String> {
+        check_manifest("Cargo.toml", text).iter().map(Violation::to_string).collect()
     }
 
     #[test]
     fn inherited_fields_pass() {
-        assert!(findings(GOOD).is_empty(), "{:?}", findings(GOOD));
+        assert!(violations(GOOD).is_empty(), "{:?}", violations(GOOD));
         let itself = "\n[dev-dependencies]\nsample = { path = \".\", features = [\"random\"] }\n";
-        assert!(findings(&format!("{GOOD}{itself}")).is_empty());
+        assert!(violations(&format!("{GOOD}{itself}")).is_empty());
     }
 
     #[test]
@@ -106,21 +106,21 @@ workspace = true
             ("half.workspace = true", "half = { version = \"2\" }"),
             ("half.workspace = true", "half = { path = \"../half\" }"),
         ] {
-            let found = findings(&GOOD.replace(good, bad));
+            let found = violations(&GOOD.replace(good, bad));
             assert_eq!(found.len(), 1, "{bad}: {found:?}");
             assert!(found[0].starts_with("Cargo.toml:10: half names its own version"), "{found:?}");
         }
-        let found = findings(&format!("{GOOD}\n[target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n"));
+        let found = violations(&format!("{GOOD}\n[target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n"));
         assert_eq!(found.len(), 1, "{found:?}");
-        let found = findings(&format!("{GOOD}\n[dependencies.libc]\nversion = \"0.2\"\n"));
+        let found = violations(&format!("{GOOD}\n[dependencies.libc]\nversion = \"0.2\"\n"));
         assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]
     fn fields_of_its_own_are_found() {
-        let found = findings(&GOOD.replace("edition.workspace = true", "edition = \"2021\""));
+        let found = violations(&GOOD.replace("edition.workspace = true", "edition = \"2021\""));
         assert_eq!(found, ["Cargo.toml: edition does not come from the root; write `workspace = true`"]);
-        let found = findings(&GOOD.replace("[lints]\nworkspace = true", ""));
+        let found = violations(&GOOD.replace("[lints]\nworkspace = true", ""));
         assert_eq!(found.len(), 1, "{found:?}");
     }
 }

@@ -1,14 +1,14 @@
-//! The rules of the house that no compiler checks.
+//! The rules of this repository that no compiler checks.
 //!
 //! | module | rules |
 //! | --- | --- |
-//! | [`layers`] | who may use whom |
+//! | [`layers`] | which package may depend on which |
 //! | [`manifests`] | one table of versions, lints and package fields |
-//! | [`sources`] | a header and a bounded length for every source file, unsafe code only where it is needed |
-//! | [`links`] | what the pages point at exists |
-//! | [`tree`] | what lies at the top level; no paths of one machine |
+//! | [`sources`] | module docs and a maximum length for every source file; unsafe code only in listed packages |
+//! | [`links`] | links, headings and files named in pages exist |
+//! | [`tree`] | files at the top level; no absolute paths of one machine |
 //!
-//! Each rule is a function of plain values that returns what it finds, with a bad sample in its tests.
+//! Each rule is a function that returns its violations, tested with good and bad samples.
 
 mod layers;
 mod links;
@@ -22,16 +22,16 @@ use anyhow::{Result, bail};
 
 use crate::workspace::Workspace;
 
-/// Something to mend.
+/// A broken rule.
 #[derive(Debug, PartialEq)]
-pub struct Finding {
+pub struct Violation {
     /// A file or package, with a line where one is known.
     place: String,
-    /// What is wrong there and how to mend it.
+    /// What is wrong and how to fix it.
     what: String,
 }
 
-impl Finding {
+impl Violation {
     fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place: place.into(), what: what.into() }
     }
@@ -41,35 +41,35 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.what)
     }
 }
 
-/// Applies every rule and prints what they find.
+/// Checks every rule and prints the violations.
 ///
 /// # Errors
-/// When a rule finds something, or a file cannot be read.
+/// When there is a violation, or a file cannot be read.
 pub fn run(workspace: &Workspace) -> Result<()> {
-    let findings = check(workspace)?;
-    for finding in &findings {
-        eprintln!("{finding}");
+    let violations = check(workspace)?;
+    for violation in &violations {
+        eprintln!("{violation}");
     }
-    match findings.len() {
+    match violations.len() {
         0 => println!("tidy: {} packages, {} files", workspace.packages.len(), workspace.files.len()),
-        count => bail!("{count} things to tidy"),
+        count => bail!("{count} violations"),
     }
     Ok(())
 }
 
-fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut findings = layers::check(&workspace.packages);
-    findings.extend(manifests::check(workspace)?);
-    findings.extend(sources::check(workspace)?);
-    findings.extend(links::check(workspace)?);
-    findings.extend(tree::check(workspace)?);
-    Ok(findings)
+fn check(workspace: &Workspace) -> Result<Vec<Violation>> {
+    let mut violations = layers::check(&workspace.packages);
+    violations.extend(manifests::check(workspace)?);
+    violations.extend(sources::check(workspace)?);
+    violations.extend(links::check(workspace)?);
+    violations.extend(tree::check(workspace)?);
+    Ok(violations)
 }
 
 #[cfg(test)]
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn the_workspace_is_tidy() {
-        let findings = check(&Workspace::load().unwrap()).unwrap();
-        let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        let violations = check(&Workspace::load().unwrap()).unwrap();
+        let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
         assert!(lines.is_empty(), "\n{}", lines.join("\n"));
     }
 }

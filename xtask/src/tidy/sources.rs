@@ -1,12 +1,12 @@
-//! A header and a bounded length for every source file, unsafe code only where it is needed.
+//! Module docs and a maximum length for every source file; unsafe code only in listed packages.
 
 use anyhow::Result;
 
-use super::Finding;
+use super::Violation;
 use crate::workspace::{Package, Workspace};
 
-/// Lines at which a file holds more than one idea. The aim is near 200.
-const MOST_LINES: usize = 600;
+/// Maximum length of a file, in lines. Aim for 200.
+const MAX_LINES: usize = 600;
 /// Files that may be longer, each with its reason.
 const LONG_FILES: [&str; 0] = [];
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, and calls
@@ -26,34 +26,34 @@ const UNSAFE_PACKAGES: [&str; 10] = [
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 
 /// Checks every Rust file, and the first file of every package.
-pub fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
+pub fn check(workspace: &Workspace) -> Result<Vec<Violation>> {
+    let mut violations = Vec::new();
     for file in workspace.files.iter().filter(|file| file.ends_with(".rs")) {
         let text = workspace.text(file)?.unwrap_or_default();
-        findings.extend(check_file(file, &text));
+        violations.extend(check_file(file, &text));
         let owner = workspace.packages.iter().find(|package| package.crate_roots.contains(file));
-        findings.extend(owner.and_then(|package| check_unsafe(package, file, &text)));
+        violations.extend(owner.and_then(|package| check_unsafe(package, file, &text)));
     }
-    Ok(findings)
+    Ok(violations)
 }
 
-fn check_file(file: &str, text: &str) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn check_file(file: &str, text: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
     if !text.starts_with("//! ") {
-        findings.push(Finding::at_line(file, 1, "the file does not open with `//!` and what it is for"));
+        violations.push(Violation::at_line(file, 1, "the file does not begin with `//!` docs"));
     }
     let lines = text.lines().count();
-    if lines > MOST_LINES && !LONG_FILES.contains(&file) {
-        let what = format!("{lines} lines, more than {MOST_LINES}; give each idea a file of its own");
-        findings.push(Finding::new(file, what));
+    if lines > MAX_LINES && !LONG_FILES.contains(&file) {
+        let what = format!("{lines} lines, more than {MAX_LINES}; split the file");
+        violations.push(Violation::new(file, what));
     }
-    findings
+    violations
 }
 
-fn check_unsafe(package: &Package, crate_root: &str, text: &str) -> Option<Finding> {
+fn check_unsafe(package: &Package, crate_root: &str, text: &str) -> Option<Violation> {
     let allowed = UNSAFE_PACKAGES.contains(&package.name.as_str());
     (!allowed && !text.lines().any(|line| line == FORBID_UNSAFE)).then(|| {
-        Finding::new(
+        Violation::new(
             crate_root,
             format!("add `{FORBID_UNSAFE}`: {UNSAFE_PACKAGES:?} alone may hold unsafe code"),
         )
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn long_files_are_found() {
         let text = |lines| "//! x\n".repeat(lines);
-        assert!(check_file("a.rs", &text(MOST_LINES)).is_empty());
-        assert!(check_file("a.rs", &text(MOST_LINES + 1))[0].what.starts_with("601 lines"));
+        assert!(check_file("a.rs", &text(MAX_LINES)).is_empty());
+        assert!(check_file("a.rs", &text(MAX_LINES + 1))[0].what.starts_with("601 lines"));
     }
 
     #[test]

@@ -1,37 +1,40 @@
-//! What lies at the top level, and no paths of one machine in any file.
+//! Files at the top level, and no absolute paths of one machine in any file.
 
 use anyhow::Result;
 
-use super::Finding;
+use super::Violation;
 use crate::workspace::{TOP_LEVEL, Workspace};
 
-/// Top folders of paths that mean something on one machine only.
+/// First folders of absolute paths that exist on one machine only.
 const LOCAL_FOLDERS: [&str; 4] = ["home", "root", "tmp", "work"];
 
-/// Checks where every file lies and what it says.
-pub fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut findings: Vec<Finding> = workspace.files.iter().filter_map(|file| check_place(file)).collect();
+/// Checks the path and the text of every file.
+pub fn check(workspace: &Workspace) -> Result<Vec<Violation>> {
+    let mut violations: Vec<Violation> =
+        workspace.files.iter().filter_map(|file| check_place(file)).collect();
     for file in &workspace.files {
         if let Some(text) = workspace.text(file)? {
-            findings.extend(check_text(file, &text));
+            violations.extend(check_text(file, &text));
         }
     }
-    Ok(findings)
+    Ok(violations)
 }
 
-fn check_place(file: &str) -> Option<Finding> {
+fn check_place(file: &str) -> Option<Violation> {
     let top = file.split('/').next().unwrap_or(file);
     let known = top.starts_with('.') || TOP_LEVEL.contains(&top);
     (!known).then(|| {
-        Finding::new(file, "the top level holds only what CONTRIBUTING.md lists; move it into a folder")
+        Violation::new(file, "the top level holds only what CONTRIBUTING.md lists; move it into a folder")
     })
 }
 
-fn check_text(file: &str, text: &str) -> Vec<Finding> {
+fn check_text(file: &str, text: &str) -> Vec<Violation> {
     let lines = text.lines().enumerate();
     let found = lines.filter_map(|(number, line)| Some((number, local_path(line)?)));
     found
-        .map(|(number, path)| Finding::at_line(file, number + 1, format!("{path} is a path of one machine")))
+        .map(|(number, path)| {
+            Violation::at_line(file, number + 1, format!("{path} is a path of one machine"))
+        })
         .collect()
 }
 
@@ -51,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_at_the_top_are_found() {
+    fn unexpected_top_level_files_are_found() {
         for good in ["README.md", "crates/a/src/lib.rs", ".ci/run"] {
             assert_eq!(check_place(good), None, "{good}");
         }
@@ -73,7 +76,7 @@ mod tests {
                 assert_eq!(local_path(&line), Some(path.as_str()), "{line}");
                 assert_eq!(
                     check_text("a.md", &format!("\n{line}")),
-                    [Finding::at_line("a.md", 2, format!("{path} is a path of one machine"))]
+                    [Violation::at_line("a.md", 2, format!("{path} is a path of one machine"))]
                 );
             }
             for line in [
