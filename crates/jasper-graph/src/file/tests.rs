@@ -36,7 +36,7 @@ fn graph() -> Result<Graph<f32>, VectorError> {
     Ok(graph)
 }
 
-/// A disk with room for so many bytes.
+/// A disk with room for `room` bytes.
 struct SmallDisk<W> {
     inner: W,
     room: u64,
@@ -75,7 +75,7 @@ fn a_full_disk_leaves_the_old_file() {
             write(&graph, &mut SmallDisk { inner: file, room }, &mut no_progress)
         })
     };
-    // The first page is written twice: once to keep its place.
+    // The first page is written twice: first as zeros.
     for room in (0..whole + 4096).step_by(97).chain([whole, whole + 4095]) {
         let error = save_with_room(room).unwrap_err();
         assert!(

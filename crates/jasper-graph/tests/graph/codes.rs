@@ -1,4 +1,4 @@
-//! Codes: in step with rows whatever becomes of them, and refused where they cannot be those of the rows.
+//! Codes follow their vectors through every change, and files with codes that do not fit are refused.
 
 use std::fs;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn codes_follow_their_rows() {
     }
 }
 
-/// A thread codes many rows at once; what is left of them at its end, and the padding of rows, change nothing.
+/// Threads encode many vectors at a time; neither the remainder nor padding changes the codes.
 fn coded_together<T: Element>(code: Quantization) {
     const DIMENSION: usize = 70;
     let rows: Vec<T> = Clusters::new(DIMENSION, 3).rows(1024 + 2 * ENCODE_ROWS + 13, 0);

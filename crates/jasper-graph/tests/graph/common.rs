@@ -1,4 +1,4 @@
-//! Graphs with everything a file must carry, made by hand: nothing here depends on how a graph is built.
+//! Handmade graphs with everything that a file stores, independent of how graphs are built.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
     graph
 }
 
-/// What the codes of all vertices are, made afresh.
+/// The codes of all vertices, computed again.
 pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
     let quantizer = graph.vectors().codes().unwrap().quantizer().clone();
     let code = |slot| {
@@ -67,13 +67,13 @@ pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
     graph.keys().vertices().map(code).collect()
 }
 
-/// The codes of all vertices as they are kept.
+/// The codes of all vertices as stored.
 pub fn kept_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
     let table = graph.vectors().codes().unwrap().table();
     graph.keys().vertices().map(|slot| table.row(slot.index()).to_vec()).collect()
 }
 
-/// Adds a row and gives its slot.
+/// Adds a vector and returns its slot.
 pub fn add<T: Element>(graph: &mut Graph<T>, vector: &[T]) -> VectorId {
     let mut row = Vec::new();
     let squared_norm = graph.vectors().prepare(0, vector, &mut row).unwrap();
@@ -115,7 +115,7 @@ pub fn tuned() -> Vec<u8> {
     .concat()
 }
 
-/// Everything that can be asked of the two is the same.
+/// Asserts that two graphs are equal.
 pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     assert_eq!((a.metric(), a.dimension(), a.params()), (b.metric(), b.dimension(), b.params()));
     assert_eq!(

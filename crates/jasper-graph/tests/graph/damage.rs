@@ -1,4 +1,4 @@
-//! The fuzz bodies over files that are nearly right, which is where the interesting mistakes are.
+//! The fuzz bodies over slightly damaged files.
 
 use std::fs;
 
@@ -7,16 +7,16 @@ use jasper_core::{Element, Metric, f16, no_progress};
 use jasper_graph::{Graph, IndexInfo, fuzz};
 use rand::RngExt;
 
-/// Runs `target` over `seed` and over `rounds` damaged forms of it: at a few of `places` other numbers stand, and every
-/// eighth form is cut or grown as well. Some forms must still be read, and some not.
-fn damage(target: fn(&[u8]) -> bool, seed: &[u8], places: &[usize], rounds: usize) {
+/// Runs `target` over `seed` and over `rounds` damaged copies: a few words at `offsets` are overwritten, and every eighth copy
+/// is also cut or extended. Some copies must be readable, and some not.
+fn damage(target: fn(&[u8]) -> bool, seed: &[u8], offsets: &[usize], rounds: usize) {
     assert!(target(seed), "the seed is good");
     let mut read = 0;
     let mut random = rng(seed.len() as u64);
     for _ in 0..rounds {
         let mut bytes = seed.to_vec();
         for _ in 0..random.random_range(1..4) {
-            let at = places[random.random_range(0..places.len())];
+            let at = offsets[random.random_range(0..offsets.len())];
             let word: u32 = match random.random_range(0..4) {
                 0 => random.random(),
                 1 => random.random_range(0..70),
@@ -45,13 +45,13 @@ fn index_of<T: Element>(graph: &Graph<T>) {
     graph.save(&path, &mut no_progress).unwrap();
     // All that is not padding: the table, then the sections.
     let info = IndexInfo::read(&path).unwrap();
-    let mut places: Vec<usize> = (0..32 * (1 + info.sections.len())).collect();
+    let mut offsets: Vec<usize> = (0..32 * (1 + info.sections.len())).collect();
     let mut start = 4096;
     for (_, bytes) in info.sections {
-        places.extend(start..start + bytes as usize);
+        offsets.extend(start..start + bytes as usize);
         start += bytes.next_multiple_of(4096) as usize;
     }
-    damage(fuzz::index, &fs::read(path).unwrap(), &places, 600);
+    damage(fuzz::index, &fs::read(path).unwrap(), &offsets, 600);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn damaged_indexes_are_refused_or_walked() {
     index::<i8>(Metric::L2);
 }
 
-/// 12 vertices, as many as the bodies have rows for, with edges to the next four.
+/// 12 vertices, as many as the fuzz bodies have vectors, with edges to the next four.
 fn edges() -> Vec<Vec<u32>> {
     (0..12).map(|v| (1..=v % 5).map(|i| (v + i) % 12).collect()).collect()
 }
@@ -75,14 +75,14 @@ fn damaged_graphs_of_others_are_refused_or_walked() {
         words.extend(row);
     }
     words[0] = 4 * words.len() as u32;
-    let places: Vec<usize> = (0..4 * words.len()).collect();
-    damage(fuzz::diskann, bytemuck::cast_slice(&words), &places, 20_000);
+    let offsets: Vec<usize> = (0..4 * words.len()).collect();
+    damage(fuzz::diskann, bytemuck::cast_slice(&words), &offsets, 20_000);
 
     let mut words: Vec<u32> = vec![12, 4];
     words.extend(edges().iter().map(|row| row.len() as u32));
     words.extend(edges().concat());
-    let places: Vec<usize> = (0..4 * words.len()).collect();
-    damage(fuzz::parlay, bytemuck::cast_slice(&words), &places, 20_000);
+    let offsets: Vec<usize> = (0..4 * words.len()).collect();
+    damage(fuzz::parlay, bytemuck::cast_slice(&words), &offsets, 20_000);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The index file: what is saved is what is opened, and a file that is not right says so.
+//! The index file: graphs survive saving and opening, and invalid files are refused with a reason.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};

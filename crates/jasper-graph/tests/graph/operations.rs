@@ -1,4 +1,4 @@
-//! The graph against a model of maps, under any order of what may be done to it.
+//! Random operations on a graph and on a model made of maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use proptest::prelude::*;
 const MAX_DEGREE: usize = 4;
 const KEYS: Key = 12;
 
-/// One thing done to a graph. Numbers are taken modulo what there is.
+/// An operation. Numbers are taken modulo the number of slots.
 #[derive(Clone, Debug)]
 enum Step {
     /// A new vertex, with a key if it is free.
     Add(f32, Key),
-    /// A key for a vertex that there is.
+    /// Another key for an existing vertex.
     Assign(Key, usize),
     Delete(Key),
     Restore(Key),
     Link(usize, Vec<usize>),
     Append(usize, usize),
     Start(usize),
-    /// A batch that does all this and fails.
+    /// A transaction that changes everything and is rolled back.
     Fail(Vec<(usize, usize)>),
-    /// Edges to tombstones go, then their slots are freed.
+    /// Removes edges to tombstones and frees their slots.
     Consolidate,
     Compact,
     Reopen(bool),
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A vertex as the model sees it; its place in the vector is its slot.
+/// A vertex of the model; its index is its slot.
 #[derive(Clone, Debug, PartialEq)]
 struct Vertex {
     x: f32,
@@ -55,7 +55,7 @@ struct Vertex {
     edges: Vec<usize>,
 }
 
-/// What the graph should be.
+/// The expected graph.
 #[derive(Clone, Debug, Default)]
 struct Model {
     slots: Vec<Option<Vertex>>,
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// The edges that `to` stands for: distinct, and not to `from`.
+    /// The edges that `to` encodes: distinct, and not to `from`.
     fn edges(&self, from: usize, to: &[usize]) -> Vec<usize> {
         let mut edges = Vec::new();
         for edge in to.iter().filter_map(|&number| self.pick(number)) {
@@ -132,7 +132,7 @@ impl Both {
         self.model.vertex(slot).edges = edges;
     }
 
-    /// An edge more, if there is a place for it and it is not there.
+    /// Adds an edge if there is room and it is new.
     fn append(&mut self, number: usize, to: usize) {
         let Some(slot) = self.model.pick(number) else { return };
         let edges = &mut self.model.vertex(slot).edges;
@@ -218,7 +218,7 @@ impl Both {
         }
     }
 
-    /// Everything changes, and is then put back.
+    /// Changes everything, and rolls back.
     fn fail(&mut self, links: Vec<(usize, usize)>) {
         let before = self.model.clone();
         self.graph.begin();
