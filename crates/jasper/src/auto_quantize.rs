@@ -19,6 +19,7 @@ use crate::{DeviceError, Index, UpdateError};
 
 /// What [`Index::auto_quantize`] found.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct QuantizeReport {
     /// The quantization that is kept.
@@ -33,6 +34,7 @@ pub struct QuantizeReport {
 
 /// The result of one quantization that was tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct QuantizeTrial {
     /// Which one.

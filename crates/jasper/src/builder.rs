@@ -49,9 +49,11 @@ pub enum BuildError {
 
 /// What a build did.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BuildReport {
     /// Where the graph was built: [`Device::Cpu`] or [`Device::Cuda`].
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialize_name"))]
     pub device: Device,
     /// Name of that CPU or GPU.
     pub device_name: String,

@@ -80,6 +80,8 @@
 //! CUDA toolkit to compile and no driver to start; set `DOCS_RS=1` when compiling, or build scripts of dependencies look
 //! for a toolkit.
 //!
+//! `serde` (off by default) derives `Serialize` for reports and statistics.
+//!
 //! `roaring` (off by default) makes a [`KeyFilter`] from a `RoaringTreemap`.
 //!
 //! The minimum Rust version is 1.95.
@@ -122,6 +124,15 @@ pub use jasper_vamana::{
     KeyFilter, Matches, MatchesMut, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, SearchCost,
     SearchError, SearchParams, SearchReport, TunedLaunch, TunedSearch, UpdateError, VectorStorage,
 };
+
+/// Serializes a value as its name.
+#[cfg(feature = "serde")]
+fn serialize_name<S: serde::Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
 
 /// The examples of the README run with those of this crate.
 #[cfg(doctest)]

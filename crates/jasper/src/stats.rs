@@ -7,6 +7,7 @@ use jasper_vamana::VectorStorage;
 
 /// Counts and sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct IndexStats {
     /// Keys in the index.
@@ -30,6 +31,7 @@ pub struct IndexStats {
     /// Bytes of vectors.
     pub vector_bytes: usize,
     /// Where searches read vectors; see [`crate::Index::set_vector_storage`].
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialize_name"))]
     pub vector_storage: VectorStorage,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
