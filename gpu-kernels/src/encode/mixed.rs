@@ -1,4 +1,4 @@
-//! Bits by variance: the multiple of the code nearest to a residual.
+//! Mixed codes: scales the grid point so that it is nearest to the residual.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -11,11 +11,11 @@ use super::pack::{Factors, levels, store};
 use super::row::{Products, Row};
 use crate::rows::row_of_warp;
 
-/// Codes rows.
+/// Encodes rows; one warp per row.
 ///
 /// # Safety
 /// As the fields of the arguments say; a warp has shared memory for the levels of a row.
-// Told of no number of blocks, the assembler spills to have more of them.
+// Without `min_blocks`, the assembler spills registers for a higher occupancy.
 #[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_mixed(args: MixedArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
@@ -25,17 +25,17 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
     let levels = levels(rows);
     let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let [b1, b2, b3, largest_k] = args.fit;
-    // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
+    // SAFETY: there is such a row; the levels are this warp's; whole warps call the collectives.
     unsafe {
         let [squared_norm, along_centre] = global::load_readonly(rows.rotated.sums.at(number));
         let norm = math::sqrt_f32(squared_norm);
         let row = Row { rotated, dimensions: rows.shape.dimensions, factor: 1.0 / norm, of: args.dimensions };
         let (mut scale, mut coded, mut missed) = (0.0, 0.0, 0.0);
         if squared_norm == 0.0 {
-            row.put_nothing(levels);
+            row.store_zero(levels);
         } else {
             let found = row.products(args.trials);
-            let (mut trial, mut best) = (args.trials[1], Products::NOTHING);
+            let (mut trial, mut best) = (args.trials[1], Products::NONE);
             for i in 0..found.len() {
                 if found[i].is_nearer(best) {
                     (trial, best) = (args.trials[i], found[i]);
@@ -44,7 +44,7 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
             let multiple = best.product / best.square;
             scale = multiple * norm;
             coded = multiple * best.product * squared_norm;
-            row.put(trial, 0.0, levels);
+            row.store_levels(trial, 0.0, levels);
             missed = (squared_norm - coded).max(0.0);
         }
         let k = if coded > 0.0 { (missed / coded).min(largest_k) } else { 0.0 };

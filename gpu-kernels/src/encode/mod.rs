@@ -1,18 +1,24 @@
-//! Codes of rows, and of queries, from rotated residuals: as on the CPU, to the bit.
+//! Encodes vectors and queries from rotated residuals. The codes equal those of `jasper_quant` to the bit.
 //!
-//! `jasper_quant` has the definition. A warp has a row and a lane every 32nd coordinate of it; sums are those of
-//! `sums`, and each scale of the search is a pass over the row, of which several are made at once. The
-//! levels then go to shared memory, where four neighbouring ones are a word of which each plane takes its bits.
+//! ```text
+//! encode(residual):                                   one warp; each lane has every 32nd coordinate
+//!     for each scale to try: round residual * scale to the grid; keep the scale of best cosine
+//!     levels <- the residual on the grid of that scale, in shared memory, one byte each
+//!     code <- bit planes of the levels, then the factors of the distance estimate
+//! ```
+//!
+//! Several scales are tried per pass over the row. Sums are added in the order of the CPU (`sums`). Four adjacent levels
+//! are one word of shared memory, from which each plane takes its bits.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `row` | a row on the grid: products at some scales, levels, and what is missed |
-//! | `rabitq` | the kernel for equal bits |
-//! | `mixed` | the kernel for bits by variance |
-//! | `pack` | planes of levels, and factors behind them |
-//! | `query` | the kernel for queries |
+//! | `row` | a row on the grid of its code: dot products at several scales, levels, and the remaining error |
+//! | `rabitq` | the encoder of RaBitQ codes |
+//! | `mixed` | the encoder of mixed codes |
+//! | `pack` | packs levels into planes, and the factors behind them |
+//! | `query` | the encoder of queries |
 //! | `plan` | [`EncodeRabitq`], [`EncodeMixed`] and [`CodeQueries`]: their grids |
-//! | `quantizer` | [`DeviceQuantizer`]: a quantizer in device memory, and the launches that make codes |
+//! | `quantizer` | [`DeviceQuantizer`]: a quantizer in device memory, and the launches that encode |
 
 #[cfg(feature = "kernels")]
 mod mixed;
@@ -38,23 +44,23 @@ use crate::codes::{CodeShape, QueryTerms};
 use crate::residuals::ChosenRows;
 use crate::{DevicePtr, DevicePtrMut};
 
-/// What all encoders take.
+/// Arguments of both encoders.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeArgs {
     /// Rotated residuals.
     pub rotated: Rotated,
-    /// Whose codes: `rotated.rows` of them.
+    /// The rows to encode.
     pub chosen: ChosenRows,
-    /// `[slots][shape.words]`: where codes go.
+    /// `[slots][shape.words]`: the codes.
     pub codes: DevicePtrMut<u32>,
-    /// Where the bits of a code lie.
+    /// The layout of a code.
     pub shape: CodeShape,
-    /// What the metric makes of residuals.
+    /// The metric in terms of residuals.
     pub space: SpaceArgs,
     /// Units of the factors `add`, `rescale` and `error`: powers of two.
     pub units: [f32; 3],
-    /// Their inverses, which are as exact.
+    /// Their inverses, which are exact too.
     pub inverse_units: [f32; 3],
 }
 
@@ -62,37 +68,37 @@ pub struct EncodeArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Rotated {
-    /// `[rows][stride]`: coordinates, with zeros behind those of the shape.
+    /// `[rows][stride]`: coordinates, padded with zeros.
     pub values: DevicePtr<f32>,
-    /// `[rows]`: the squared length of each residual before it was rotated, and its product with the centre.
+    /// `[rows]`: the squared length of each residual before the rotation, and its dot product with the center.
     pub sums: DevicePtr<[f32; 2]>,
     /// Floats from row to row, a multiple of 64.
     pub stride: u32,
 }
 
-/// A metric, as residuals see it: `jasper_quant`'s table of parts of a distance.
+/// A metric in terms of residuals: the weights of the parts of a distance, as in `jasper_quant`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceArgs {
-    /// What the product of residuals is multiplied with.
+    /// The weight of the dot product of residuals.
     pub product_weight: f32,
-    /// What squared lengths are multiplied with; 0 where it is products with the centre that count.
+    /// The weight of squared lengths; 0 if dot products with the center count instead.
     pub squared_weight: f32,
-    /// Squared length of the centre.
+    /// The squared length of the center.
     pub squared_centre: f32,
 }
 
-/// What the encoder of equal bits takes.
+/// Arguments of the encoder of RaBitQ codes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RabitqArgs {
-    /// What all take.
+    /// Arguments of both encoders.
     pub rows: EncodeArgs,
-    /// Coordinates that are no padding.
+    /// Coordinates without padding.
     pub dimension: u32,
     /// The lowest level of a positive coordinate.
     pub half: f32,
-    /// Standard deviations that a bound spans.
+    /// The width of an error bound in standard deviations.
     pub bound_sigmas: f32,
     /// The scales to try: `jasper_quant::Scales`.
     pub base: f32,
@@ -106,50 +112,50 @@ pub struct RabitqArgs {
     pub count: u32,
 }
 
-/// What the encoder of bits by variance takes.
+/// Arguments of the encoder of mixed codes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MixedArgs {
-    /// What all take.
+    /// Arguments of both encoders.
     pub rows: EncodeArgs,
-    /// `[shape.dimensions]`: step, inverse, limit and half of each.
+    /// `[shape.dimensions]`: step, its inverse, limit and half of each.
     pub dimensions: DevicePtr<[f32; 4]>,
     /// The inverses of the multiples of steps to try.
     pub trials: [f32; TRIALS],
-    /// The numbers of the fit: b1, b2, b3, and the largest k.
+    /// The coefficients of the fit: b1, b2, b3, and the largest k.
     pub fit: [f32; 4],
 }
 
-/// Multiples of steps that are tried.
+/// Multiples of steps to try.
 pub const TRIALS: usize = 3;
 
-/// What the coding of queries takes.
+/// Arguments of the encoder of queries.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CodeQueriesArgs {
     /// Rotated residuals.
     pub rotated: Rotated,
-    /// `[dimensions]`: as in [`MixedArgs`]; null if all have the same bits.
+    /// `[dimensions]`, as in [`MixedArgs`]; null for RaBitQ codes.
     pub of_dimensions: DevicePtr<[f32; 4]>,
     /// `[queries][limbs][dimensions]`: int8 levels, as words of four.
     pub levels: DevicePtrMut<u32>,
-    /// `[queries]`: the numbers beside them.
+    /// `[queries]`: scale, offset and the query's part of the distance.
     pub terms: DevicePtrMut<QueryTerms>,
-    /// What the metric makes of residuals.
+    /// The metric in terms of residuals.
     pub space: SpaceArgs,
     /// Units of the factors `add`, `rescale` and `error`.
     pub units: [f32; 3],
-    /// The lowest level of a positive coordinate, if all have the same bits.
+    /// The lowest level of a positive coordinate, for RaBitQ codes.
     pub half: f32,
     /// Queries.
     pub queries: u32,
     /// Coded dimensions.
     pub dimensions: u32,
-    /// int8 numbers a coordinate, 1 or 2.
+    /// int8 numbers per coordinate, 1 or 2.
     pub limbs: u32,
 }
 
-/// Shared memory of a warp of an encoder: a byte a level, in whole words of 16 bytes.
+/// Shared memory per warp of an encoder: a byte per level, rounded up to 16 bytes.
 const fn level_bytes(shape: &CodeShape) -> u32 {
     shape.dimensions.next_multiple_of(16)
 }

@@ -1,4 +1,4 @@
-//! A code row: planes of levels, and f16 factors in its last bytes.
+//! Packs a code: bit planes of the levels, then f16 factors.
 
 use cuda_std::prelude::*;
 
@@ -10,7 +10,7 @@ const LARGEST: f32 = 65504.0;
 /// The unit of the first factor in those of the fourth.
 const LOW: f32 = 2048.0;
 
-/// The numbers beside a code.
+/// The factors of a distance estimate.
 #[derive(Clone, Copy)]
 pub(super) struct Factors {
     pub(super) add: f32,
@@ -25,10 +25,10 @@ pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
     shared::dynamic_shared_mem::<u8>().add(warp * level_bytes(&args.shape))
 }
 
-/// What a plane of `WIDTH` bits has in word `at` of a row; zero where it has nothing.
+/// Word `at` of a code, as far as it belongs to a plane of `WIDTH` bits; zero otherwise.
 ///
 /// # Safety
-/// All levels are there.
+/// All levels are stored.
 #[inline(always)]
 unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Shared<u8>) -> u32 {
     let number = at.wrapping_sub(plane.first_word);
@@ -51,12 +51,12 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
 #[inline(always)]
 fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     let bounded = |value: f32| value.clamp(-LARGEST, LARGEST);
-    // Products with the inverses are the quotients, to the bit: units are powers of two.
+    // Units are powers of two, so that products with the inverses are exact quotients.
     let [add, rescale, error] = args.inverse_units;
     let (add, rescale, error) = (factors.add * add, factors.rescale * rescale, factors.error * error);
     let first = math::f32_to_half2(bounded(add), bounded(rescale));
     let mut error = math::f32_to_half2(bounded(error), 0.0);
-    // Rounded up, so that a bound stays a bound.
+    // Rounded up, so that the error bound holds.
     if math::half_to_f32(error as u16) * args.units[2] < factors.error {
         error += 1;
     }
@@ -64,10 +64,10 @@ fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     [first, error | math::f32_to_half2(0.0, bounded(low * LOW))]
 }
 
-/// Writes row `number`. Whole warp.
+/// Writes the code of row `number`. Whole warp.
 ///
 /// # Safety
-/// The arguments are what they say, and every level of the row is written; the whole warp comes here.
+/// As the fields of the arguments say; all levels of the row are stored.
 #[inline(always)]
 pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
     let shape = &args.shape;

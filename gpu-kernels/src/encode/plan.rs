@@ -1,4 +1,4 @@
-//! The grids of what makes codes.
+//! The grids of the encoders.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use super::{CodeQueriesArgs, EncodeArgs, MixedArgs, RabitqArgs, level_bytes};
 use crate::rows::warp_per_row;
 use crate::{Kernel, Launch};
 
-/// Rows of a block, a warp each, at most.
+/// The most rows per block, a warp each.
 const ROWS_A_BLOCK: u32 = 8;
-/// Shared memory of a block: what every device gives unasked. No row has more levels.
+/// Shared memory per block that every device has without opting in. No row has more levels.
 const SHARED_BYTES: u32 = 48 << 10;
 /// Lanes of a warp.
 const WARP: u32 = 32;
 
-/// A warp a row, with shared memory for its levels.
+/// One warp per row, with shared memory for its levels.
 fn encoding(args: &EncodeArgs) -> Launch {
     let bytes = level_bytes(&args.shape);
     let rows = ROWS_A_BLOCK.min(SHARED_BYTES / bytes);
     Launch::linear(args.chosen.len.div_ceil(rows), rows * WARP).with_shared(rows * bytes)
 }
 
-/// Codes of equal bits. Arguments: [`RabitqArgs`].
+/// The encoder of RaBitQ codes. Arguments: [`RabitqArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeRabitq;
 
@@ -41,7 +41,7 @@ impl Kernel for EncodeRabitq {
     }
 }
 
-/// Codes of bits by variance. Arguments: [`MixedArgs`].
+/// The encoder of mixed codes. Arguments: [`MixedArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeMixed;
 
@@ -62,7 +62,7 @@ impl Kernel for EncodeMixed {
     }
 }
 
-/// Levels and terms of queries. Arguments: [`CodeQueriesArgs`].
+/// The encoder of queries. Arguments: [`CodeQueriesArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct CodeQueries;
 

@@ -1,4 +1,4 @@
-//! A quantizer in device memory, and the launches that make codes with it.
+//! A quantizer in device memory, and the launches that encode with it.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,18 +16,17 @@ use crate::project::{Project, ProjectArgs};
 use crate::residuals::{ChosenRows, ResidualArgs, Residuals, Rotate, RotateArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
-/// Bytes of residuals, and as many of what they are rotated to, that exist at once: rows enough to fill a device, which
-/// its second cache can hold.
+/// Bytes of residuals per pass: enough rows to fill a device, and few enough for its L2 cache.
 const PASS_BYTES: usize = 32 << 20;
-/// Floats that rows of residuals are a multiple of.
+/// Residuals are padded to a multiple of this many floats.
 const ALIGN: usize = 64;
 
-/// Rows of a table that are to be coded.
+/// The rows of a table to encode.
 #[derive(Clone, Debug)]
 pub enum Chosen<'a> {
-    /// Neighbours.
+    /// Consecutive rows.
     Range(Range<usize>),
-    /// Any, each once.
+    /// Distinct slots.
     Slots(&'a [u32]),
 }
 
@@ -39,7 +38,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Behind the last of them.
+    /// One more than the last row.
     fn end(&self) -> usize {
         match self {
             Self::Range(range) => range.end,
@@ -48,11 +47,11 @@ impl Chosen<'_> {
     }
 }
 
-/// Coded queries in device memory, which [`CodeArgs`](crate::codes::CodeArgs) names, and what they pass through on their way.
+/// Encoded queries in device memory, for [`CodeArgs`](crate::codes::CodeArgs), and scratch memory.
 pub struct QueryCodes<S: Stream> {
     /// `[queries][limbs][dimensions]`: int8 levels, four a word.
     pub levels: S::Buffer<u32>,
-    /// `[queries]`: the numbers beside them.
+    /// `[queries]`: their terms.
     pub terms: S::Buffer<QueryTerms>,
     scratch: Scratch<S>,
 }
@@ -70,28 +69,28 @@ pub struct DeviceQuantizer<S: Stream> {
     code: DeviceCode<S>,
 }
 
-/// How residuals are rotated.
+/// The rotation of residuals.
 enum DeviceRotation<S: Stream> {
     Hadamard { factors: S::Buffer<f32> },
     Matrix { panels: S::Buffer<f32> },
 }
 
-/// What becomes of them.
+/// The parameters of the encoder.
 enum DeviceCode<S: Stream> {
     Rabitq { dimension: u32, half: f32, bound_sigmas: f32, scales: jasper_quant::Scales },
     Mixed { dimensions: S::Buffer<[f32; 4]>, trials: [f32; 3], fit: [f32; 4] },
 }
 
-/// What rows pass through on their way to codes.
+/// Scratch memory of the encoders.
 struct Scratch<S: Stream> {
     residuals: S::Buffer<f32>,
-    /// Nothing where they are rotated in place.
+    /// Empty if residuals are rotated in place.
     rotated: S::Buffer<f32>,
     sums: S::Buffer<[f32; 2]>,
 }
 
 impl<S: Stream> DeviceQuantizer<S> {
-    /// Uploads what `quantizer` has learnt.
+    /// Uploads `quantizer`.
     ///
     /// # Errors
     /// Of the device.
@@ -134,7 +133,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         })
     }
 
-    /// Bytes of device memory that `quantizer` takes there.
+    /// Bytes of device memory of `quantizer`.
     pub fn bytes_of(quantizer: &dyn Quantizer) -> usize {
         let parts = quantizer.parts();
         let rotation = match parts.rotation {
@@ -148,17 +147,17 @@ impl<S: Stream> DeviceQuantizer<S> {
         size_of_val(parts.centre) + rotation + code
     }
 
-    /// Where the bits of a code lie.
+    /// The layout of a code.
     pub fn shape(&self) -> &CodeShape {
         &self.shape
     }
 
-    /// int8 numbers a coordinate of a query.
+    /// int8 numbers per coordinate of a query.
     pub fn limbs(&self) -> u32 {
         self.limbs
     }
 
-    /// Coordinates of a row.
+    /// Coordinates per vector.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -171,7 +170,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         rows.min(self.pass_rows()) * row
     }
 
-    /// Floats of a residual, and of what it is rotated to where that is elsewhere.
+    /// Strides in floats of residuals, and of rotated residuals (0 if in place).
     fn strides(&self) -> (usize, usize) {
         let rotated = match self.rotation {
             DeviceRotation::Hadamard { .. } => 0,
@@ -266,12 +265,12 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(())
     }
 
-    /// Words of the levels of a query.
+    /// Words per query of levels.
     pub fn levels_words(&self) -> usize {
         (self.limbs * self.shape.dimensions / 4) as usize
     }
 
-    /// Room for `queries` coded queries.
+    /// Allocates `queries` encoded queries.
     ///
     /// # Errors
     /// Of the device.
@@ -283,7 +282,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         })
     }
 
-    /// Whether `codes`, perhaps of another quantizer, have room for `queries` of this one.
+    /// Whether `codes`, possibly allocated for another quantizer, have room for `queries` of this one.
     pub fn fits(&self, codes: &QueryCodes<S>, queries: usize) -> bool {
         let (rows, (residual, rotated)) = (queries.min(self.pass_rows()), self.strides());
         let QueryCodes { levels, terms, scratch } = codes;
@@ -371,7 +370,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 let (rows, dimension) = (chosen.len, stride as u32);
                 let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
                 // SAFETY: residuals and factors are of this length; buffers go behind the launch.
-                unsafe { stream.launch(&Rotate::of(dimension), args)? };
+                unsafe { stream.launch(&Rotate::new(dimension), args)? };
                 (residuals.cast_const(), stride)
             }
             DeviceRotation::Matrix { panels } => {

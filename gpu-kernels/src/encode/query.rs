@@ -1,4 +1,4 @@
-//! Queries: int8 levels with one scale, and the numbers beside them.
+//! Encodes queries: int8 levels with one scale, and the terms of the distance estimate.
 
 use cuda_std::prelude::*;
 
@@ -6,17 +6,17 @@ use super::{CodeQueriesArgs, SpaceArgs};
 use crate::rows::row_of_warp;
 use crate::sums::for_coordinates;
 
-/// The largest numbers of one limb, and of two: 127 * 256 + 127.
+/// The largest magnitude of one limb, and of two: 127 * 256 + 127.
 const LARGEST: [f32; 2] = [127.0, 32639.0];
 
 impl SpaceArgs {
-    /// The part of a distance that is a row's.
+    /// The row's part of a distance.
     #[inline(always)]
     pub(super) fn row_part(&self, squared_norm: f32, along_centre: f32) -> f32 {
         if self.squared_weight == 0.0 { -along_centre } else { self.squared_weight * squared_norm }
     }
 
-    /// The part that is a query's.
+    /// The query's part of a distance.
     #[inline(always)]
     fn query_part(&self, squared_norm: f32, along_centre: f32) -> f32 {
         if self.squared_weight == 0.0 {
@@ -46,7 +46,7 @@ impl CodeQueriesArgs {
         }
     }
 
-    /// Twice the shift from a row's levels in dimension `i` to their places around zero, without its sign.
+    /// Twice the negated offset that centers a row's levels in dimension `i` around zero.
     ///
     /// # Safety
     /// There is such a dimension.
@@ -61,7 +61,7 @@ impl CodeQueriesArgs {
     }
 }
 
-/// Codes queries.
+/// Encodes queries; one warp per query.
 ///
 /// # Safety
 /// As the fields of the arguments say.

@@ -1,4 +1,4 @@
-//! Equal bits: the grid point of best cosine with a residual.
+//! RaBitQ codes: finds the grid point of best cosine with the residual.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -8,18 +8,18 @@ use cuda_std::prelude::*;
 
 use super::RabitqArgs;
 use super::pack::{Factors, levels, store};
-use super::row::{Alike, Products, Row};
+use super::row::{Products, Row, UniformGrid};
 use crate::rows::row_of_warp;
 use crate::sums::{Sum, for_coordinates};
 
-/// Scales that are tried in one pass over the row.
+/// Scales per pass over the row.
 const TOGETHER: usize = 4;
 
-/// Codes rows.
+/// Encodes rows; one warp per row.
 ///
 /// # Safety
 /// As the fields of the arguments say; a warp has shared memory for the levels of a row.
-// Told of no number of blocks, the assembler spills to have more of them.
+// Without `min_blocks`, the assembler spills registers for a higher occupancy.
 #[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_rabitq(args: RabitqArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
@@ -29,7 +29,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
     let levels = levels(rows);
     let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let dimensions = rows.shape.dimensions;
-    // SAFETY: a row that there is, and levels that are this warp's; the whole warp comes everywhere.
+    // SAFETY: there is such a row; the levels are this warp's; whole warps call the collectives.
     unsafe {
         let mut square = Sum::ZERO;
         for_coordinates(dimensions, |half, i| {
@@ -37,18 +37,18 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
             square.add(half, x, x);
         });
         let norm = math::sqrt_f32(square.total());
-        let row = Row { rotated, dimensions, factor: 1.0 / norm, of: Alike { half: args.half } };
+        let row = Row { rotated, dimensions, factor: 1.0 / norm, of: UniformGrid { half: args.half } };
         let (mut scale_back, mut squared_tangent) = (0.0, 0.0);
         if norm == 0.0 {
-            row.put_nothing(levels);
+            row.store_zero(levels);
         } else {
-            // Padding lies at level 0 whatever the scale: not a part of the grid point.
+            // Padding is at level 0 for every scale, and no part of the grid point.
             let padding = 0.25 * (dimensions - args.dimension) as f32;
             let scale = best_scale(&args, &row, padding);
             let [found] = row.products([scale]);
             let (product, square) = (found.product, found.square - padding);
             let along = product / square;
-            let missed = row.put(scale, along, levels) - padding * along * along;
+            let missed = row.store_levels(scale, along, levels) - padding * along * along;
             scale_back = norm / product;
             squared_tangent = (missed / (product * along)).max(0.0);
         }
@@ -64,15 +64,15 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
     }
 }
 
-/// The scale of best cosine, the first of equal ones. Whole warp.
+/// The scale of best cosine, the first of equals. Whole warp.
 ///
 /// # Safety
 /// The row is there.
 #[inline(always)]
-unsafe fn best_scale(args: &RabitqArgs, row: &Row<Alike>, padding: f32) -> f32 {
+unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
     // SAFETY: the caller's promise, and the whole warp.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
-    let (mut scale, mut best) = (0.0, Products::NOTHING);
+    let (mut scale, mut best) = (0.0, Products::NONE);
     let mut first = 0;
     while first < args.count {
         let mut scales = [0.0; TOGETHER];

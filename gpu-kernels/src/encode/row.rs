@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use crate::DevicePtr;
 use crate::sums::{Sum, for_coordinates};
 
-/// What is known of a dimension.
+/// The grid of a dimension.
 #[derive(Clone, Copy)]
 pub(super) struct Dimension {
     pub(super) step: f32,
@@ -14,20 +14,20 @@ pub(super) struct Dimension {
     pub(super) half: f32,
 }
 
-/// What is known of all dimensions.
+/// The grids of all dimensions.
 pub(super) trait Dimensions: Copy {
     /// # Safety
     /// There is such a dimension.
     unsafe fn get(self, i: u32) -> Dimension;
 }
 
-/// All have the same bits, and levels one apart.
+/// All dimensions have the same bits, and steps of 1.
 #[derive(Clone, Copy)]
-pub(super) struct Alike {
+pub(super) struct UniformGrid {
     pub(super) half: f32,
 }
 
-impl Dimensions for Alike {
+impl Dimensions for UniformGrid {
     #[inline(always)]
     unsafe fn get(self, _: u32) -> Dimension {
         // Magnitudes have half the levels, from 0.
@@ -44,37 +44,37 @@ impl Dimensions for DevicePtr<[f32; 4]> {
     }
 }
 
-/// The magnitudes of a rotated residual, as if it had length 1, and the grid that they are brought to.
+/// The magnitudes of a rotated and normalized residual, and the grid that they are rounded to.
 #[derive(Clone, Copy)]
 pub(super) struct Row<D> {
     pub(super) rotated: DevicePtr<f32>,
     pub(super) dimensions: u32,
-    /// 1 over the length.
+    /// 1 / length.
     pub(super) factor: f32,
     pub(super) of: D,
 }
 
-/// How a grid point lies to the residual.
+/// A grid point relative to the residual.
 #[derive(Clone, Copy)]
 pub(super) struct Products {
-    /// Their product.
+    /// Their dot product.
     pub(super) product: f32,
     /// The squared length of the point.
     pub(super) square: f32,
 }
 
 impl Products {
-    /// Farther than any.
-    pub(super) const NOTHING: Self = Self { product: 0.0, square: 1.0 };
+    /// Farther than any grid point.
+    pub(super) const NONE: Self = Self { product: 0.0, square: 1.0 };
 
-    /// Whether the cosine is greater than that of `best`: without quotients and roots, as on the CPU.
+    /// Whether the cosine is greater than that of `best`, without division or roots, as on the CPU.
     #[inline(always)]
     pub(super) fn is_nearer(self, best: Self) -> bool {
         self.product * self.product * best.square > best.product * best.product * self.square
     }
 }
 
-/// The lesser one, and `b` where `a` is no number: as on the CPU.
+/// The minimum, and `b` if `a` is NaN, as on the CPU.
 #[inline(always)]
 fn lesser(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
@@ -100,10 +100,10 @@ impl<D: Dimensions> Row<D> {
         (Self::level(of, magnitude, scale) + 0.5) * of.step
     }
 
-    /// The grid points at some scales. Whole warp; every lane has them.
+    /// The grid points at several scales, in every lane. Whole warp.
     ///
     /// # Safety
-    /// The row is there.
+    /// There is such a row.
     #[inline(always)]
     pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [Products; N] {
         let (mut product, mut square) = ([Sum::ZERO; N], [Sum::ZERO; N]);
@@ -129,7 +129,7 @@ impl<D: Dimensions> Row<D> {
     /// The largest magnitude, in every lane.
     ///
     /// # Safety
-    /// The row is there, and the whole warp comes here.
+    /// There is such a row. Whole warp.
     #[inline(always)]
     pub(super) unsafe fn peak(&self) -> f32 {
         let mut peak = 0;
@@ -143,13 +143,13 @@ impl<D: Dimensions> Row<D> {
         f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
     }
 
-    /// Writes the levels at a scale, and returns the squared length of what is left of the residual without `along` times
-    /// the point. Whole warp; every lane has it.
+    /// Stores the levels at a scale; returns, in every lane, the squared length of the residual minus `along` times the grid
+    /// point. Whole warp.
     ///
     /// # Safety
-    /// The row is there, and a byte for each level, which nobody else reads or writes meanwhile.
+    /// There is such a row, and a byte per level that no other warp accesses.
     #[inline(always)]
-    pub(super) unsafe fn put(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
+    pub(super) unsafe fn store_levels(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
         let mut missed = Sum::ZERO;
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
@@ -169,12 +169,12 @@ impl<D: Dimensions> Row<D> {
         unsafe { missed.total() }
     }
 
-    /// Writes the levels of a residual of no length.
+    /// Stores the levels of a zero residual.
     ///
     /// # Safety
-    /// As for [`Self::put`].
+    /// As for [`Self::store_levels`].
     #[inline(always)]
-    pub(super) unsafe fn put_nothing(&self, levels: Shared<u8>) {
+    pub(super) unsafe fn store_zero(&self, levels: Shared<u8>) {
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {
                 // SAFETY: a dimension, and its level.

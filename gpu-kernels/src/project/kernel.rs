@@ -1,4 +1,4 @@
-//! The kernel: a block a tile.
+//! The projection; one block per tile.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -8,16 +8,15 @@ use cuda_std::prelude::*;
 
 use super::{DEPTH, PANEL, ProjectArgs, THREADS, TILE};
 
-/// Rows, and directions, of a thread.
+/// Rows, and directions, per thread.
 const OWN: u32 = 4;
-/// Threads that have neighbouring directions of the same rows.
+/// Threads with adjacent directions of the same rows.
 const ACROSS: u32 = TILE / OWN;
-/// Floats of a tile in shared memory.
+/// Floats per tile in shared memory.
 pub(super) const TILE_FLOATS: u32 = DEPTH * TILE;
 const _: () = assert!(THREADS == ACROSS * ACROSS && TILE_FLOATS == 4 * THREADS);
 
-/// Four neighbouring coordinates of a row: what this thread brings of each tile of rows. Rows behind the last are copies
-/// of it.
+/// Loads this thread's part of a tile of rows: four adjacent coordinates of a row. Rows past the end repeat the last.
 ///
 /// # Safety
 /// The arguments are what they say, and `coordinate` is below the stride.
@@ -30,8 +29,7 @@ unsafe fn fetch_row(args: &ProjectArgs, coordinate: u32) -> [f32; 4] {
     unsafe { global::load_readonly(args.rows.at(at).cast()) }
 }
 
-/// A coordinate of four neighbouring directions: what this thread brings of each tile of directions. Zeros where there
-/// are none.
+/// Loads this thread's part of a tile of directions: a coordinate of four adjacent directions. Zeros past the end.
 ///
 /// # Safety
 /// The arguments are what they say.
@@ -49,7 +47,7 @@ unsafe fn fetch_directions(args: &ProjectArgs, coordinate: u32) -> [f32; 4] {
     unsafe { global::load_readonly(args.panels.at(place + (direction % PANEL) as usize).cast()) }
 }
 
-/// Products of rows with directions.
+/// Multiplies rows by directions.
 ///
 /// # Safety
 /// As the fields of the arguments say; a block has shared memory for two tiles.
@@ -60,8 +58,8 @@ pub unsafe fn project(args: ProjectArgs) {
     let directions = rows.add(TILE_FLOATS);
     let (row, direction) = (thread / ACROSS * OWN, thread % ACROSS * OWN);
     let mut sums = [[0.0_f32; OWN as usize]; OWN as usize];
-    // SAFETY: places of tiles that are this thread's to write, and all may read between the barriers; every thread of
-    // the block comes to those, for the arguments bound the loop.
+    // SAFETY: each thread writes its own part of a tile, and all read between the barriers; every thread of the block
+    // reaches these, because the loop depends on the arguments alone.
     unsafe {
         let (mut of_rows, mut of_directions) = (fetch_row(&args, 0), fetch_directions(&args, 0));
         let mut coordinate = 0;
@@ -71,7 +69,7 @@ pub unsafe fn project(args: ProjectArgs) {
             }
             directions.add(thread / ACROSS * TILE + direction).cast().store(of_directions);
             thread::sync_threads();
-            // The next ones are under way meanwhile.
+            // Prefetch the next tiles into registers.
             coordinate += DEPTH;
             if coordinate < args.dimension {
                 (of_rows, of_directions) =

@@ -1,8 +1,7 @@
-//! Products of rows with the directions of a quantizer, summed as on the CPU: in the order of the coordinates.
+//! Dot products of rows with the directions of a quantizer, each summed in the order of the coordinates.
 //!
-//! A block takes a tile of rows and one of directions, a thread four by four products of them in registers. No sum is
-//! ever split, so that its bits are those of `jasper_quant`'s projection; tensor cores, whose sums have an order of
-//! their own, would not give them.
+//! A block multiplies a tile of 64 rows by 64 directions, a thread 4 by 4 of them in registers. No sum is split, so the
+//! results equal those of `jasper_quant` to the bit. Tensor cores add in an order of their own and would not.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -19,33 +18,33 @@ pub use plan::Project;
 
 use crate::{DevicePtr, DevicePtrMut};
 
-/// What a projection takes.
+/// Arguments of the projection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProjectArgs {
-    /// `[rows_len][stride]`: rows, with zeros behind the last coordinate. At least one.
+    /// `[rows_len][stride]`: rows, padded with zeros. At least one.
     pub rows: DevicePtr<f32>,
-    /// `[panels][dimension][32]`: directions side by side, zeros where they run out.
+    /// `[panels][dimension][32]`: 32 directions per panel, interleaved, padded with zeros.
     pub panels: DevicePtr<f32>,
-    /// `[rows_len][out_stride]`: the products, and zeros behind them.
+    /// `[rows_len][out_stride]`: the products, padded with zeros.
     pub out: DevicePtrMut<f32>,
     /// Rows.
     pub rows_len: u32,
-    /// Coordinates of a row.
+    /// Coordinates per row.
     pub dimension: u32,
     /// Floats from row to row, a multiple of 64.
     pub stride: u32,
     /// Panels.
     pub panels_len: u32,
-    /// Floats from row to row of products, a multiple of 64, and no fewer than directions.
+    /// Floats from row to row of products, a multiple of 64, at least the number of directions.
     pub out_stride: u32,
 }
 
-/// Rows, and directions, of a tile.
+/// Rows, and directions, per tile.
 const TILE: u32 = 64;
-/// Directions of a panel.
+/// Directions per panel.
 const PANEL: u32 = 32;
-/// Coordinates that are in shared memory at once.
+/// Coordinates in shared memory at once.
 const DEPTH: u32 = 16;
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;

@@ -7,7 +7,7 @@ use crate::{Kernel, Launch};
 
 const _: () = assert!(PANEL as usize == jasper_quant::parts::PANEL);
 
-/// Products of rows with directions. Arguments: [`ProjectArgs`].
+/// The projection. Arguments: [`ProjectArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Project;
 
@@ -19,7 +19,7 @@ impl Kernel for Project {
     }
 
     /// # Panics
-    /// If rows, or rows of products, are no multiple of 64 long.
+    /// If a stride is not a multiple of 64.
     fn launch(&self, args: &ProjectArgs) -> Launch {
         for stride in [args.stride, args.out_stride] {
             assert!(stride.is_multiple_of(TILE), "rows of {stride} floats must be a multiple of {TILE}");

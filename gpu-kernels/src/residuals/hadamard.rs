@@ -1,8 +1,8 @@
-//! The fast rotation: signs and Hadamard matrices in turn, as `jasper_quant::Rotation` defines it.
+//! The fast rotation, alternating signs and Hadamard transforms, as `jasper_quant::Rotation` defines it.
 //!
-//! A warp has a row; coordinate `i` is that of lane `i % 32`, in row *layer* `i / 32`. Windows and halves begin at
-//! multiples of 32: what a step combines lies in one lane, but in the five first steps of a matrix, which are shuffles.
-//! Each pass reads up to eight layers, takes as many steps as they allow, and writes them back.
+//! A warp has a row. Coordinate `i` belongs to lane `i % 32`, in *layer* `i / 32`. Windows and halves begin at multiples of
+//! 32, so a step combines coordinates of one lane, except for the first five steps of a transform, which are shuffles.
+//! Each pass loads up to eight layers, makes as many steps as these allow, and stores them.
 //!
 //! Arrays stand for registers: loops over them go by index, and are unrolled whole.
 
@@ -15,10 +15,10 @@ use crate::rows::row_of_warp;
 use crate::{DevicePtr, DevicePtrMut};
 
 const WARP: u32 = warp::WARP_SIZE;
-/// Rounds of a rotation.
+/// Rounds per rotation.
 const ROUNDS: usize = 4;
 
-/// Where a row lies while it is rotated.
+/// The memory of a row that is rotated.
 trait Place: Copy {
     /// # Safety
     /// Coordinate `i` is there, and this lane's.
@@ -57,7 +57,7 @@ impl Place for DevicePtrMut<f32> {
     }
 }
 
-/// Steps of a Hadamard matrix between `N` values of a lane, the nearest first.
+/// Steps of a Hadamard transform between `N` values of a lane, the nearest first.
 #[inline(always)]
 fn steps<const N: usize>(x: &mut [f32; N]) {
     let mut half = 1;
@@ -74,7 +74,7 @@ fn steps<const N: usize>(x: &mut [f32; N]) {
 /// The first pass of a window of `layers`: factors, the five steps between lanes, and those between `N` layers.
 ///
 /// # Safety
-/// The row is there, `layers` a multiple of `N`, and a factor for each coordinate; the whole warp comes here.
+/// There are the row and its factors; `layers` is a multiple of `N`. Whole warp.
 #[inline(always)]
 unsafe fn begin<P: Place, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
     let mut layer = 0;
@@ -105,7 +105,7 @@ unsafe fn begin<P: Place, const N: usize>(row: P, factors: DevicePtr<f32>, first
 /// A later pass of a window of `layers`: the steps between `N` layers that are `apart`.
 ///
 /// # Safety
-/// The row is there, and `layers` a multiple of `N * apart`.
+/// There is such a row; `layers` is a multiple of `N * apart`.
 #[inline(always)]
 unsafe fn go_on<P: Place, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
     let mut number = 0;
@@ -130,7 +130,7 @@ unsafe fn go_on<P: Place, const N: usize>(row: P, first: u32, layers: u32, apart
 /// All rounds on one row.
 ///
 /// # Safety
-/// The row is there, its coordinates this lane's as above; whole warp.
+/// There is such a row. Whole warp.
 #[inline(always)]
 unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
     let layers = args.dimension / WARP;
@@ -185,7 +185,7 @@ unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
     }
 }
 
-/// A step of Kac's walk: the two halves of a row, one rotated towards the other.
+/// A step of Kac's walk, which rotates the two halves of a row towards each other.
 ///
 /// # Safety
 /// The row is there.
@@ -204,10 +204,10 @@ unsafe fn mix<P: Place>(row: P, dimension: u32) {
     }
 }
 
-/// Turns rows that fit shared memory.
+/// Rotates rows in shared memory; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say; a block has shared memory for a row a warp.
+/// As the fields of the arguments say; a block has shared memory for a row per warp.
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_shared(args: RotateArgs) {
     let number = row_of_warp();
@@ -232,7 +232,7 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
     }
 }
 
-/// Turns rows of any length, where they are.
+/// Rotates rows of any length in global memory; one warp per row.
 ///
 /// # Safety
 /// As the fields of the arguments say.

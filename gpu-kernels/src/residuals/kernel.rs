@@ -1,4 +1,4 @@
-//! Residuals: a warp a row.
+//! Residuals; one warp per row.
 
 use cuda_std::prelude::*;
 
@@ -8,12 +8,12 @@ use crate::coordinates::{F16, F32, I8, U8};
 use crate::rows::row_of_warp;
 use crate::sums::{Sum, for_coordinates};
 
-/// An element, as a number.
+/// The conversion of an element to f32.
 trait Widen {
     /// Coordinate `i` of a row.
     ///
     /// # Safety
-    /// There is such a coordinate, and nobody writes it meanwhile.
+    /// There is such a coordinate, and it is not written during the launch.
     unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32;
 }
 
@@ -43,8 +43,7 @@ unsafe fn residuals<E: Widen>(args: ResidualArgs) {
     if number >= args.chosen.len as usize {
         return;
     }
-    // SAFETY: a row that there is, and coordinates of it; what one lane writes, no other reads or writes; whole warps
-    // come to every collective.
+    // SAFETY: there is such a row; each lane accesses its own coordinates of the output; whole warps call the collectives.
     unsafe {
         let row = args.rows.add(args.chosen.slot(number) * args.row_bytes as usize);
         let coordinate = |i: u32| if i < args.dimension { E::coordinate(row, i) } else { 0.0 };

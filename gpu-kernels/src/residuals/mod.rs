@@ -1,12 +1,11 @@
-//! Residuals of rows: what codes are made of, and rotated by the fast rotation.
+//! Residuals of vectors, and their fast rotation: the input of the encoders.
 //!
-//! `jasper_quant` has the definition, and these kernels its bits: a warp a row, a lane every 32nd coordinate of it, so
-//! that sums are those of the CPU (`sums`), and of a Hadamard matrix all steps but five stay within a
-//! lane.
+//! The results equal those of `jasper_quant` to the bit. A warp has a row and each lane every 32nd coordinate, so sums are
+//! added in the order of the CPU (`sums`), and all but five steps of a Hadamard transform stay within a lane.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `kernel` | residuals of rows of any element |
+//! | `kernel` | residuals of vectors of any element |
 //! | `hadamard` | the fast rotation, in place |
 //! | `plan` | [`Residuals`] and [`Rotate`]: their grids |
 
@@ -22,27 +21,27 @@ pub use plan::{Residuals, Rotate, RotateIn};
 
 use crate::{DevicePtr, DevicePtrMut};
 
-/// What residuals take.
+/// Arguments of the kernels that compute residuals.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ResidualArgs {
-    /// `[slots][row_bytes]`: rows of the element.
+    /// `[slots][row_bytes]`: vectors.
     pub rows: DevicePtr<u8>,
-    /// Whose residuals.
+    /// The vectors to take.
     pub chosen: ChosenRows,
-    /// `[dimension]`: what is subtracted.
+    /// `[dimension]`: the center, which is subtracted.
     pub centre: DevicePtr<f32>,
-    /// `[chosen.len][stride]`: residuals, with zeros behind the last coordinate.
+    /// `[chosen.len][stride]`: residuals, padded with zeros.
     pub residuals: DevicePtrMut<f32>,
-    /// `[chosen.len]`: the squared length of a residual, and its product with the centre.
+    /// `[chosen.len]`: the squared length of each residual, and its dot product with the center.
     pub sums: DevicePtrMut<[f32; 2]>,
     /// Bytes from row to row.
     pub row_bytes: u32,
-    /// Coordinates of a row.
+    /// Coordinates per vector.
     pub dimension: u32,
     /// Floats from residual to residual, a multiple of 64.
     pub stride: u32,
-    /// 1 where rows are brought to length 1 before, 0 elsewhere.
+    /// 1 if vectors are normalized first, else 0.
     pub unit: u32,
 }
 
@@ -54,7 +53,7 @@ pub struct ChosenRows {
     pub slots: DevicePtr<u32>,
     /// Slot of the first, where there is no list.
     pub first: u32,
-    /// How many.
+    /// Rows.
     pub len: u32,
 }
 
@@ -75,16 +74,16 @@ impl ChosenRows {
     }
 }
 
-/// What the fast rotation takes.
+/// Arguments of the fast rotation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RotateArgs {
-    /// `[rows][dimension]`: rotated in place.
+    /// `[rows][dimension]`: the rows, rotated in place.
     pub values: DevicePtrMut<f32>,
-    /// `[4][dimension]`: what each round multiplies coordinates with.
+    /// `[4][dimension]`: the factors of each round.
     pub factors: DevicePtr<f32>,
     /// Rows.
     pub rows: u32,
-    /// Coordinates of a row, a multiple of 64.
+    /// Coordinates per row, a multiple of 64.
     pub dimension: u32,
 }

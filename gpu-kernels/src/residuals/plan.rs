@@ -11,7 +11,7 @@ use crate::{Kernel, Launch};
 /// Residuals of rows. Arguments: [`ResidualArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Residuals {
-    /// What rows hold.
+    /// The element of the vectors.
     pub element: ElementKind,
 }
 
@@ -32,12 +32,12 @@ impl Kernel for Residuals {
     }
 }
 
-/// Where rows lie while they are rotated.
+/// The memory that rows are rotated in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RotateIn {
-    /// Shared memory: several times as fast.
+    /// Shared memory, which is several times faster.
     Shared,
-    /// Where they are: of any length.
+    /// Global memory, for rows of any length.
     Global,
 }
 
@@ -45,16 +45,16 @@ pub enum RotateIn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rotate(pub RotateIn);
 
-/// Rows of a block in shared memory, at most.
+/// The most rows per block in shared memory.
 const SHARED_ROWS: u32 = 8;
-/// Shared memory of a block: what every device gives unasked.
+/// Shared memory per block that every device has without opting in.
 const SHARED_BYTES: u32 = 48 << 10;
 /// Lanes of a warp.
 const WARP: u32 = 32;
 
 impl Rotate {
     /// The kernel for rows of `dimension` coordinates.
-    pub const fn of(dimension: u32) -> Self {
+    pub const fn new(dimension: u32) -> Self {
         Self(if dimension * 4 <= SHARED_BYTES { RotateIn::Shared } else { RotateIn::Global })
     }
 }
@@ -70,7 +70,7 @@ impl Kernel for Rotate {
     }
 
     /// # Panics
-    /// If rows are no multiple of 64 long, or do not fit shared memory where they are to be in it.
+    /// If the dimension is not a multiple of 64, or a row does not fit the shared memory it is to be in.
     fn launch(&self, args: &RotateArgs) -> Launch {
         assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
         match self.0 {

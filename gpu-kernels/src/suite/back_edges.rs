@@ -1,4 +1,4 @@
-//! The edges of a batch turned around, as the pipeline of a build does it: a sort, then the groups of each target.
+//! Reversed edges as in the pipeline of a build: a sort, then the groups of each target.
 
 use jasper_core::synthetic;
 use rand::RngExt;
@@ -7,12 +7,12 @@ use crate::Stream;
 use crate::groups::Groups;
 use crate::sort::{Pairs, SortScratch, TILE, sort_pairs};
 
-/// Targets of the edges, so few that each has many.
+/// Few targets, so that each has many edges.
 const TARGETS: u32 = 300;
-/// Distances, so few that many are equal.
+/// Few distances, so that many are equal.
 const DISTANCES: u32 = 40;
 
-/// Edges come by ascending source, so that a stable sort by (target, distance) is one by (target, distance, source).
+/// Edges are in order of their sources, so a stable sort by (target, distance) is one by (target, distance, source).
 ///
 /// # Panics
 /// If edges or groups are not those of a plain sort, or the stream fails.

@@ -21,7 +21,7 @@ pub(super) fn some(rng: &mut impl Rng, slots: u32, one_in: u32) -> BTreeSet<u32>
     (0..slots).filter(|_| rng.random_range(0..one_in) == 0).collect()
 }
 
-/// Slots go into a set and out of it, some that are there already and some twice; those that change are counted.
+/// Adds and removes slots, some of them twice or without effect; counts those that change.
 ///
 /// # Panics
 /// If the set is not that of the reference, or the stream fails.
@@ -46,8 +46,8 @@ pub fn marks_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Lists of a set, without another, of all slots, and of parts that begin with any word. The words of one launch serve
-/// the next, and nothing is written past the end of a list.
+/// Lists of a set, with and without exceptions, of all slots, and of ranges that begin at any word. Launches share status
+/// words, and nothing is written past the end of a list.
 ///
 /// # Panics
 /// If a list is not that of the reference, or the stream fails.

@@ -1,4 +1,4 @@
-//! Codes of rows and queries, against the quantizer itself: equal to the bit.
+//! Codes of vectors and queries, equal to those of the quantizer to the bit.
 
 use jasper_core::{Element, MatrixView, Metric, f16, padded_len, synthetic};
 use jasper_quant::{
@@ -12,14 +12,14 @@ use crate::encode::{Chosen, DeviceQuantizer};
 use crate::residuals::{Rotate, RotateArgs, RotateIn};
 use crate::{Buffer, Stream};
 
-/// Rows that a quantizer learns from, and rows among them that are coded.
+/// Vectors to train on, and vectors among them to encode.
 const TRAINED: usize = 40;
 const CODED: usize = 5;
 
 /// Dimensions below and above 64, powers of two and not, odd ones, and one whose window is much shorter than it.
 const DIMENSIONS: [usize; 12] = [1, 2, 3, 31, 64, 65, 100, 128, 191, 300, 768, 1600];
 
-/// Rows of which some coincide, one is zero, and the first lies far from the others.
+/// Vectors of which two are equal, one is zero, and the first is far from the others.
 fn rows<T: Element>(rng: &mut impl rand::Rng, dimension: usize) -> Vec<T> {
     let stride = padded_len::<T>(dimension);
     let mut rows = vectors::<T>(rng, TRAINED, dimension, 1.0);

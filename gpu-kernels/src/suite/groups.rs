@@ -7,10 +7,10 @@ use crate::Stream;
 use crate::groups::Groups;
 use crate::scan::SELECT_TILE as TILE;
 
-/// Lengths at which rows, warps and tiles end, and one with more tiles than a warp sees at once.
+/// Lengths at which rows, warps and tiles end, and one with more tiles than a warp looks back at once.
 const LENGTHS: [u32; 9] = [0, 1, 32, 513, TILE - 1, TILE, TILE + 1, 3 * TILE + 5, 35 * TILE];
 
-/// Keys in order, of groups of `most` keys at most, with low bits that do not count.
+/// Sorted keys in groups of at most `most` keys, with random low bits.
 fn sorted_keys(rng: &mut impl Rng, len: usize, most: usize, shift: u32) -> Vec<u64> {
     let mut keys = Vec::with_capacity(len);
     let mut group: u64 = rng.random_range(0..3);
@@ -22,7 +22,7 @@ fn sorted_keys(rng: &mut impl Rng, len: usize, most: usize, shift: u32) -> Vec<u
     keys
 }
 
-/// Where slices of equal keys begin, and the end of the last.
+/// The begin of each group, and the end of the last.
 fn reference(keys: &[u64], shift: u32) -> Vec<u32> {
     let mut end = 0;
     let ends = keys.chunk_by(|a, b| a >> shift == b >> shift).map(|group| {
@@ -32,8 +32,8 @@ fn reference(keys: &[u64], shift: u32) -> Vec<u32> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// Groups of every length: of one key each, of a few, of many tiles. The words of one launch serve the next, and
-/// nothing is written past the end of the last group.
+/// Groups of one key each, of a few, and of many tiles, for all lengths. Launches share status words, and nothing is
+/// written past the end of the last group.
 ///
 /// # Panics
 /// If groups are not those of the reference, or the stream fails.

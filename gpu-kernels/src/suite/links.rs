@@ -1,4 +1,4 @@
-//! What links lead to, against a walk along them.
+//! Traversals against plain ones.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::links::{FindRoom, FindRowsToRepair, Reached, RoomArgs, RowsToRepairAr
 use crate::neighbor;
 use crate::{Buffer, Stream};
 
-/// Links of vertices, as they are stored.
+/// The adjacency of some vertices.
 pub(super) struct Links {
     pub(super) rows: Vec<Vec<u32>>,
     pub(super) stride: usize,
@@ -26,7 +26,7 @@ impl Links {
         Self { rows: (0..slots).map(row).collect(), stride }
     }
 
-    /// Every place of every row.
+    /// The rows, padded.
     pub(super) fn places(&self) -> Vec<u32> {
         let padded = |row: &Vec<u32>| {
             let mut row = row.clone();
@@ -36,7 +36,7 @@ impl Links {
         self.rows.iter().flat_map(padded).collect()
     }
 
-    /// Adds everything that can be reached from `open`.
+    /// Adds everything reachable from `open`.
     fn reach(&self, mut open: Vec<u32>, reached: &mut BTreeSet<u32>) {
         while let Some(slot) = open.pop() {
             if reached.insert(slot) {
@@ -46,7 +46,7 @@ impl Links {
     }
 }
 
-/// What can be reached from one vertex, then from some more, of many links and of so few that steps are many.
+/// Slots reachable from one vertex, then from some more, with many links and with so few that there are many levels.
 ///
 /// # Panics
 /// If it is not what the reference reaches, or the stream fails.
@@ -67,7 +67,7 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Live vertices with a link to a slot that is not, where nearly all slots are live, and where few are.
+/// Live vertices with deleted neighbors, where nearly all slots are live, and where few are.
 ///
 /// # Panics
 /// If they are not those of the reference, or the stream fails.
@@ -95,7 +95,7 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
     }
 }
 
-/// The nearest of candidates that is reached and has room: where all have, and where few do; ties, and lists without any.
+/// The nearest candidate that is reached and has room: if all have, and if few do; with ties, and with empty lists.
 ///
 /// # Panics
 /// If it is not that of the reference, or the stream fails.

@@ -8,12 +8,12 @@ use rand::{Rng, RngExt};
 use crate::Stream;
 use crate::sort::{COUNT_TILE, Pairs, SortScratch, TILE, sort_pairs};
 
-/// Lengths at which rows, warps and tiles of both kernels end.
+/// Lengths at which rows, warps and tiles end.
 const LENGTHS: [u32; 8] = [0, 1, 2, 33, TILE - 1, TILE, TILE + 1, 2 * TILE + 129];
-/// Bits of whole digits and of parts of one, of all passes, of one, and of none.
+/// Ranges of whole digits and of partial ones, of all passes, of one, and of none.
 const BITS: [Range<u32>; 7] = [0..64, 0..8, 56..64, 3..20, 31..40, 63..64, 7..7];
 
-/// How keys are spread.
+/// The distribution of the keys.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
     Random,
@@ -46,7 +46,7 @@ impl Spread {
     }
 }
 
-/// Sorts `keys` with the places they came from as values, and compares both with a stable sort.
+/// Sorts `keys` with their indices as values, and compares both with a stable sort.
 fn agrees<S: Stream>(stream: &S, keys: &[u64], bits: Range<u32>, scratch: &mut SortScratch<S>) {
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     let mut pairs = Pairs { keys: stream.upload(keys).unwrap(), values: stream.upload(&order).unwrap() };
@@ -61,7 +61,7 @@ fn agrees<S: Stream>(stream: &S, keys: &[u64], bits: Range<u32>, scratch: &mut S
     }
 }
 
-/// Every length and spread, by bits that differ from case to case; the scratch of one sort serves the next.
+/// Every length and distribution, with varying bits; sorts share scratch memory.
 ///
 /// # Panics
 /// If pairs are not in the order of the reference, or the stream fails.

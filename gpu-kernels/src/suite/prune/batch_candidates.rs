@@ -1,4 +1,4 @@
-//! New vertices beside each other.
+//! Candidates from the same batch.
 
 use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
 use jasper_vamana::PeerSampling;
@@ -11,14 +11,14 @@ use crate::graph::NO_ROW;
 use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
-/// Groups are smaller, and two of them and a vertex more are no more than there are.
+/// Groups are smaller: two of them and one more vertex are no more than there are vertices.
 const GROUP: usize = 10;
 
-/// The nearest of their groups to the vertices of a batch, and links of both these and what searches found: some of it
-/// twice, some vertices not to be linked, the last group smaller.
+/// The nearest peers of the vertices of a batch, and links of these and of candidates from a search: with duplicates, with
+/// vertices that are not linked, and with a smaller last group.
 ///
 /// # Panics
-/// If anything is not as the reference has it, or the stream fails.
+/// If a result differs from the reference, or the stream fails.
 pub fn batch_candidates_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(batch_candidates_agree(stream, seed));
 }

@@ -13,10 +13,10 @@ use crate::prune::{
 };
 use crate::{Buffer, DevicePtr, Stream};
 
-/// Links of new vertices, turned around, and written into the graph: from no candidates, few, and more than count.
+/// Links of new vertices, reversed, and written into the graph: with no candidates, few, and more than count.
 ///
 /// # Panics
-/// If anything is not as the reference has it, or the stream fails.
+/// If a result differs from the reference, or the stream fails.
 pub fn links_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(links_agree(stream, seed));
 }

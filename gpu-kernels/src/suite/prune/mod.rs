@@ -1,4 +1,4 @@
-//! Prunes against the rule as the paper writes it, on lists and one vertex after the other.
+//! Prunes against the algorithm of the paper, sequential and on lists.
 
 mod batch_candidates;
 mod links;
@@ -11,7 +11,7 @@ pub use links::links_agree_with_the_reference;
 pub use merges::merges_agree_with_the_reference;
 pub use repairs::repaired_rows_agree_with_the_reference;
 
-/// Bytes of rows: those of kernels of their own, longer ones than a warp reads at once, and others.
+/// Bytes per row: lengths with specialized kernels, longer than one load of a warp, and others.
 const ROW_BYTES: [usize; 6] = [16, 80, 128, 192, 512, 1920];
 
 /// Calls `test` with vertices of every element, metric and length.

@@ -1,4 +1,4 @@
-//! Rows around deleted neighbours.
+//! Repaired rows.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::{Buffer, Stream};
 /// Repaired rows per case: among them that of vertex 0, all of whose neighbors are deleted.
 const MAX_ROWS: usize = 12;
 
-/// Rows with few hidden neighbours, with many, with nothing but these, which lead to more than is looked at.
+/// Rows with few deleted neighbors, with many, and with nothing else, which have more replacement candidates than count.
 ///
 /// # Panics
-/// If anything is not as the reference has it, or the stream fails.
+/// If a row differs from the reference, or the stream fails.
 pub fn repaired_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(repairs_agree(stream, seed));
 }
@@ -27,14 +27,14 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
     let mut vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let slots = vertices.len() as u32;
     let one_in = rng.random_range(2..10);
-    let mut hidden = some(&mut rng, slots, one_in);
-    hidden.remove(&0);
-    hidden.insert(1);
+    let mut deleted = some(&mut rng, slots, one_in);
+    deleted.remove(&0);
+    deleted.insert(1);
     let mut rows: Vec<Vec<u32>> = Vec::new();
     for vertex in 0..slots {
         let mut row = vertices.some(&mut rng, vertices.max_degree);
         if vertex == 0 {
-            row = hidden.iter().copied().take(vertices.max_degree).collect();
+            row = deleted.iter().copied().take(vertices.max_degree).collect();
         }
         row.retain(|&id| id != vertex);
         let first = rng.random_range(0..=row.len());
@@ -45,55 +45,57 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         vertices.links[vertex as usize * vertices.links_stride..][..row.len()].copy_from_slice(&row);
         rows.push(row);
     }
-    let live: BTreeSet<u32> = (0..slots).filter(|slot| !hidden.contains(slot)).collect();
-    let touched: Vec<u32> = live
+    let live: BTreeSet<u32> = (0..slots).filter(|slot| !deleted.contains(slot)).collect();
+    let to_repair: Vec<u32> = live
         .iter()
         .copied()
-        .filter(|&slot| rows[slot as usize].iter().any(|id| hidden.contains(id)))
+        .filter(|&slot| rows[slot as usize].iter().any(|id| deleted.contains(id)))
         .take(MAX_ROWS)
         .collect();
     let mut expected = Vec::new();
-    for &vertex in &touched {
-        let (beyond, stay): (Vec<u32>, Vec<u32>) =
-            rows[vertex as usize].iter().copied().partition(|id| hidden.contains(id));
+    for &vertex in &to_repair {
+        let (deleted_ids, live_ids): (Vec<u32>, Vec<u32>) =
+            rows[vertex as usize].iter().copied().partition(|id| deleted.contains(id));
         let replacements: BTreeSet<u32> =
-            beyond.into_iter().flat_map(|id| rows[id as usize].clone()).collect();
-        let replacements =
-            replacements.into_iter().filter(|id| live.contains(id) && *id != vertex && !stay.contains(id));
+            deleted_ids.into_iter().flat_map(|id| rows[id as usize].clone()).collect();
+        let replacements = replacements
+            .into_iter()
+            .filter(|id| live.contains(id) && *id != vertex && !live_ids.contains(id));
         let mut replacements: Vec<Neighbor> = replacements.map(|id| vertices.neighbor(vertex, id)).collect();
         replacements.sort_unstable();
-        let stay: Vec<Neighbor> = stay.iter().map(|&id| vertices.neighbor(vertex, id).visited()).collect();
-        let [first, already_pruned] = vertices.pruned_ends(&stay);
+        let live_ids: Vec<Neighbor> =
+            live_ids.iter().map(|&id| vertices.neighbor(vertex, id).visited()).collect();
+        let [first, already_pruned] = vertices.pruned_ends(&live_ids);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
-        let (rounds, _) = vertices.prune_in_order([&stay[..], &replacements].concat(), most, &[]);
-        let mut parts = [&stay[..first], &stay[first..already_pruned]].map(<[_]>::to_vec);
+        let (rounds, _) = vertices.prune_in_order([&live_ids[..], &replacements].concat(), most, &[]);
+        let mut parts = [&live_ids[..first], &live_ids[first..already_pruned]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
             part.extend(round.into_iter().filter(|neighbor| neighbor.is_unvisited()));
             part.sort_unstable();
         }
-        let row = parts.concat().into_iter().chain(stay[already_pruned..].iter().copied());
+        let row = parts.concat().into_iter().chain(live_ids[already_pruned..].iter().copied());
         expected.push(vertices.padded(row.map(|neighbor| neighbor.id().get()).collect()));
     }
 
     let mut device = vertices.upload(stream);
     let live = stream.upload(&words(&live, slots)).unwrap();
-    let on_device = stream.upload(&touched).unwrap();
-    let mut ids = stream.allocate(touched.len() * vertices.links_stride).unwrap();
+    let on_device = stream.upload(&to_repair).unwrap();
+    let mut ids = stream.allocate(to_repair.len() * vertices.links_stride).unwrap();
     let args = RepairArgs {
         prune: vertices.args(&mut device),
         live: live.input(),
         vertices: on_device.input(),
         ids: ids.output(),
-        rows: touched.len() as u32,
+        rows: to_repair.len() as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe {
         stream.launch(&Repair::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
     }
 
-    let what = format!("{} {metric}, {row_bytes} bytes, {} hidden", T::KIND, hidden.len());
+    let what = format!("{} {metric}, {row_bytes} bytes, {} deleted", T::KIND, deleted.len());
     let ids = stream.download(&ids).unwrap();
-    for ((vertex, row), expected) in touched.iter().zip(ids.chunks(vertices.links_stride)).zip(expected) {
+    for ((vertex, row), expected) in to_repair.iter().zip(ids.chunks(vertices.links_stride)).zip(expected) {
         assert_eq!(row, expected, "the row of {vertex}: {what}");
     }
 }

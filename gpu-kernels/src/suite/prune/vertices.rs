@@ -32,7 +32,7 @@ pub(super) struct OnDevice<S: Stream, T: Element> {
 }
 
 impl<T: Element> Vertices<T> {
-    /// Some vertices, of which a few have the same row, without links.
+    /// Vertices without links, of which a few have the same vector.
     pub(super) fn new(rng: &mut impl Rng, metric: Metric, row_bytes: usize) -> Self {
         let len = rng.random_range(20..70);
         let stride = row_bytes / size_of::<T>();
@@ -74,7 +74,7 @@ impl<T: Element> Vertices<T> {
         &self.rows[id as usize * self.stride..][..self.stride]
     }
 
-    /// The distance of two vertices, to the bit.
+    /// The distance of two vertices, equal to the bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
         let measure = self.form.measure();
         let width = shape((self.stride * size_of::<T>()) as u32).width as usize;
@@ -111,16 +111,16 @@ impl<T: Element> Vertices<T> {
         (rounds.concat(), distances)
     }
 
-    /// The ends of the parts of a row that the rounds of an earlier prune kept: each part rises.
+    /// The ends of the parts of a row that the rounds of an earlier prune kept: each part ascends.
     pub(super) fn pruned_ends(&self, row: &[Neighbor]) -> [usize; 2] {
         let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
         let first = rising(row);
         [first, first + if self.alpha > 1.0 { rising(&row[first..]) } else { 0 }]
     }
 
-    /// Keep the first candidate, drop every other that it leads towards with `alpha`, and so on with those that are left;
-    /// those that it leads towards with a slack of 1 wait, as do those of `deferred`, until nothing else is left. Two that
-    /// were visited do not drop each other. Gives what each round keeps, and the distances that took.
+    /// Robust prune: keeps the first candidate, drops the others that it occludes with `alpha`, and so on; candidates that it
+    /// occludes without slack are deferred to the second round, as are those of `deferred`. Two visited candidates are not
+    /// compared. Returns what each round keeps, and the number of distances.
     pub(super) fn prune_in_order(
         &self,
         mut left: Vec<Neighbor>,
@@ -192,7 +192,7 @@ impl<T: Element> Vertices<T> {
         }
     }
 
-    /// A row as it is stored: filled up.
+    /// A row as it is stored, padded.
     pub(super) fn padded(&self, mut ids: Vec<u32>) -> Vec<u32> {
         ids.resize(self.links_stride, NO_ROW);
         ids
