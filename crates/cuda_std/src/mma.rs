@@ -1,21 +1,21 @@
-//! Products of small matrices, `d = a * b + c`, by the tensor cores: a whole warp holds and computes them together.
+//! Matrix products `d = a * b + c` of a warp by the tensor cores.
 //!
-//! Which lane holds which elements is the instruction's choice. With `group = lane / 4` and `pair = lane % 4`:
+//! The fragments that each lane holds, with `group = lane / 4` and `pair = lane % 4`:
 //!
 //! | fragment | lane holds |
 //! | --- | --- |
 //! | `c`, `d` (16 x 8) | `[0], [1]`: row `group`, columns `2 * pair`, `2 * pair + 1`; `[2], [3]`: row `group + 8` |
-//! | `a` of bytes (16 x 32) | four neighbouring columns a register: `[0]` row `group`, columns `4 * pair ..`; `[1]` row `group + 8`; `[2]`, `[3]` the same rows, 16 columns further |
-//! | `b` of bytes (32 x 8) | four neighbouring rows a register: `[0]` column `group`, rows `4 * pair ..`; `[1]` 16 rows further |
+//! | `a` of bytes (16 x 32) | four adjacent columns per register: `[0]` row `group`, columns `4 * pair ..`; `[1]` row `group + 8`; `[2]`, `[3]` the same rows, 16 columns further |
+//! | `b` of bytes (32 x 8) | four adjacent rows per register: `[0]` column `group`, rows `4 * pair ..`; `[1]` 16 rows further |
 
 use crate::imp;
 use crate::primitive::Mma;
 
-/// Signed bytes: 16 x 32 times 32 x 8, exact but for sums that wrap
+/// Signed bytes: 16 x 32 times 32 x 8, exact, with wrapping sums
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`).
 ///
 /// # Safety
-/// All 32 lanes of the warp come here together.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
@@ -23,7 +23,7 @@ pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
     unsafe { imp::mma(Mma::M16N8K32I8, a, b, c.map(|sum| sum as u32)) }.map(|sum| sum as i32)
 }
 
-/// Unsigned bytes: 16 x 32 times 32 x 8, exact but for sums that wrap
+/// Unsigned bytes: 16 x 32 times 32 x 8, exact, with wrapping sums
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`).
 ///
 /// # Safety

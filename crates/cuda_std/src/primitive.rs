@@ -1,9 +1,8 @@
-//! The words in which the public modules speak to a back end: what is asked for, never how it is done.
+//! The operations of a back end, as values.
 //!
-//! On the device every value below is a constant by the time the compiler has inlined its way down, so that a
-//! `match` over it costs nothing.
+//! On the device they are constants after inlining, so a `match` over one costs nothing.
 
-/// A register that tells a thread where it is.
+/// A special register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// `%tid.x`
@@ -22,44 +21,44 @@ pub enum Special {
     Lane,
 }
 
-/// A meeting of the threads of a block. Its result is 0 where none is named.
+/// A barrier of the block. The result is 0 unless described otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
-    /// All threads of the block, at barrier 0.
+    /// Barrier 0, of all threads.
     All,
-    /// The same; the result is how many brought `true`.
+    /// The same; the result is the number of threads with `true`.
     Count(bool),
-    /// The same; the result is 1 if any brought `true`.
+    /// The same; the result is 1 if any thread has `true`.
     Or(bool),
 }
 
-/// What the lanes named by a mask do together. `value`, `argument` and `width` are those of
-/// `collective(op, mask, value, argument, width)`; an operation without a result gives back its `value`.
+/// A collective of the lanes of a mask. `value`, `argument` and `width` are those of
+/// `collective(op, mask, value, argument, width)`; an operation without a result returns its `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// Memory is ordered among the lanes of the mask. No value.
+    /// Orders memory among the lanes. No result.
     Sync,
     /// The value of the lane `argument` below, within segments of `width` lanes.
     ShuffleUp,
     /// The value of lane `argument` of the segment.
     ShuffleIdx,
-    /// The value of the lane whose number differs by the bits of `argument`.
+    /// The value of the lane whose index is this one's xor `argument`.
     ShuffleXor,
     /// The flag says whether every value is nonzero.
     VoteAll,
     /// The flag says whether any value is nonzero.
     VoteAny,
-    /// Bit `i` of the value says whether lane `i` brought a value that is not zero.
+    /// Bit `i` of the result says whether the value of lane `i` is nonzero.
     Ballot,
-    /// Bit `i` of the value says whether lane `i` brought the same value.
+    /// Bit `i` of the result says whether lane `i` has the same value.
     MatchAny,
-    /// The wrapping sum of all values (u32), as the other reductions in any order.
+    /// The wrapping sum of all values (u32).
     ReduceAdd,
-    /// The least.
+    /// The minimum.
     ReduceMin,
-    /// The greatest.
+    /// The maximum.
     ReduceMax,
-    /// The bits that any has.
+    /// The bitwise or.
     ReduceOr,
     /// Sums over segments of `width` lanes, as wrapping u32, by exchange with the lanes `width / 2`, ..., 2, 1 away.
     ButterflyAddU32,
@@ -72,24 +71,24 @@ pub enum Collective {
 pub enum Load {
     /// `ld.global`: ordered by barriers and fences only.
     Weak,
-    /// `ld.global.nc`: nobody writes there during the launch.
+    /// `ld.global.nc`: the launch does not write there.
     ReadOnly,
-    /// `ld.global.nc.L1::no_allocate`: the same, and this block will not read it again.
+    /// `ld.global.nc.L1::no_allocate`: the same, without allocating in L1.
     Streaming,
-    /// `ld.relaxed.gpu.global`: may meet a write of another thread.
+    /// `ld.relaxed.gpu.global`: other threads may write concurrently.
     Relaxed,
 }
 
-/// What an atomic operation puts in place of what it found; it gives back what it found.
+/// What an atomic operation stores; it returns the old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update<T> {
     /// The wrapping sum of integers.
     Add(T),
-    /// The lesser, unsigned.
+    /// The unsigned minimum.
     Min(T),
-    /// The bits of both.
+    /// The bitwise and.
     And(T),
-    /// The bits of either.
+    /// The bitwise or.
     Or(T),
     /// This value.
     Exchange(T),
@@ -97,7 +96,7 @@ pub enum Update<T> {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T: crate::Word> Update<T> {
-    /// What is in memory afterwards, where `old` was found.
+    /// The new value, given the `old` one.
     pub(crate) fn apply(self, old: T) -> T {
         let found = old.bits();
         T::from_bits(match self {
@@ -110,7 +109,7 @@ impl<T: crate::Word> Update<T> {
     }
 }
 
-/// The matrix product that the lanes of a warp compute together; `mma` has the shapes and who holds what.
+/// A matrix product of a warp; `mma` describes the fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mma {
     /// 16 x 32 times 32 x 8 of i8, sums in i32.

@@ -2,13 +2,13 @@
 
 /// A value that one instruction loads or stores.
 ///
-/// Its place in memory must be aligned to its *size*: `[u32; 4]` to 16 bytes, although Rust asks for 4 only.
+/// In memory it must be aligned to its *size*: `[u32; 4]` to 16 bytes, although Rust requires only 4.
 ///
 /// # Safety
-/// Every pattern of bits is a value, there is no padding, and the size is 1, 2, 4, 8 or 16 bytes.
+/// Every bit pattern is valid, there is no padding, and the size is 1, 2, 4, 8 or 16 bytes.
 pub unsafe trait Value: Copy + 'static {}
 
-/// A value of one register or two: what shuffles, atomic operations and loads with an order move.
+/// A value of one or two registers, for shuffles, atomic operations and relaxed accesses.
 ///
 /// # Safety
 /// The size is 4 or 8 bytes.

@@ -8,7 +8,7 @@ use crate::token::{Misuse, Token};
 const MAX_THREADS: RangeInclusive<u32> = 1..=1024;
 const MIN_BLOCKS: RangeInclusive<u32> = 1..=32;
 
-/// What the kernel promises of its launches.
+/// The launch bounds.
 #[derive(Debug, PartialEq)]
 pub struct Bounds {
     max_threads: u32,
@@ -22,7 +22,7 @@ impl fmt::Display for Bounds {
     }
 }
 
-/// Reads `max_threads = N, min_blocks = M`; either may come first, and nothing at all is no bounds.
+/// Parses `max_threads = N, min_blocks = M` in any order; empty means no bounds.
 pub fn read(tokens: &[Token]) -> Result<Option<Bounds>, Misuse> {
     let (mut max_threads, mut min_blocks) = (None, None);
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The function under the attribute: that it can be a kernel, and where its keyword stands.
+//! Checks that the function can be a kernel.
 
 use crate::token::{Misuse, Token};
 

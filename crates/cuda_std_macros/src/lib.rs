@@ -1,4 +1,4 @@
-//! `#[kernel]`, the attribute that `cuda_std` gives to kernel crates. It needs neither a parser of Rust nor a printer.
+//! `#[kernel]`, the attribute of kernel functions that `cuda_std` reexports. It depends on no parser of Rust.
 
 #![forbid(unsafe_code)]
 
@@ -12,14 +12,14 @@ use token::{Misuse, Token};
 
 /// Makes a function an entry point of the PTX, under its own name.
 ///
-/// On the device the function gets the ABI of a kernel and is exported; on the host it stays as written and runs in
-/// the emulator. It is an `unsafe fn` without generics or result, and its arguments are plain data: best one
-/// `#[repr(C)]` struct, which the host passes byte for byte.
+/// On the device the function gets the kernel ABI and is exported; on the host it is unchanged and runs in the emulator. It
+/// must be an `unsafe fn` without generics or result, and its arguments plain data: usually one `#[repr(C)]` struct, which
+/// the host passes byte for byte.
 ///
-/// `max_threads` promises that blocks have at most so many threads (1 to 1024, PTX's `.maxntid`), and `min_blocks`
-/// beside it asks that so many blocks fit on a multiprocessor (1 to 32, `.minnctapersm`): the assembler then spends
-/// registers accordingly. They travel in the PTX as a comment, `//@kernel NAME max_threads=128,min_blocks=8`, which the
-/// build tool turns into the directives.
+/// `max_threads` is the largest number of threads per block (1 to 1024, PTX's `.maxntid`), and `min_blocks` the number of
+/// blocks that should fit on a multiprocessor (1 to 32, `.minnctapersm`): both bound the registers that the assembler may
+/// use. They are passed in the PTX as a comment, `//@kernel NAME max_threads=128,min_blocks=8`, which the build tool
+/// replaces by the directives.
 ///
 /// ```
 /// use cuda_std_macros::kernel;
@@ -32,7 +32,7 @@ use token::{Misuse, Token};
 /// # unsafe { nothing(1) };
 /// ```
 ///
-/// What cannot be a kernel does not compile:
+/// Other functions do not compile:
 ///
 /// ```compile_fail
 /// # use cuda_std_macros::kernel;
@@ -109,7 +109,7 @@ fn describe(trees: &[TokenTree]) -> Vec<Token> {
         .collect()
 }
 
-/// `compile_error!("...")` at the token to blame, or at the attribute where there is none.
+/// `compile_error!("...")` at the offending token, or at the attribute.
 fn compile_error(trees: &[TokenTree], misuse: Misuse) -> TokenStream {
     let span = misuse.at.and_then(|at| trees.get(at)).map_or_else(Span::call_site, TokenTree::span);
     let message = TokenTree::from(Literal::string(&misuse.message));

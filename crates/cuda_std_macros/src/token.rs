@@ -1,4 +1,4 @@
-//! What the attribute looks at: tokens without their places, so that the reading of them can be tested as plain code.
+//! Tokens without spans, so that parsing can be tested outside of a macro.
 
 /// A token of the source.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,10 +24,10 @@ impl Token {
     }
 }
 
-/// Why the attribute cannot be where it is.
+/// An invalid use of the attribute.
 #[derive(Debug, PartialEq)]
 pub struct Misuse {
-    /// The token to blame, by its number.
+    /// The index of the offending token.
     pub at: Option<usize>,
     pub message: String,
 }
@@ -38,7 +38,7 @@ impl Misuse {
     }
 }
 
-/// The tokens of `text`, in which each stands apart: `()`, `{}` and `[]` are groups.
+/// The tokens of `text`, separated by spaces: `()`, `{}` and `[]` are groups.
 #[cfg(test)]
 pub fn tokens(text: &str) -> Vec<Token> {
     text.split_whitespace()

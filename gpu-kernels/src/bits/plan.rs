@@ -107,7 +107,7 @@ impl<S: Stream> Slots<S> {
     /// Of the device.
     ///
     /// # Panics
-    /// If the range does not begin with a word, has more slots than there is room for, or ends behind a set.
+    /// If the range does not begin at a word, has more slots than there is room for, or ends past the end of a set.
     pub fn list(
         &mut self,
         stream: &S,
@@ -120,7 +120,7 @@ impl<S: Stream> Slots<S> {
         assert!(len as usize <= self.slots.len(), "{len} slots are more than room for {}", self.slots.len());
         let words = range.end.div_ceil(WORD) as usize;
         for set in [bits, except].into_iter().flatten() {
-            assert!(words <= set.len(), "slot {} is behind a set of {} words", range.end, set.len());
+            assert!(words <= set.len(), "slot {} is past the end of a set of {} words", range.end, set.len());
         }
         let from = |set: Option<&S::Buffer<u32>>| {
             set.map_or(DevicePtr::null(), |set| set.input().add((range.start / WORD) as usize))

@@ -72,7 +72,7 @@ fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
 pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
     let shape = &args.shape;
     let [first, second] = factor_words(args, factors);
-    // SAFETY: the whole warp comes here; words of a row that no other warp writes.
+    // SAFETY: whole warp; words of a row that no other warp writes.
     unsafe {
         warp::sync_warp(warp::FULL_MASK);
         let row = args.codes.add(args.chosen.slot(number) * shape.words as usize);

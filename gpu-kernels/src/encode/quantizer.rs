@@ -192,8 +192,8 @@ impl<S: Stream> DeviceQuantizer<S> {
         })
     }
 
-    /// Codes the rows `chosen` of the table `rows` into the same slots of `codes`: what
-    /// [`Codes::encode`](jasper_quant::Codes::encode) gives, to the bit.
+    /// Encodes the rows `chosen` of the table `rows` into the same slots of `codes`, equal to
+    /// [`Codes::encode`](jasper_quant::Codes::encode) to the bit.
     ///
     /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
     /// holds [`CodeShape::words`] words a row. Cost: a pass over the rows for each four scales that the bits ask for,
@@ -203,7 +203,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Of the device.
     ///
     /// # Panics
-    /// If a row is behind the end of either table.
+    /// If a row is past the end of either table.
     pub fn encode<T: Element>(
         &self,
         stream: &S,
@@ -250,8 +250,8 @@ impl<S: Stream> DeviceQuantizer<S> {
                         step: scales.step,
                         count: scales.count,
                     };
-                    // SAFETY: what is rotated is there, and the rows are rows of the codes, by the assertion; buffers go
-                    // behind the launch.
+                    // SAFETY: what is rotated is there, and the rows are rows of the codes, by the assertion; buffers are
+                    // freed after the launch.
                     unsafe { stream.launch(&EncodeRabitq, args)? };
                 }
                 DeviceCode::Mixed { dimensions, trials, fit } => {
@@ -333,7 +333,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 dimensions: self.shape.dimensions,
                 limbs: self.limbs,
             };
-            // SAFETY: what is rotated is there, and there is room, by the assertion; buffers go behind the launch.
+            // SAFETY: what is rotated is there, and there is room, by the assertion; buffers are freed after the launch.
             unsafe { stream.launch(&CodeQueries, args)? };
         }
         Ok(())
@@ -363,13 +363,13 @@ impl<S: Stream> DeviceQuantizer<S> {
             stride: stride as u32,
             unit: self.unit.into(),
         };
-        // SAFETY: the caller's promise; buffers go behind the launch.
+        // SAFETY: the caller's promise; buffers are freed after the launch.
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
         let (values, stride) = match &self.rotation {
             DeviceRotation::Hadamard { factors } => {
                 let (rows, dimension) = (chosen.len, stride as u32);
                 let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
-                // SAFETY: residuals and factors are of this length; buffers go behind the launch.
+                // SAFETY: residuals and factors are of this length; buffers are freed after the launch.
                 unsafe { stream.launch(&Rotate::new(dimension), args)? };
                 (residuals.cast_const(), stride)
             }
@@ -384,7 +384,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                     panels_len: (panels.len() / (self.dimension * PANEL)) as u32,
                     out_stride: rotated_stride as u32,
                 };
-                // SAFETY: the scratch has room for products of as many rows; buffers go behind the launch.
+                // SAFETY: the scratch has room for products of as many rows; buffers are freed after the launch.
                 unsafe { stream.launch(&Project, args)? };
                 (scratch.rotated.input(), rotated_stride)
             }

@@ -120,7 +120,7 @@ impl<D: Dimensions> Row<D> {
         });
         let mut all = [Products { product: 0.0, square: 0.0 }; N];
         for n in 0..N {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: whole warp.
             all[n] = unsafe { Products { product: product[n].total(), square: square[n].total() } };
         }
         all
@@ -139,7 +139,7 @@ impl<D: Dimensions> Row<D> {
                 peak = peak.max(unsafe { self.magnitude(i) }.to_bits());
             }
         });
-        // SAFETY: the whole warp comes here.
+        // SAFETY: whole warp.
         f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
     }
 
@@ -165,7 +165,7 @@ impl<D: Dimensions> Row<D> {
                 }
             }
         });
-        // SAFETY: the whole warp comes here.
+        // SAFETY: whole warp.
         unsafe { missed.total() }
     }
 

@@ -49,7 +49,7 @@ unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
 /// There is room.
 #[inline(always)]
 unsafe fn append(args: &ReachArgs, slot: u32, is_new: bool) {
-    // SAFETY: the whole warp comes here; each place is reserved once.
+    // SAFETY: whole warp; each place is reserved once.
     unsafe {
         let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
         if lanes == 0 {

@@ -100,7 +100,7 @@ impl AllPairs {
         count: u32,
         emit: impl Fn(u32, u64),
     ) -> u32 {
-        // SAFETY: the whole block comes here; a barrier separates writes from reads.
+        // SAFETY: whole block; a barrier separates writes from reads.
         unsafe {
             self.clear(count);
             thread::sync_threads();
@@ -166,7 +166,7 @@ impl AllPairs {
             first += warp::WARP_SIZE;
         }
         if warp::lane_id() == 0 {
-            // SAFETY: nobody reads it before the next barrier.
+            // SAFETY: no thread reads it before the next barrier.
             unsafe { self.new_len.store(new_len) };
         }
     }
@@ -243,7 +243,7 @@ impl AllPairs {
     /// all lanes do the same.
     #[inline(always)]
     unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
-        // SAFETY: bits of candidates, behind a barrier.
+        // SAFETY: bits of candidates, after a barrier.
         unsafe {
             let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
             let occluding = self.occluding(count).or(new);

@@ -1,6 +1,6 @@
 //! Finds the entries of a row that an earlier prune kept.
 //!
-//! A prune writes what each round kept, nearest first; later edges are appended behind both parts. So the two parts are
+//! A prune writes what each round kept, nearest first; later edges are appended after both parts. So the two parts are
 //! the first two ascending runs of distances:
 //!
 //! ```text

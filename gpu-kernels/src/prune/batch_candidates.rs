@@ -196,7 +196,7 @@ impl Nearest {
 /// As for [`batch_candidates`]; there is room for the candidates.
 #[inline(always)]
 unsafe fn bound(args: &BatchCandidatesArgs, list: u32, vertex: u32, keys: Shared<u64>) -> u64 {
-    // SAFETY: the whole block comes here; the candidates are those of this list.
+    // SAFETY: whole block; the candidates are those of this list.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list as usize));
         let limit = args.prune.max_degree;

@@ -40,7 +40,7 @@ macro_rules! entries {
         }
     )* )* };
     (bodies $body:ident $Args:ident $($entry:ident)*) => {
-        /// The function behind an entry of the family.
+        /// The function of an entry of the family.
         #[cfg(not(target_arch = "nvptx64"))]
         pub(super) fn $body(entry: &str) -> unsafe fn($Args) {
             match entry {

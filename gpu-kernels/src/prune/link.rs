@@ -75,7 +75,7 @@ fn batch_candidates_len(args: &LinkArgs) -> u32 {
 #[inline(always)]
 unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &Memory) -> u32 {
     let (keys, of_batch) = (memory.keys, batch_candidates_len(args));
-    // SAFETY: the whole block comes here; there is room for all candidates.
+    // SAFETY: whole block; there is room for all candidates.
     unsafe {
         let found = global::load_readonly(args.work.at(2 * list));
         let candidates = args.candidates.add(list * args.candidates_stride as usize);

@@ -124,7 +124,7 @@ impl List {
     /// Stores the entries of the lanes with `is_kept` from `to` on; returns the end.
     ///
     /// # Safety
-    /// Whole warp; nobody reads there without a synchronization between.
+    /// Whole warp; a synchronization separates this from reads.
     #[inline(always)]
     unsafe fn compact(&self, to: u32, entry: u32, is_kept: bool) -> u32 {
         // SAFETY: the caller's promise.

@@ -61,7 +61,7 @@ pub(super) unsafe fn repair<S: Space>(args: RepairArgs) {
         let ends = pruned_ends(prune, live, live_keys, &memory);
         let replacements = nearest_replacements(&space, &args, vertex, &Split { live, deleted }, &memory);
         let count = (live + replacements).min(prune.max_candidates);
-        // Kept keys are stored behind all candidates that count.
+        // Kept keys are stored after all candidates that count.
         let kept_keys = memory.keys.add(prune.max_candidates);
         let store = |place: u32, key: u64| {
             if thread::thread_idx_x() == 0 {
@@ -223,7 +223,7 @@ unsafe fn gather(
 ) {
     let graph = &args.prune.graph;
     let mut number = deleted.start + warp_number();
-    // SAFETY: nobody writes the row of a deleted neighbor; links name slots.
+    // SAFETY: the row of a deleted neighbor is not written during the launch; links name slots.
     unsafe {
         while number < deleted.end {
             let id = memory.old.add(graph.links_stride - 1 - number).load();

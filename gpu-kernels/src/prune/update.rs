@@ -48,7 +48,8 @@ pub struct BatchCandidatesArgs {
     pub group: u32,
     /// The first round compares a vertex with one of every so many of its group.
     pub every: u32,
-    /// If one of those joins, it is compared with so many more of each, and if two have batch_candidates then, with the others.
+    /// The second round, if the first found a candidate, takes so many more of each; the third, if there are two by then,
+    /// takes the rest.
     pub more: u32,
     /// Vertices that are compared between selections of the nearest.
     pub at_once: u32,

@@ -88,7 +88,7 @@ macro_rules! entries {
             }
         )*
 
-        /// The function behind an entry.
+        /// The function of an entry.
         #[cfg(not(target_arch = "nvptx64"))]
         pub(super) fn body(entry: &str) -> unsafe fn(ResidualArgs) {
             match entry {

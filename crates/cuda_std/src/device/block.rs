@@ -32,7 +32,7 @@ pub fn special(special: Special) -> u32 {
 }
 
 /// # Safety
-/// The threads that the barrier waits for come to it, whole warps at a time.
+/// All threads of the block call this, and the lanes of a warp together.
 #[inline(always)]
 pub unsafe fn barrier(barrier: Barrier) -> u32 {
     // SAFETY: the caller's promise.
@@ -48,7 +48,7 @@ pub unsafe fn barrier(barrier: Barrier) -> u32 {
 
 #[inline(always)]
 pub fn fence() {
-    // SAFETY: orders memory, and as assembly that may touch memory also what the compiler does around it.
+    // SAFETY: orders memory, and, as assembly that may access memory, also the compiler's accesses around it.
     unsafe { asm!("fence.acq_rel.cta;", options(nostack)) }
 }
 
@@ -58,6 +58,6 @@ pub fn nanosleep(nanoseconds: u32) {
     unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nomem, nostack)) };
 }
 
-/// Nothing: shared memory can be looked at as often as one likes.
+/// Nothing: polling shared memory needs no pause.
 #[inline(always)]
 pub fn pause() {}

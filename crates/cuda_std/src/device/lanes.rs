@@ -1,4 +1,4 @@
-//! The collectives of a warp, each by its LLVM intrinsic: these must stay where the source has them.
+//! Warp collectives by LLVM intrinsics, which the optimizer knows not to duplicate.
 
 use crate::Word;
 use crate::primitive::Collective;
@@ -38,7 +38,7 @@ unsafe extern "unadjusted" {
 }
 
 /// # Safety
-/// The lanes of `mask` come here together, with one mask and width.
+/// The lanes of `mask` call this together, with the same mask and width.
 #[inline(always)]
 pub unsafe fn collective<T: Word>(
     op: Collective,
@@ -76,7 +76,7 @@ pub unsafe fn collective<T: Word>(
     (T::from_bits(u64::from(result)), flag)
 }
 
-/// One shuffle a register of the value.
+/// One shuffle per register of the value.
 #[inline(always)]
 unsafe fn shuffle<T: Word>(op: Collective, mask: u32, value: T, argument: u32, width: u32) -> (T, bool) {
     let bits = value.bits();
@@ -93,7 +93,7 @@ unsafe fn shuffle<T: Word>(op: Collective, mask: u32, value: T, argument: u32, w
 
 #[inline(always)]
 unsafe fn shuffle_word(op: Collective, mask: u32, value: u32, argument: u32, width: u32) -> (u32, bool) {
-    // The instruction's operand: which bits of a lane's number name its segment, and the last lane that may be asked.
+    // The operand of the instruction: the segment mask, and the last lane of a segment.
     let segment = (32 - width) << 8;
     // SAFETY: the caller's promise.
     let Flagged { value, flag } = unsafe {
@@ -106,7 +106,7 @@ unsafe fn shuffle_word(op: Collective, mask: u32, value: u32, argument: u32, wid
     (value, flag)
 }
 
-/// The sum over each segment by exchange with ever nearer lanes.
+/// The sum over each segment by a butterfly.
 #[inline(always)]
 unsafe fn butterfly(mask: u32, value: u32, width: u32, add: impl Fn(u32, u32) -> u32) -> u32 {
     let mut sum = value;

@@ -1,4 +1,4 @@
-//! Arithmetic by inline assembly: one instruction each, of values alone.
+//! Arithmetic by inline assembly, one instruction each.
 
 use core::arch::asm;
 

@@ -15,7 +15,7 @@ unsafe extern "unadjusted" {
 }
 
 /// # Safety
-/// All lanes of the warp come here together.
+/// All lanes of the warp call this together.
 #[inline(always)]
 pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     // SAFETY: the caller's promise.

@@ -1,7 +1,7 @@
 //! Loads, stores and atomic updates, by inline assembly that names the state space.
 //!
-//! What the compiler may do with each is said by its options: `pure, nomem` (constant data) may be moved and merged;
-//! `readonly` stays in order with what writes; without either it also orders what is around it.
+//! The options say what the compiler may do: `pure, nomem` (constant data) may be moved and merged; `readonly` stays in
+//! order with writes; without options an access is also a compiler barrier.
 
 use core::arch::{asm, global_asm};
 use core::mem::transmute_copy;
@@ -9,7 +9,7 @@ use core::mem::transmute_copy;
 use crate::primitive::{Load, Update};
 use crate::{Value, Word};
 
-// One symbol for the array whose length the launch says. Assembly of a module survives link-time optimisation.
+// The array of dynamic shared memory, whose size the launch gives. Module assembly survives link-time optimization.
 global_asm!(".extern .shared .align 16 .b8 cuda_std_shared[];");
 
 /// Reads a value by the load of its size.

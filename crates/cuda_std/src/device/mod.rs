@@ -1,11 +1,11 @@
-//! The device: every primitive as the PTX instruction that its public function names.
+//! The device back end: every operation is the PTX instruction that its public function names.
 //!
-//! Two rules keep the code right, whatever the optimiser does:
+//! Two rules keep the code correct under optimization:
 //!
-//! - What several threads must run together (barriers, shuffles, votes, matrix products) is an LLVM intrinsic,
-//!   which the optimiser knows not to copy into the arms of a branch. It may copy inline assembly.
-//! - Memory is reached by inline assembly, which names the state space: a pointer out of a struct of arguments would be
-//!   a generic one, and slower.
+//! - Collectives (barriers, shuffles, votes, matrix products) are LLVM intrinsics, which the optimizer does not duplicate
+//!   into both arms of a branch. It may duplicate inline assembly.
+//! - Memory is accessed by inline assembly, which names the state space: pointers from a struct of arguments would be
+//!   generic, and slower.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -50,28 +50,28 @@ pub fn fence() {
 
 #[track_caller]
 pub fn nanosleep(_: u32) {
-    nap();
+    yield_now();
 }
 
 #[track_caller]
 pub fn pause() {
-    nap();
+    yield_now();
 }
 
 /// Yields to others.
 #[track_caller]
-fn nap() {
+fn yield_now() {
     check(|block, thread| {
         let patience = block.launch.patience;
         let lane = &mut block.lanes[thread as usize];
-        lane.naps += 1;
-        if lane.naps <= patience {
+        lane.yields += 1;
+        if lane.yields <= patience {
             return Ok(());
         }
-        (lane.wait, lane.site) = (Wait::Nap, Some(Location::caller()));
+        (lane.wait, lane.site) = (Wait::Poll, Some(Location::caller()));
         Err(stuck(block))
     });
-    wait(Wait::Nap, |_| ());
+    wait(Wait::Poll, |_| ());
 }
 
 /// Counts a relaxed or atomic access: a loop of them may be waiting for another thread.
@@ -83,7 +83,7 @@ fn poll() {
         lane.polls
     });
     if polls.is_multiple_of(POLLS) {
-        nap();
+        yield_now();
     }
 }
 

@@ -10,39 +10,39 @@ use crate::primitive::{Barrier, Collective};
 /// Releases the barrier if all threads have reached it; returns whether it did.
 ///
 /// Called after each warp has run, so at most one warp reaches a barrier between two calls.
-pub fn meet(block: &mut Block) -> Checked<bool> {
+pub fn try_release(block: &mut Block) -> Checked<bool> {
     let count =
         |lanes: fn(&Warp) -> u32| block.warps.iter().map(|warp| lanes(warp).count_ones() as usize).sum();
-    let (stopped, done): (usize, usize) = (count(|warp| warp.stopped), count(|warp| warp.done));
-    if stopped == 0 || stopped + done < block.warps.len() * 32 {
+    let (at_barrier, done): (usize, usize) = (count(|warp| warp.at_barrier), count(|warp| warp.done));
+    if at_barrier == 0 || at_barrier + done < block.warps.len() * 32 {
         return Ok(false);
     }
-    let threads: Vec<u32> = stopped_threads(block).collect();
-    open_all(block, &threads)?;
+    let threads: Vec<u32> = waiting_threads(block).collect();
+    release_all(block, &threads)?;
     Ok(true)
 }
 
 /// The threads that wait at the barrier.
-fn stopped_threads(block: &Block) -> impl Iterator<Item = u32> {
+fn waiting_threads(block: &Block) -> impl Iterator<Item = u32> {
     block
         .warps
         .iter()
         .enumerate()
-        .flat_map(|(number, warp)| lanes(warp.stopped).map(move |lane| (number * 32 + lane) as u32))
+        .flat_map(|(number, warp)| lanes(warp.at_barrier).map(move |lane| (number * 32 + lane) as u32))
 }
 
 /// Releases the barrier, at which all threads wait that have not returned.
-fn open_all(block: &mut Block, threads: &[u32]) -> Checked<()> {
+fn release_all(block: &mut Block, threads: &[u32]) -> Checked<()> {
     if threads.len() < block.lanes.len() {
         let (kernel, index) = (block.launch.kernel.clone(), block.index());
         return Err(Box::new(Fault::PartialBarrier { kernel, block: index, groups: groups(block) }));
     }
     check_alike(block, threads)?;
-    let brought = |thread: &&u32| match block.lanes[**thread as usize].wait {
+    let has_bit = |thread: &&u32| match block.lanes[**thread as usize].wait {
         Wait::Barrier(Barrier::Count(bit) | Barrier::Or(bit)) => bit,
         _ => false,
     };
-    let count = threads.iter().filter(brought).count() as u32;
+    let count = threads.iter().filter(has_bit).count() as u32;
     let result = match block.lanes[0].wait {
         Wait::Barrier(Barrier::Count(_)) => count,
         Wait::Barrier(Barrier::Or(_)) => u32::from(count > 0),
@@ -80,7 +80,7 @@ fn check_alike(block: &Block, threads: &[u32]) -> Checked<()> {
 fn open(block: &mut Block, threads: &[u32], result: u32) {
     for &thread in threads {
         let warp = &mut block.warps[thread as usize / 32];
-        warp.stopped &= !(1 << (thread % 32));
+        warp.at_barrier &= !(1 << (thread % 32));
         warp.ready |= 1 << (thread % 32);
         let lane = &mut block.lanes[thread as usize];
         lane.value = u64::from(result);
@@ -127,7 +127,7 @@ fn describe(wait: Wait) -> String {
     };
     match wait {
         Wait::Turn => "for their turn".into(),
-        Wait::Nap => "for another thread, again and again".into(),
+        Wait::Poll => "for another thread, again and again".into(),
         Wait::Collective { op, mask, .. } => format!("at {} of lanes {mask:#010x}", name(op)),
         Wait::Mma(_) => "at m16n8k32 of the whole warp".into(),
         Wait::Barrier(Barrier::All) => "at sync_threads".into(),

@@ -26,7 +26,7 @@ pub enum Wait {
     /// To be scheduled.
     Turn,
     /// The next round of the block, because it polls.
-    Nap,
+    Poll,
     Collective {
         op: Collective,
         mask: u32,
@@ -51,7 +51,7 @@ pub struct Lane {
     /// How to yield; set when it starts.
     pub yielder: *const Yielder<(), ()>,
     /// How often it yielded because it may be spinning.
-    pub naps: u32,
+    pub yields: u32,
     /// Its relaxed and atomic accesses.
     pub polls: u32,
 }
@@ -71,11 +71,11 @@ pub struct ThreadExtra {
 #[derive(Clone, Copy, Default)]
 pub struct Warp {
     pub ready: u32,
-    pub napping: u32,
+    pub polling: u32,
     /// At a warp collective.
-    pub meeting: u32,
+    pub at_collective: u32,
     /// At a block barrier.
-    pub stopped: u32,
+    pub at_barrier: u32,
     /// Returned, or nonexistent.
     pub done: u32,
 }
@@ -208,7 +208,7 @@ impl Default for Lane {
             argument: 0,
             flag: false,
             yielder: std::ptr::null(),
-            naps: 0,
+            yields: 0,
             polls: 0,
         }
     }
@@ -257,21 +257,21 @@ fn halt(fault: Box<Fault>) -> ! {
     resume_unwind(Box::new(Halted))
 }
 
-/// Yields until the wait is over. `bring` stores the thread's input of a collective.
+/// Yields until the wait is over. `set_input` stores the thread's input of a collective.
 #[track_caller]
-pub fn wait(wait: Wait, bring: impl FnOnce(&mut Lane)) {
+pub fn wait(wait: Wait, set_input: impl FnOnce(&mut Lane)) {
     let site = Location::caller();
     let yielder = with(|block, thread| {
         let lane = &mut block.lanes[thread as usize];
         lane.wait = wait;
         lane.site = Some(site);
-        bring(lane);
+        set_input(lane);
         let warp = &mut block.warps[thread as usize / 32];
         let place = match wait {
             Wait::Turn => &mut warp.ready,
-            Wait::Nap => &mut warp.napping,
-            Wait::Collective { .. } | Wait::Mma(_) => &mut warp.meeting,
-            Wait::Barrier(_) => &mut warp.stopped,
+            Wait::Poll => &mut warp.polling,
+            Wait::Collective { .. } | Wait::Mma(_) => &mut warp.at_collective,
+            Wait::Barrier(_) => &mut warp.at_barrier,
             Wait::Done => &mut warp.done,
         };
         *place |= 1 << (thread % 32);

@@ -2,7 +2,7 @@
 //!
 //! Each thread has a clock that advances at every synchronization. An access carries its thread's clock, and happened
 //! before everything that another thread does once that thread has learned this clock. Full vector clocks would take 1024
-//! numbers for each of 1024 threads, so knowledge is stored by the synchronization that brought it:
+//! numbers for each of 1024 threads, so knowledge is stored by the synchronization that has_bit it:
 //!
 //! - a block barrier orders all threads: one number, the epoch;
 //! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of some lanes: a 32 x 32 table;
@@ -82,7 +82,7 @@ impl WarpClock {
     }
 
     /// The lanes of `mask` learn everything from each other.
-    fn meet(&mut self, mask: u32) {
+    fn sync(&mut self, mask: u32) {
         let latest = lanes(mask).map(|lane| self.own[lane]).max().unwrap_or(0);
         if mask | self.absent == ALL {
             self.common = latest;
@@ -145,7 +145,7 @@ impl Clocks {
             let threads: Vec<u32> = lanes(mask).map(|lane| (warp * 32 + lane) as u32).collect();
             self.share(&threads);
         }
-        self.warps[warp].meet(mask);
+        self.warps[warp].sync(mask);
     }
 
     /// A block barrier.
@@ -155,7 +155,7 @@ impl Clocks {
             self.share(&threads);
         }
         self.epoch += 1;
-        self.warps.iter_mut().for_each(|warp| warp.meet(ALL & !warp.absent));
+        self.warps.iter_mut().for_each(|warp| warp.sync(ALL & !warp.absent));
     }
 
     /// `threads` join their vector clocks.

@@ -9,9 +9,9 @@ use crate::primitive::Collective;
 /// Completes the collectives of `warp` that all participating lanes have reached; returns whether there was one.
 ///
 /// Called when no lane of the warp is ready.
-pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
+pub fn try_complete(block: &mut Block, warp: usize) -> Checked<bool> {
     let mut met = false;
-    let mut left = block.warps[warp].meeting;
+    let mut left = block.warps[warp].at_collective;
     while left != 0 {
         let first = left.trailing_zeros() as usize;
         let Block { lanes: threads, warps, .. } = block;
@@ -34,7 +34,7 @@ pub fn meet(block: &mut Block, warp: usize) -> Checked<bool> {
             _ => {}
         }
         let state = &mut block.warps[warp];
-        state.meeting &= !group;
+        state.at_collective &= !group;
         state.ready |= group;
         block.counts.collectives += 1;
         met = true;

@@ -72,19 +72,19 @@ impl<'a> Runner<'a> {
         let mut moved = false;
         for &warp in &order {
             moved |= self.run(warp)?;
-            moved |= barrier::meet(self.block())?;
+            moved |= barrier::try_release(self.block())?;
         }
         self.order = order;
         let block = self.block();
-        let mut napping = false;
+        let mut polling = false;
         for warp in &mut block.warps {
-            napping |= warp.napping != 0;
-            warp.ready |= std::mem::take(&mut warp.napping);
+            polling |= warp.polling != 0;
+            warp.ready |= std::mem::take(&mut warp.polling);
         }
         if block.warps.iter().all(|warp| warp.done == u32::MAX) {
             return Ok(Round::Done);
         }
-        match (moved, napping) {
+        match (moved, polling) {
             (true, _) => Ok(Round::Moved),
             (false, true) => Ok(Round::Idle),
             (false, false) => Err(barrier::stuck(block)),
@@ -101,7 +101,7 @@ impl<'a> Runner<'a> {
                         moved |= self.turn(warp, lane)?;
                     }
                 }
-            } else if !collective::meet(self.block(), warp)? {
+            } else if !collective::try_complete(self.block(), warp)? {
                 return Ok(moved);
             } else if self.block().random.next().is_multiple_of(STAY) {
                 return Ok(true);
@@ -123,7 +123,7 @@ impl<'a> Runner<'a> {
             block.lanes[thread].wait = Wait::Done;
             block.warps[warp].done |= 1 << lane;
         }
-        block.fault.take().map_or(Ok(block.lanes[thread].wait != Wait::Nap), Err)
+        block.fault.take().map_or(Ok(block.lanes[thread].wait != Wait::Poll), Err)
     }
 
     /// Ends the block, whose threads have returned or are to be unwound.

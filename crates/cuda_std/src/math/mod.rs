@@ -1,8 +1,8 @@
-//! Arithmetic that Rust has no operator for. Each function gives the same bits on the device and on the host (NaN
-//! apart, whose payload may differ).
+//! Arithmetic that Rust has no operator for. Results on the device and on the host are equal to the bit, except for the
+//! payload of NaN.
 //!
-//! Rust never fuses `a * b + c`: where one rounding is wanted, [`fma`] says so. Counting bits is
-//! [`u32::count_ones`] (`popc.b32`), and so on: integers need nothing from here.
+//! Rust never fuses `a * b + c`: use [`fma`] for a single rounding. For integers, use Rust's own operations such as
+//! [`u32::count_ones`] (`popc.b32`).
 
 #[cfg(target_arch = "nvptx64")]
 use crate::device::math as imp;
@@ -63,28 +63,28 @@ pub fn dp4a_u32_i32(a: u32, b: u32, c: i32) -> i32 {
     imp::dp4a_u32_i32(a, b, c)
 }
 
-/// How far four u8 of `a` are from those of `b`, each at most 255 (`vabsdiff4.u32.u32.u32`).
+/// The absolute differences of four u8 of `a` and `b` (`vabsdiff4.u32.u32.u32`).
 #[inline(always)]
 #[must_use]
 pub fn absolute_difference_u8x4(a: u32, b: u32) -> u32 {
     imp::absolute_difference_u8x4(a, b)
 }
 
-/// How far four i8 of `a` are from those of `b`, each at most 255 (`vabsdiff4.u32.s32.s32`).
+/// The absolute differences of four i8 of `a` and `b`, as u8 (`vabsdiff4.u32.s32.s32`).
 #[inline(always)]
 #[must_use]
 pub fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
     imp::absolute_difference_i8x4(a, b)
 }
 
-/// The largest whole number that is not above `x` (`cvt.rmi.f32.f32`).
+/// The largest integer not above `x` (`cvt.rmi.f32.f32`).
 #[inline(always)]
 #[must_use]
 pub fn floor(x: f32) -> f32 {
     imp::floor(x)
 }
 
-/// The whole number nearest to `x`, ties to even; the nearest that there is, and 0 for NaN (`cvt.rni.s32.f32`).
+/// The nearest integer, ties to even; saturates, and is 0 for NaN (`cvt.rni.s32.f32`).
 #[inline(always)]
 #[must_use]
 pub fn round_to_i32(x: f32) -> i32 {

@@ -1,4 +1,4 @@
-//! The host's arithmetic: what each instruction computes, in plain Rust.
+//! The host's arithmetic in plain Rust.
 
 use half::f16;
 

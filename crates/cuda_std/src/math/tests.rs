@@ -1,4 +1,4 @@
-//! The host's arithmetic against exact values: the device gives the same bits.
+//! The host's arithmetic against exact values.
 
 use half::f16;
 

@@ -1,12 +1,12 @@
-//! Single accesses that are wrong: where they are, what they read, and how they are told.
+//! Faults of single accesses, and their messages.
 
 use cuda_std::emulator::{AccessKind, Address, Emulator, Fault};
 use cuda_std::prelude::*;
 
-use super::{at, block, faults, told};
+use super::{at, block, faults, message};
 
 #[test]
-fn an_off_by_one_row_is_told_with_its_place() {
+fn an_off_by_one_row_is_reported_with_its_place() {
     let emulator = Emulator::new(1);
     let rows = emulator.upload("rows", &[0.0_f32; 100 * 32]);
     let line = line!() + 3;
@@ -27,7 +27,7 @@ fn an_off_by_one_row_is_told_with_its_place() {
     assert_eq!(*offset, i64::from(12800 + 4 * at.thread));
     assert_eq!((access.touch, access.bytes), (AccessKind::Load, 4));
     assert_eq!(
-        told(&fault),
+        message(&fault),
         format!(
             "kernel `sum_rows`, block (100, 0), thread {}, at faults.rs: load of 4 bytes at `rows` +{} bytes \
              (element {} of 3200) is out of bounds",
@@ -39,7 +39,7 @@ fn an_off_by_one_row_is_told_with_its_place() {
 }
 
 #[test]
-fn accesses_before_a_buffer_and_of_none_are_told() {
+fn accesses_outside_of_buffers_are_reported() {
     let emulator = Emulator::new(1);
     let launch = |address: usize| {
         emulator
@@ -47,17 +47,17 @@ fn accesses_before_a_buffer_and_of_none_are_told() {
             .unwrap_err()
     };
     assert_eq!(
-        told(&launch(64)),
+        message(&launch(64)),
         "kernel `kernel`, block (0, 0), thread 0, at faults.rs: store of 4 bytes at address 0x40, and the emulator has \
          no buffer is out of bounds"
     );
     let buffer = emulator.upload("values", &[0_u64; 4]);
     let before = launch(buffer.as_ptr() as usize - 4);
-    assert!(told(&before).contains("at `values` -4 bytes (element -1 of 4) is out of bounds"), "{before}");
+    assert!(message(&before).contains("at `values` -4 bytes (element -1 of 4) is out of bounds"), "{before}");
     let address = buffer.as_ptr() as usize;
     drop(buffer);
     let after_drop = launch(address);
-    assert!(told(&after_drop).ends_with("the emulator has no buffer is out of bounds"), "{after_drop}");
+    assert!(message(&after_drop).ends_with("the emulator has no buffer is out of bounds"), "{after_drop}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn the_address_must_be_a_multiple_of_the_size() {
         })
         .unwrap_err();
     assert!(
-        told(&fault).ends_with(
+        message(&fault).ends_with(
             "load of 16 bytes at `values` +4 bytes (element 1 of 8) is misaligned; the address must be a multiple of 16"
         ),
         "{fault}"
@@ -79,7 +79,7 @@ fn the_address_must_be_a_multiple_of_the_size() {
     let shared = block(1, 1, || unsafe { shared::dynamic_shared_mem::<u8>().add(2).cast().store(1_u32) });
     let fault = shared.unwrap_err();
     assert!(
-        told(&fault).ends_with(
+        message(&fault).ends_with(
             "store of 4 bytes at byte 2 of 1024 of shared memory is misaligned; the address must be a multiple of 4"
         ),
         "{fault}"
@@ -97,13 +97,13 @@ fn shared_memory_ends_where_the_launch_says() {
     assert_eq!(past(64).map(|report| report.blocks), Ok(1));
     let fault = past(60).unwrap_err();
     assert!(
-        told(&fault).ends_with("store of 4 bytes at byte 60 of 60 of shared memory is out of bounds"),
+        message(&fault).ends_with("store of 4 bytes at byte 60 of 60 of shared memory is out of bounds"),
         "{fault}"
     );
 }
 
 #[test]
-fn bytes_that_nobody_wrote_are_not_read() {
+fn uninitialized_bytes_are_not_read() {
     for fault in faults(32, || unsafe {
         let bytes = shared::dynamic_shared_mem::<u8>().add(4 * thread::thread_idx_x());
         bytes.store(1);
@@ -112,14 +112,17 @@ fn bytes_that_nobody_wrote_are_not_read() {
         bytes.cast::<u32>().load();
     }) {
         assert!(matches!(fault, Fault::Uninitialised { .. }), "{fault}");
-        assert!(told(&fault).ends_with("of 1024 of shared memory reads what was never written"), "{fault}");
+        assert!(
+            message(&fault).ends_with("of 1024 of shared memory reads what was never written"),
+            "{fault}"
+        );
     }
     let fault = block(1, 1, || unsafe {
         shared::dynamic_shared_mem::<u32>().atomic_add(1);
     })
     .unwrap_err();
     assert!(
-        told(&fault).contains("atomic store of 4 bytes at byte 0 of 1024 of shared memory reads"),
+        message(&fault).contains("atomic store of 4 bytes at byte 0 of 1024 of shared memory reads"),
         "{fault}"
     );
     let emulator = Emulator::new(1);
@@ -131,13 +134,13 @@ fn bytes_that_nobody_wrote_are_not_read() {
     };
     let fault = add().unwrap_err();
     assert!(
-        told(&fault).contains("at `sums` +16 bytes (element 2 of 3) reads what was never written"),
+        message(&fault).contains("at `sums` +16 bytes (element 2 of 3) reads what was never written"),
         "{fault}"
     );
 }
 
 #[test]
-fn the_host_reads_no_hole_either() {
+fn the_host_reads_no_uninitialized_bytes() {
     let emulator = Emulator::new(1);
     let mut out = emulator.allocate::<u16>("out", 70);
     let write = |threads: u32| {
@@ -186,7 +189,7 @@ fn a_fault_ends_the_launch_and_leaves_the_emulator_usable() {
 }
 
 #[test]
-fn what_threads_hold_is_dropped_when_a_fault_ends_them() {
+fn values_are_dropped_when_a_fault_ends_threads() {
     let held = std::sync::Arc::new(());
     let fault = block(1, 64, || {
         let mine = held.clone();
@@ -199,7 +202,7 @@ fn what_threads_hold_is_dropped_when_a_fault_ends_them() {
 }
 
 #[test]
-fn launches_that_no_device_takes_are_refused() {
+fn invalid_launches_are_refused() {
     let launch =
         |grid, threads, shared| Emulator::new(1).launch("kernel", grid, threads, shared, || ()).map(|_| ());
     assert_eq!(launch((0, 1), 32, 0), Ok(()));

@@ -1,9 +1,9 @@
-//! Blocks of one launch: races between them, and that blocks which wait for each other get on.
+//! Several blocks: races between them, and progress of blocks that wait for each other.
 
 use cuda_std::emulator::{Buffer, Emulator, Fault, Report};
 use cuda_std::prelude::*;
 
-use super::{SEEDS, at, told};
+use super::{SEEDS, at, message};
 
 #[test]
 fn blocks_that_write_the_same_race() {
@@ -21,7 +21,7 @@ fn blocks_that_write_the_same_race() {
         let Fault::Race { at, other, .. } = &fault else { panic!("{fault}") };
         assert_eq!(at.block.0.abs_diff(other.block.0), 1);
         assert_eq!(9 * at.block.0 + at.thread, 9 * other.block.0 + other.thread);
-        assert!(told(&fault).contains("at grids.rs: store of 4 bytes at `out` +"), "{fault}");
+        assert!(message(&fault).contains("at grids.rs: store of 4 bytes at `out` +"), "{fault}");
     }
 }
 
@@ -102,7 +102,7 @@ unsafe fn chain(ticket: &Buffer<u32>, sums: &Buffer<u32>, ready: &Buffer<u32>, b
 }
 
 #[test]
-fn a_chain_of_blocks_gets_on_and_passes_its_sums_in_the_words_alone() {
+fn a_chain_of_blocks_passes_sums_in_atomic_words_only() {
     for seed in SEEDS {
         for threads in [1, 2] {
             let emulator = Emulator::new(seed).threads(threads);
@@ -173,7 +173,7 @@ fn a_seed_decides_everything_on_any_number_of_threads() {
 }
 
 #[test]
-fn a_seed_decides_which_fault_is_told() {
+fn a_seed_decides_which_fault_is_reported() {
     let fault = |seed, threads| {
         let emulator = Emulator::new(seed).threads(threads);
         let out = emulator.allocate::<u32>("out", 1000);
@@ -181,8 +181,8 @@ fn a_seed_decides_which_fault_is_told() {
             // Many races, within blocks and between them.
             global::store(at(&out, thread::index_1d() % 1000), 1);
         });
-        let told = launch.unwrap_err().to_string();
-        let (place, _) = told.split_once(" bytes (element").unwrap();
+        let message = launch.unwrap_err().to_string();
+        let (place, _) = message.split_once(" bytes (element").unwrap();
         place.to_owned()
     };
     for seed in SEEDS {
@@ -193,7 +193,7 @@ fn a_seed_decides_which_fault_is_told() {
 }
 
 #[test]
-fn a_fault_is_told_rather_than_the_wait_for_its_block() {
+fn a_fault_is_reported_rather_than_the_wait_for_its_block() {
     for seed in SEEDS {
         for threads in [1, 2, 4] {
             let emulator = Emulator::new(seed).threads(threads);

@@ -1,4 +1,4 @@
-//! The emulator: kernels that are right run the same for all seeds, and each way to be wrong is found and told.
+//! The emulator: correct kernels give the same results for all seeds, and every kind of fault is detected and reported.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
@@ -8,13 +8,13 @@
 mod faults;
 mod grids;
 mod kernels;
-mod meetings;
 mod mutations;
 mod races;
+mod synchronization;
 
 use cuda_std::emulator::{Buffer, Emulator, Fault, Report};
 
-/// Orders to try: enough that a pair of threads takes both.
+/// Seeds to try: enough that two threads run in both orders.
 const SEEDS: std::ops::Range<u64> = 0..8;
 
 /// One block of `threads` threads with 1024 bytes of shared memory.
@@ -22,13 +22,13 @@ fn block(seed: u64, threads: u32, kernel: impl Fn() + Sync) -> Result<Report, Fa
     Emulator::new(seed).launch("kernel", (1, 1), threads, 1024, kernel)
 }
 
-/// What a block of `threads` threads does wrong, for each seed.
+/// The fault of a block of `threads` threads, for each seed.
 fn faults(threads: u32, kernel: impl Fn() + Sync) -> Vec<Fault> {
     SEEDS.map(|seed| block(seed, threads, &kernel).expect_err("the kernel is wrong")).collect()
 }
 
-/// What it says, of places in this folder without the folder, the line and the column.
-fn told(fault: &Fault) -> String {
+/// The message of a fault, with places in this folder reduced to file names.
+fn message(fault: &Fault) -> String {
     let text = fault.to_string().replace("crates/cuda_std/tests/emulator/", "");
     let (first, parts) = text.split_once(".rs:").unwrap_or((&text, ""));
     let number = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();

@@ -1,4 +1,4 @@
-//! Kernels with one synchronisation left out: each that is needed is missed, and one that is not needed shows.
+//! Kernels without one of their synchronizations: those that are needed are found, and one that is not.
 
 use cuda_std::emulator::{Emulator, Fault, Site};
 use cuda_std::prelude::*;
@@ -18,7 +18,7 @@ fn needless(run: impl Fn(&Emulator) -> Result<(), Fault>) -> (Vec<Site>, Vec<Sit
 }
 
 #[test]
-fn each_synchronisation_of_a_kernel_is_missed() {
+fn each_synchronization_of_a_kernel_is_needed() {
     let (sites, needless) = needless(|emulator| {
         let from = emulator.upload("from", &[1; 256]);
         let to = emulator.allocate("to", 256);
@@ -31,7 +31,7 @@ fn each_synchronisation_of_a_kernel_is_missed() {
 }
 
 #[test]
-fn a_needless_one_shows() {
+fn unneeded_synchronization_is_found() {
     let line = line!() + 5;
     let (sites, needless) = needless(|emulator| {
         let kernel = || unsafe {

@@ -1,9 +1,9 @@
-//! Races in a block: found for every seed, whichever of the two threads comes first.
+//! Races within a block, found for every seed.
 
 use cuda_std::emulator::{AccessKind, Emulator, Fault};
 use cuda_std::prelude::*;
 
-use super::{SEEDS, at, block, faults, told};
+use super::{SEEDS, at, block, faults, message};
 
 /// The two threads of a race, the lower one first.
 fn threads(fault: &Fault) -> (u32, u32) {
@@ -53,11 +53,11 @@ fn a_race_names_both_threads_and_both_places() {
         }
     })
     .unwrap_err();
-    let (one, other) = if told(&fault).contains("thread 40, at") { (40, 3) } else { (3, 40) };
+    let (one, other) = if message(&fault).contains("thread 40, at") { (40, 3) } else { (3, 40) };
     let Fault::Race { at, .. } = &fault else { panic!("{fault}") };
     let (one, other) = if at.thread == one { (one, other) } else { (other, one) };
     assert_eq!(
-        told(&fault),
+        message(&fault),
         format!(
             "kernel `kernel`, block (0, 0), thread {one}, at races.rs: store of 4 bytes at byte 0 of 1024 of shared \
              memory races with the store by block (0, 0), thread {other}, at races.rs; no barrier, sync_warp or \
@@ -261,7 +261,7 @@ fn global_memory_races_within_a_block() {
         let fault = launch(false).unwrap_err();
         let (low, high) = threads(&fault);
         assert_eq!(low, 63 - high);
-        assert!(told(&fault).contains(" of 4 bytes at `values` +"), "{fault}");
+        assert!(message(&fault).contains(" of 4 bytes at `values` +"), "{fault}");
     }
 }
 
@@ -285,14 +285,14 @@ fn read_only_loads_are_of_what_the_launch_does_not_write() {
         launch(32).unwrap();
         let fault = launch(31).unwrap_err();
         assert!(
-            told(&fault).ends_with("one of them is a load of data that nobody may write"),
+            message(&fault).ends_with("one of them is a load of data that nobody may write"),
             "a barrier does not help: {fault}"
         );
     }
 }
 
 #[test]
-fn what_was_written_before_a_fence_is_handed_on_in_shared_memory() {
+fn fences_order_relaxed_accesses_of_shared_memory() {
     const GIFT: u32 = 7;
     let hand_on = |fences: (bool, bool)| {
         move || unsafe {

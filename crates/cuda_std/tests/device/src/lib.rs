@@ -1,6 +1,6 @@
-//! Kernels that use every function of `cuda_std` once, each beside its answer in plain Rust.
+//! Kernels that use every function of `cuda_std` once, with the expected results computed in plain Rust.
 //!
-//! `cases` has all of them with what to launch and what to expect, for the emulator and for a GPU alike.
+//! `cases` lists them with their launches and expected results, for the emulator and for a GPU.
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 

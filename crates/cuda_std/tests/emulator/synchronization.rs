@@ -1,9 +1,9 @@
-//! Threads that wait: for whom, with whom, and in vain.
+//! Barriers, collectives and deadlocks.
 
 use cuda_std::emulator::{Emulator, Fault, Waiting};
 use cuda_std::prelude::*;
 
-use super::{SEEDS, block, faults, told};
+use super::{SEEDS, block, faults, message};
 
 fn groups(fault: &Fault) -> Vec<Waiting> {
     match fault {
@@ -20,15 +20,15 @@ fn a_barrier_reached_by_a_part_of_the_block() {
         }
     }) {
         assert_eq!(
-            told(&fault),
+            message(&fault),
             "kernel `kernel`, block (0, 0): a barrier was reached by a part of the block:\n  threads 0..=39 wait at \
-             sync_threads (at meetings.rs)\n  threads 40..=95 have returned"
+             sync_threads (at synchronization.rs)\n  threads 40..=95 have returned"
         );
     }
 }
 
 #[test]
-fn a_stuck_block_says_who_waits_for_what() {
+fn a_deadlock_lists_what_threads_wait_for() {
     for fault in faults(64, || unsafe {
         match thread::thread_idx_x() {
             0..16 => warp::sync_warp(warp::FULL_MASK),
@@ -40,10 +40,10 @@ fn a_stuck_block_says_who_waits_for_what() {
         }
     }) {
         assert_eq!(
-            told(&fault),
+            message(&fault),
             "kernel `kernel`, block (0, 0) is stuck:\n  threads 0..=15 wait at sync_warp of lanes 0xffffffff (at \
-             meetings.rs)\n  threads 16..=31 wait at warp_shuffle_xor of lanes 0xffffffff (at meetings.rs)\n  \
-             threads 32..=62 wait at sync_threads (at meetings.rs)\n  thread 63 has returned"
+             synchronization.rs)\n  threads 16..=31 wait at warp_shuffle_xor of lanes 0xffffffff (at synchronization.rs)\n  \
+             threads 32..=62 wait at sync_threads (at synchronization.rs)\n  thread 63 has returned"
         );
         assert_eq!(groups(&fault)[2].threads, (32..63).collect::<Vec<_>>());
     }
@@ -66,8 +66,8 @@ fn a_lane_must_be_in_its_own_mask() {
         warp::warp_vote_any(0x7fff_ffff, true);
     }) {
         assert_eq!(
-            told(&fault),
-            "kernel `kernel`, block (0, 0), thread 31, at meetings.rs: lane 31 is not in the mask 0x7fffffff that it \
+            message(&fault),
+            "kernel `kernel`, block (0, 0), thread 31, at synchronization.rs: lane 31 is not in the mask 0x7fffffff that it \
              gives"
         );
     }
@@ -90,7 +90,8 @@ fn shuffles_read_lanes_that_take_part() {
         }
     }) {
         assert!(
-            told(&fault).ends_with("the shuffle of mask 0xfffffdff reads lane 9, which takes no part in it"),
+            message(&fault)
+                .ends_with("the shuffle of mask 0xfffffdff reads lane 9, which takes no part in it"),
             "{fault}"
         );
     }
@@ -106,7 +107,7 @@ fn widths_are_powers_of_two() {
         warp::warp_shuffle_up(u32::MAX, 1_u32, 1, 12);
     })
     .unwrap_err();
-    assert!(told(&fault).ends_with("width (12) must be 1, 2, 4, 8, 16 or 32"), "{fault}");
+    assert!(message(&fault).ends_with("width (12) must be 1, 2, 4, 8, 16 or 32"), "{fault}");
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn lanes_of_a_warp_come_to_a_barrier_together() {
         }
     }) {
         assert!(
-            told(&fault).contains("thread 40, at meetings.rs: diverged from thread 39 of its warp"),
+            message(&fault).contains("thread 40, at synchronization.rs: diverged from thread 39 of its warp"),
             "{fault}"
         );
     }
@@ -143,7 +144,7 @@ fn lanes_of_a_warp_come_to_a_barrier_together() {
         }
     })
     .unwrap_err();
-    assert!(told(&fault).contains("waits at sync_threads_count, and thread 0 at sync_threads"), "{fault}");
+    assert!(message(&fault).contains("waits at sync_threads_count, and thread 0 at sync_threads"), "{fault}");
 }
 
 #[test]
@@ -159,12 +160,15 @@ fn barriers_count_and_decide() {
 }
 
 #[test]
-fn a_wait_for_nobody_ends() {
+fn endless_polling_is_a_deadlock() {
     let emulator = Emulator::new(1).patience(1000);
     let flag = emulator.upload("flag", &[0_u32]);
     let fault = emulator
         .launch("spin", (1, 1), 32, 0, || unsafe { while global::load_relaxed(flag.as_ptr()) == 0 {} })
         .unwrap_err();
-    assert!(told(&fault).contains("is stuck:"), "{fault}");
-    assert!(told(&fault).contains("wait for another thread, again and again (at meetings.rs)"), "{fault}");
+    assert!(message(&fault).contains("is stuck:"), "{fault}");
+    assert!(
+        message(&fault).contains("wait for another thread, again and again (at synchronization.rs)"),
+        "{fault}"
+    );
 }
