@@ -3,7 +3,7 @@
 use jasper_core::Cancelled;
 use jasper_graph::{KeyError, VectorError};
 
-use crate::{Filter, Hit, SearchCost, TunedLaunch};
+use crate::{Filter, SearchCost, TunedLaunch};
 
 /// What is asked of a search.
 ///
@@ -180,23 +180,6 @@ pub struct SearchReport {
     pub scanned: usize,
     /// Exact distances of vertices found by estimates, all queries together; they are part of the work's distances.
     pub reranked: u64,
-}
-
-impl SearchParams<'_> {
-    /// Empty places for the answers of some queries.
-    ///
-    /// # Errors
-    /// [`SearchError::Memory`].
-    pub fn places(&self, queries: usize) -> Result<Vec<Hit>, SearchError> {
-        let no_memory = SearchError::Memory { queries, k: self.k };
-        let Some(places) = queries.checked_mul(self.k) else { return Err(no_memory) };
-        let mut hits = Vec::new();
-        if hits.try_reserve_exact(places).is_err() {
-            return Err(no_memory);
-        }
-        hits.resize(places, Hit::NONE);
-        Ok(hits)
-    }
 }
 
 impl std::ops::AddAssign for SearchReport {
