@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::OcclusionRule;
 use super::layout::DEFERRED;
 use super::space::Space;
-use crate::collectives::compact;
+use crate::collectives::rank_in;
 use crate::neighbor;
 
 /// The head of an empty list.
@@ -127,8 +127,14 @@ impl List {
     /// Whole warp; a synchronization separates this from reads.
     #[inline(always)]
     unsafe fn compact(&self, to: u32, entry: u32, is_kept: bool) -> u32 {
-        // SAFETY: the caller's promise.
-        to + unsafe { compact(self.indices.add(to), entry as u16, is_kept) }
+        // SAFETY: the whole warp votes; no two lanes store to the same place.
+        unsafe {
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
+            if is_kept {
+                self.indices.add(to + rank_in(lanes)).store(entry as u16);
+            }
+            to + lanes.count_ones()
+        }
     }
 }
 
