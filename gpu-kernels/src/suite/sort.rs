@@ -68,8 +68,8 @@ fn agrees<S: Stream>(stream: &S, keys: &[u64], bits: Range<u32>, scratch: &mut S
 pub fn sorts_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let mut bits = BITS.into_iter().cycle();
-    let mut scratch = SortScratch::allocate(stream, COUNT_TILE + 1).unwrap();
     for len in LENGTHS {
+        let mut scratch = SortScratch::allocate(stream, len).unwrap();
         for spread in Spread::ALL {
             let keys = spread.keys(&mut rng, len as usize);
             agrees(stream, &keys, bits.next().expect("a cycle has no end"), &mut scratch);
@@ -77,6 +77,7 @@ pub fn sorts_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     }
     // Two blocks count.
     let keys = Spread::Skewed.keys(&mut rng, COUNT_TILE as usize + 1);
+    let mut scratch = SortScratch::allocate(stream, COUNT_TILE + 1).unwrap();
     agrees(stream, &keys, 0..8, &mut scratch);
 }
 
