@@ -9,7 +9,7 @@
 //! let view = MatrixView::new(&rows, 16)?;
 //! let (graph, report) =
 //!     bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress)?;
-//! assert_eq!(graph.live(), 1000);
+//! assert_eq!(graph.keys().live(), 1000);
 //! assert!(report.cost.distances > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
