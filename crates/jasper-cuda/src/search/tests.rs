@@ -371,7 +371,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
     assert_eq!(check(23_000, 227), Ok(()));
     assert_eq!(check(20_000, 99), Ok(()));
     let told = check(23_000, 99).unwrap_err().to_string();
-    assert!(told.starts_with("searches of rows of 92000 bytes take 1"), "{told}");
+    assert!(told.starts_with("searches of rows of 92000 bytes need 1"), "{told}");
     assert!(told.contains("this device has 101376"), "{told}");
 }
 
