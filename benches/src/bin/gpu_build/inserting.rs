@@ -33,7 +33,7 @@ pub fn measure<T: Element>(
     let all = all.view();
     let inserted = (all.len() as f64 * share) as usize / CALLS;
     let built = all.len() - CALLS * inserted;
-    let ingested = ingest(&*cpu, &all.slice(0..built), None, metric, params, &mut no_progress)?;
+    let ingested = ingest(&cpu, &all.slice(0..built), None, metric, params, &mut no_progress)?;
     let graph = link_on_device(context, cpu.pool(), ingested, None, &mut no_progress)?.graph;
 
     let stream = Stream::new(context)?;

@@ -26,6 +26,7 @@ pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
     Ok(Vec::new())
 }
 
+#[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
 pub(crate) fn plan_build<T: Element>(_: &BuildShape, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
@@ -159,6 +160,7 @@ impl CudaBuilder {
         match self.0 {}
     }
 
+    #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
     pub(crate) fn prepare<T: Element>(&self, _: &BuildShape) {
         match self.0 {}
     }

@@ -21,12 +21,12 @@ impl<T: Element> Index<T> {
     /// [`UpdateError`]; the index is as it was, but has no codes if the device had no room for them.
     pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
-        Ok(self.quantize_locked(quantization)?)
+        self.quantize_locked(quantization)
     }
 
     /// [`Self::quantize`] under the writer lock.
     pub(crate) fn quantize_locked(&self, quantization: Quantization) -> Result<(), UpdateError> {
-        Ok(self.change_host(|graph| quantize(&self.executor, graph, quantization))??)
+        self.change_host(|graph| quantize(&self.executor, graph, quantization))?
     }
 
     /// Drops the codes; searches are exact again.
@@ -60,8 +60,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`UpdateError`]: no quantizer can be trained on the vectors.
     pub fn check_codes(&self) -> Result<Option<CodeReport>, UpdateError> {
-        let report = self.read_graph(|graph| code_report(&self.executor, graph))?;
-        report
+        self.read_graph(|graph| code_report(&self.executor, graph))?
     }
 
     /// Speeds up exact searches of f32 vectors on the CPU, with the same results: stores each vector a second time at one
