@@ -40,7 +40,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     ///
     /// # Errors
     /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`], [`SearchError::NoCodes`],
-    /// [`SearchError::Row`] where exact distances are asked of an index that has only codes.
+    /// [`SearchError::Vector`] if exact distances are requested of an index that has only codes.
     pub fn new(graph: &'a Graph<T>, params: SearchParams<'a>, widest: usize) -> Result<Self, SearchError> {
         let params = params.within(widest);
         let SearchParams { k, beam_width, .. } = params;

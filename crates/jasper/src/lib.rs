@@ -72,7 +72,7 @@
 //! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | sizes, integrity, memory before a build |
 //! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
 //! | [`error`] | the causes of errors |
-//! | [`bench`] | synthetic sets, recall, profiles, runbooks |
+//! | [`mod@bench`] | synthetic sets, recall, profiles, runbooks |
 //!
 //! # Features
 //!

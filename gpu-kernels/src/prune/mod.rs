@@ -21,7 +21,7 @@
 //!    second round would drop is dropped at once: it is occluded with `alpha` whichever round `c` was kept in.
 //! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per load,
 //!    and offers its first candidate; the minimum over the warps is the next `c`. There is one block barrier per kept
-//!    candidate ([`robust_prune`](mod@robust_prune), `remaining`).
+//!    candidate (`robust_prune`, `remaining`).
 //! 3. *Already pruned candidates are not compared with each other.* A merge starts from a row that an earlier prune
 //!    chose; none of its entries occludes another. The parts of a row kept by each round ascend, which is how they are
 //!    found again (`already_pruned`). Such an entry has the unvisited bit of its key cleared.
