@@ -136,7 +136,7 @@ fn a_build_quantizes_by_trial() {
     assert_eq!(sandbox.one(&["check", "coded.jasper"])["graph"]["quantization"], json!(null));
     sandbox.ok(&[&["search", "coded.jasper"], &ASK[..]].concat());
     let error = sandbox.fails(1, &["insert", "coded.jasper", "--base", "base.fbin"]);
-    assert!(error.contains("codes of its vectors alone"), "{error}");
+    assert!(error.contains("stores codes only"), "{error}");
     let error = sandbox.fails(2, &[&build[..], &["--quantization", "rabitq:9"]].concat());
     assert!(error.contains("unknown quantization `rabitq:9`"), "{error}");
 }
