@@ -257,7 +257,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         let hits = index.search(queries.row(0), SearchParams::new(2).filter(Filter::Keys(&few))).unwrap();
         assert_eq!(hits.iter().map(|hit| hit.key).collect::<std::collections::BTreeSet<_>>(), [5, 6].into());
         let told = |error: &dyn std::error::Error| {
-            assert!(error.to_string().contains("codes of its vectors alone"), "{error}");
+            assert!(error.to_string().contains("stores codes only"), "{error}");
         };
         told(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
         told(&index.consolidate().unwrap_err());

@@ -267,9 +267,9 @@ fn keys_that_cannot_be_are_refused() {
     let fresh = |last: Key| [20, 21, 22, 23, 24, 25, 26, 27, 28, last];
     for (keys, told) in [
         (&fresh(5)[..], "key 5 is in the index already; use upsert to replace its vector"),
-        (&fresh(21), "key 21 is given twice; every vector needs a key of its own"),
+        (&fresh(21), "key 21 is given twice"),
         (&fresh(NO_KEY), "is reserved for missing results; use any other"),
-        (&[1, 2, 3], "3 keys for 10 rows; give one key a row"),
+        (&[1, 2, 3], "3 keys for 10 vectors; give one key per vector"),
     ] {
         let error = index.insert(&rows, keys).unwrap_err().to_string();
         assert!(error.ends_with(told), "{error}");
