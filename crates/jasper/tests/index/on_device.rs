@@ -282,3 +282,46 @@ fn a_device_that_is_not_there_is_named() {
     let error = small(Metric::L2).device(Device::Cuda(999)).build(&view(&rows, 2)).unwrap_err();
     assert!(matches!(error, BuildError::Device(_)), "{error}");
 }
+
+/// Codes are made and dropped, searches tuned, and keys and radii searched for, where the index is.
+#[test]
+fn an_index_is_quantized_and_tuned_where_it_is() {
+    let set: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 0);
+    let built = || small(Metric::L2).device(Device::Cpu).build(&view(&set, DIMENSION)).unwrap();
+    let (host, device) = (built(), built().to_device(Device::Auto).unwrap());
+    let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(50, 1);
+    let indexes = [&host, &device];
+    for index in indexes {
+        index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
+    }
+    compare(&host, &device, &queries, SearchParams::new(10));
+    let params = SearchParams::new(10).distances(Distances::Exact);
+    let near = indexes.map(|index| index.search_by_key(7, params).unwrap());
+    assert_eq!(near[0], near[1]);
+    assert!(near[0].len() == 10 && near[0].iter().all(|hit| hit.key != 7));
+    let radius = near[0][5].distance;
+    let within = indexes.map(|index| index.search_within(&set[7 * DIMENSION..][..DIMENSION], radius, params));
+    let [within, on_device] = within.map(Result::unwrap);
+    assert_eq!(within, on_device);
+    assert!(within.len() >= 7 && within.iter().all(|hit| hit.distance <= radius));
+    assert!(bytes_of(&device) == bytes_of(&host));
+
+    let goal = jasper::tune::Goal { k: 10, recall: 0.8 };
+    let report = device.tune(goal).unwrap();
+    assert!(report.searches.iter().all(|search| search.recall >= 0.8));
+    assert_eq!(device.tuned_searches().len(), report.searches.len());
+    assert!(device.tuned(goal, 1).is_some() && device.check().unwrap().is_sound());
+    compare(&host, &device, &queries, SearchParams::new(10));
+
+    for index in indexes {
+        index.clear_codes().unwrap();
+    }
+    compare(&host, &device, &queries, SearchParams::new(10));
+    for index in indexes {
+        index.quantize(Quantization::Rabitq { bits: 6 }).unwrap();
+        index.drop_vectors().unwrap();
+        assert!(index.vector(7).is_none() && index.stats().vector_bytes == 0);
+    }
+    compare(&host, &device, &queries, SearchParams::new(10));
+    assert_eq!(device.to_host().unwrap().len(), 2500);
+}
