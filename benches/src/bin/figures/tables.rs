@@ -102,7 +102,7 @@ pub fn latency(lines: &Lines) -> String {
 
 /// How long graphs took to build.
 pub fn graphs(lines: &Lines) -> String {
-    let mut table = Table::new(["set", "built on", "seconds", "rows a second"].map(String::from));
+    let mut table = Table::new(["set", "built on", "seconds", "vectors per second"].map(String::from));
     for line in lines.of("build") {
         table.push(vec![
             text(line, "set").to_owned(),

@@ -49,9 +49,9 @@ fn bad_usage() {
             ),
             ("eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths wide", &["invalid"]),
             ("insert vectors.jasper --base query.fbin --upsert", &["--keys"]),
-            ("convert base.fbin x.ibin", &["fbin cannot become truth"]),
+            ("convert base.fbin x.ibin", &["cannot convert fbin to truth"]),
             ("convert base.fbin x.jasper --from diskann", &["a diskann graph needs --base"]),
-            ("convert base.fbin x.fbin --from csv", &["format `csv` is not known"]),
+            ("convert base.fbin x.fbin --from csv", &["unknown format `csv`"]),
         ],
     );
 }
@@ -63,7 +63,10 @@ fn files_that_are_not_there() {
         1,
         &[
             ("build --base none.fbin --metric l2 --output x", &["none.fbin", "No such file"]),
-            ("build --base base.fbin --metric l2 --output none/x", &["none/x", "folder does not exist"]),
+            (
+                "build --base base.fbin --metric l2 --output none/x",
+                &["none/x", "the directory does not exist"],
+            ),
             ("build --base base.fbin --metric l2 --keys none.txt --output x", &["none.txt", "No such file"]),
             ("info none.jasper", &["none.jasper", "No such file"]),
             ("check none.jasper", &["none.jasper", "No such file"]),
@@ -109,12 +112,12 @@ fn files_that_hold_something_else() {
             ("consolidate short.jasper", &["9000 bytes"]),
             (
                 "search vectors.jasper --queries bytes.u8bin",
-                &["holds u8 values where f32 is needed", "jasper convert"],
+                &["contains u8 values, expected f32", "jasper convert"],
             ),
-            ("insert vectors.jasper --base bytes.u8bin", &["holds u8 values where f32 is needed"]),
-            ("search vectors.jasper --queries wide.fbin", &["dimension 17 where 16 is needed"]),
-            ("search vectors.jasper --queries none.fbin", &["none.fbin: holds no queries"]),
-            ("insert vectors.jasper --base wide.fbin", &["dimension 17 where 16 is needed"]),
+            ("insert vectors.jasper --base bytes.u8bin", &["contains u8 values, expected f32"]),
+            ("search vectors.jasper --queries wide.fbin", &["dimension 17, expected 16"]),
+            ("search vectors.jasper --queries none.fbin", &["none.fbin: contains no queries"]),
+            ("insert vectors.jasper --base wide.fbin", &["dimension 17, expected 16"]),
             (
                 "groundtruth --base base.fbin --queries wide.fbin --metric l2 --output x.ibin",
                 &["dimension 17"],
@@ -133,11 +136,11 @@ fn files_that_hold_something_else() {
             ),
             (
                 "eval vectors.jasper --queries base.fbin --truth gt.ibin",
-                &["truth of 20 queries, there are 400"],
+                &["neighbors of 20 queries, expected 400"],
             ),
             (
                 "eval vectors.jasper --queries query.fbin --truth gt.ibin -k 21 --beam-widths 64",
-                &["20 neighbours", "k is 21"],
+                &["20 neighbors", "k is 21"],
             ),
             ("convert gt.ibin x.jasper --from diskann --base base.fbin --metric l2", &["gt.ibin", "bytes"]),
         ],
@@ -204,8 +207,8 @@ fn keys_that_are_not_there() {
             ("delete vectors.jasper --keys twice.txt", &["key 1 is given twice"]),
             ("delete vectors.jasper --keys some.txt --undo", &["key 1 is not deleted"]),
             ("search vectors.jasper --queries query.fbin --filter words.txt", &["words.txt: line 2"]),
-            ("build --base query.fbin --metric l2 --keys some.txt --output x", &["2 keys for 20 rows"]),
-            ("insert vectors.jasper --base query.fbin --keys some.txt", &["2 keys for 20 rows"]),
+            ("build --base query.fbin --metric l2 --keys some.txt --output x", &["2 keys for 20 vectors"]),
+            ("insert vectors.jasper --base query.fbin --keys some.txt", &["2 keys for 20 vectors"]),
         ],
     );
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "some.txt"]);

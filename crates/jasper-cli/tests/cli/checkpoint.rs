@@ -63,7 +63,7 @@ fn a_build_goes_on_after_kills_and_interrupts_to_the_same_file() {
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{told}");
         let way_on =
-            "error: the same command goes on from vectors.jasper.checkpoint: cancelled while linking (";
+            "error: the same command resumes from vectors.jasper.checkpoint: cancelled while linking (";
         assert!(told.starts_with(way_on), "{told}");
     }
     let other = ["--base", "base.u8bin", "--metric", "cosine", "--output", "vectors.jasper", "--checkpoint"];

@@ -25,7 +25,7 @@ fn the_story_holds() {
         named(&events, "recall").iter().map(|point| point["recall"].as_f64().unwrap()).collect();
     assert!(recalls.is_sorted() && recalls.last().unwrap() >= &0.99, "{recalls:?}");
 
-    let changes = named(&events, "change");
+    let changes = named(&events, "update");
     let points: Vec<_> = changes.iter().map(|change| change["vectors"].as_u64().unwrap()).collect();
     assert_eq!(points, [30_000, 30_500, 27_450, 27_450, 27_450, 27_450]);
     let recall = |at: usize| changes[at]["recall"].as_f64().unwrap();
@@ -43,7 +43,7 @@ fn it_fits_the_terminal_and_draws_where_it_stands() {
     assert!(output.status.success() && output.stderr.is_empty(), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{text}");
     for part in
-        ["Build ", "Ask        bird sea\n", "Recall ", "Change ", "and reopen", "Plot       jasper-demo.svg"]
+        ["Build ", "Ask        bird sea\n", "Recall ", "Update ", "and reopen", "Plot       jasper-demo.svg"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }

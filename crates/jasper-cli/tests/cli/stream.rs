@@ -41,7 +41,7 @@ fn recall_stays_whatever_comes_and_goes() {
         let made = sandbox.one(&shape);
         assert_eq!(made["searches"], searches, "{made}");
         let lines = sandbox.ok(&play("r.yaml", queries, &["--beam-width", "32", "--compare-rebuild"]));
-        let (found, fresh) = (named(&lines, "search"), named(&lines, "fresh")[0]);
+        let (found, fresh) = (named(&lines, "search"), named(&lines, "rebuild")[0]);
         assert_eq!(found.len(), searches);
         let recalls: Vec<f64> = found.iter().map(|line| line["recall"].as_f64().unwrap()).collect();
         let lost = fresh["recall"].as_f64().unwrap() - recalls.last().unwrap();
@@ -123,11 +123,11 @@ fn runbooks_that_cannot_be_played_are_refused_before_anything_is_done() {
     }
     sandbox.write("short.yaml", insert.replace("5000", "500"));
     let error = sandbox.fails(1, &play("short.yaml", "query.fbin", &[]));
-    assert!(error.contains("holds f32 values where i8 is needed"), "{error}");
+    assert!(error.contains("contains f32 values, expected i8"), "{error}");
     let error = sandbox.fails(1, &play("short.yaml", "narrow.i8bin", &[]));
-    assert!(error.contains("holds vectors of dimension 16 where 128 is needed"), "{error}");
+    assert!(error.contains("contains vectors of dimension 16, expected 128"), "{error}");
 
     let few = ["runbook", "replace", "--rows", "30", "--rounds", "20", "--output", "r.yaml"];
     let error = sandbox.fails(2, &few);
-    assert!(error.contains("of 30 rows in 20 rounds cannot be made: step 3: the end (0)"), "{error}");
+    assert!(error.contains("of 30 vectors in 20 rounds: step 3: the end (0)"), "{error}");
 }

@@ -151,7 +151,11 @@ fn what_cannot_be_tuned_leaves_the_file() {
         (2, &["10", "--recall", "1.5"], "recall (1.5) must be above 0 and at most 1"),
         (2, &["10", "--queries", "query.fbin"], "--truth"),
         (2, &["10", "--sample", "9", "--queries", "query.fbin", "--truth", "gt.ibin"], "cannot be used with"),
-        (1, &["21", "--queries", "query.fbin", "--truth", "gt.ibin"], "holds 20 neighbours a query, k is 21"),
+        (
+            1,
+            &["21", "--queries", "query.fbin", "--truth", "gt.ibin"],
+            "contains 20 neighbors per query, and k is 21",
+        ),
         (1, &["10", "--sample", "1"], "there are 1 queries to tune with"),
         (1, &["10", "--queries", "none.fbin", "--truth", "gt.ibin"], "none.fbin"),
     ] {
