@@ -7,8 +7,8 @@ from systems import K, WIDTHS
 BUILD_LABEL = "max_degree=64 build_beam_width=128 alpha=1.2, element as given; beam_width={}"
 
 
-# What each form of Jasper adds to a build. Three bits a coordinate suit rows of any kind on a processor.
-FORMS = {"jasper": [], "jasper-codes": ["--quantize", "rabitq:3"]}
+# Build options of each form of Jasper. Three bits per dimension suit vectors of any kind on a CPU.
+FORMS = {"jasper": [], "jasper-codes": ["--quantization", "rabitq:3"]}
 
 
 class Jasper:
@@ -23,7 +23,7 @@ class Jasper:
         write_rows(self.queries, data.queries)
         write_rows(self.truth, data.truth)
         lines, cpu = self.run(
-            "build", "--base", data.base_path, "--metric", data.metric, "--threads", self.threads, "--output", self.index, *form)
+            "build", "--base", data.base_path, "--metric", data.metric, "--threads", self.threads, "--device", "cpu", "--output", self.index, *form)
         self.built = dict(
             build_seconds=lines[-1]["seconds"], build_cpu_seconds=cpu, build_mb=None, peak_mb=round(lines[-1]["peak_bytes"] / 2**20),
             settings=[" ".join([BUILD_LABEL.format(width), *form]) for width in WIDTHS])
@@ -32,7 +32,7 @@ class Jasper:
         widths = ",".join(map(str, WIDTHS))
         lines, _ = self.run(
             "eval", self.index, "--queries", self.queries, "--truth", self.truth, "-k", str(K),
-            "--beam-widths", widths, "--threads", self.threads)
+            "--beam-widths", widths, "--threads", self.threads, "--device", "cpu")
         measured = []
         for width, line in zip(WIDTHS, lines, strict=True):
             assert line["beam_width"] == width, line
@@ -43,13 +43,13 @@ class Jasper:
         return measured
 
     def answers(self, width):
-        """The ids that `jasper search` gives, so that recall is counted here and as for the peers."""
+        """The ids returned by `jasper search`, so that recall is computed as for the peers."""
         output = os.path.join(self.folder.name, "answers.ibin")
-        self.run("search", self.index, "--queries", self.queries, "-k", str(K), "--beam-width", str(width), "--output", output)
+        self.run("search", self.index, "--queries", self.queries, "-k", str(K), "--beam-width", str(width), "--device", "cpu", "--output", output)
         return read_rows(output, np.uint32).astype(np.int64).tolist()
 
     def run(self, *arguments):
-        """Runs the command; gives its JSON lines and the processor seconds it took."""
+        """Runs the command; returns its JSON lines and CPU time in seconds."""
         process = subprocess.Popen([self.command, *arguments, "--json"], stdout=subprocess.PIPE, text=True)
         text = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
