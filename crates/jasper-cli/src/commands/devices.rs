@@ -76,7 +76,7 @@ fn cuda() -> Cuda {
 
 #[cfg(not(feature = "cuda"))]
 fn cuda() -> Cuda {
-    Cuda { reason: Some("jasper was built without CUDA".into()), ..Cuda::default() }
+    Cuda { reason: Some("jasper was compiled without CUDA".into()), ..Cuda::default() }
 }
 
 #[cfg(feature = "cuda")]

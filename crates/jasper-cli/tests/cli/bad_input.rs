@@ -256,7 +256,7 @@ fn a_damaged_index_is_found_out() {
 /// What is said of `cuda:0` where it cannot be found: nothing, if it can.
 fn missing_for_cuda() -> Vec<String> {
     #[cfg(not(feature = "cuda"))]
-    return vec!["this build of jasper has no CUDA; use cpu or auto".into()];
+    return vec!["jasper was compiled without CUDA; use cpu or auto".into()];
     #[cfg(feature = "cuda")]
     match jasper::cuda::Device::get(0) {
         Ok(_) => Vec::new(),
