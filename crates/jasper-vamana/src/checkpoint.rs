@@ -1,4 +1,4 @@
-//! Bulk builds that outlive their process: how far one has come is written down now and then, and taken up again.
+//! Periodic checkpoints, from which an interrupted bulk build resumes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use rayon::prelude::*;
 
 use crate::SearchCost;
 
-/// Where a bulk build writes how far it has come, and how often.
+/// Where a bulk build saves checkpoints, and how often.
 ///
-/// The file holds the links there are, and none of the rows: the build is taken up with the same rows and parameters.
+/// A checkpoint holds the edges so far, not the vectors: the build resumes with the same vectors and parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoints<'a> {
     path: &'a Path,
     every: Duration,
 }
 
-/// A checkpoint cannot be written, or not be taken up.
+/// A checkpoint cannot be written, or the build cannot resume from it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// It cannot be read, or is damaged.
-    #[error("the checkpoint cannot be taken up; remove it to build from the start")]
+    #[error("cannot resume from the checkpoint; remove it to start over")]
     Open(#[source] FileError),
     /// It cannot be written; the one before is still there.
     #[error("the checkpoint cannot be written; the same build resumes from the one before")]
@@ -55,10 +55,10 @@ pub enum CheckpointError {
 }
 
 impl<'a> Checkpoints<'a> {
-    /// Checkpoints at `path`, which is best beside the index to be, `every` so often.
+    /// Checkpoints at `path`, usually next to the future index, at intervals of `every`.
     ///
-    /// One is written between two batches, when the last is so long ago, and when the build is cancelled. It takes the
-    /// time to write 4 bytes an edge.
+    /// A checkpoint is written between two batches when the interval has passed, and when the build is cancelled. It takes the
+    /// time to write 4 bytes per edge.
     pub fn new(path: &'a Path, every: Duration) -> Self {
         Self { path, every }
     }

@@ -44,12 +44,11 @@ pub struct CodeReport {
     pub retrained_error: f64,
 }
 
-/// Errors are worth codes made anew when they are larger than those would have by this factor: what a seventh of a bit
-/// is worth, since each bit halves the error.
+/// Retraining pays off when the error exceeds that of a retrained quantizer by this factor, the gain of a seventh of a bit.
 const DRIFT: f64 = 1.1;
 
 impl CodeReport {
-    /// Whether codes learnt anew would err so much less that they are worth their time.
+    /// Whether retraining the quantizer would reduce the error noticeably.
     pub fn has_drifted(&self) -> bool {
         self.error > DRIFT * self.retrained_error
     }
@@ -58,10 +57,9 @@ impl CodeReport {
 /// Vertices of a report.
 const REPORT_VERTICES: usize = 500;
 
-/// How well codes fit the rows as they are now; nothing where there are no codes, or nothing else. Data drift: where
-/// codes made anew would err much less, they are worth making.
+/// How well the codes fit the current vectors; `None` without codes or without vectors.
 ///
-/// Cost: that of learning, and codes of some 20,000 rows.
+/// Cost: training a quantizer, and quantizing about 20,000 vectors.
 ///
 /// # Errors
 /// [`UpdateError::Quantize`]: no quantizer can be trained on the vectors that are left.

@@ -1,4 +1,4 @@
-//! Holes out of memory.
+//! Compaction: moves vertices into free slots and releases the memory after them.
 
 use jasper_core::{Element, VectorId};
 use jasper_graph::{Graph, VectorError};

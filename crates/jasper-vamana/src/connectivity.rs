@@ -39,7 +39,7 @@ impl Reached {
         self.0[slot.index() / 32].load(Relaxed) >> (slot.index() % 32) & 1 == 1
     }
 
-    /// Adds a slot; false if it was there. That is looked at first: most were, and looking disturbs nobody.
+    /// Adds a slot; returns false if it was present. Reads first, because most are, and a load is cheaper than an atomic.
     pub(crate) fn insert(&self, slot: VectorId) -> bool {
         let bit = 1 << (slot.index() % 32);
         !self.contains(slot) && self.0[slot.index() / 32].fetch_or(bit, Relaxed) & bit == 0

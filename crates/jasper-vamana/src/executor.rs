@@ -9,86 +9,85 @@ use crate::{MutableGraph, SearchCost};
 
 /// Links batches of vertices into a graph. Only the two `publish` steps change it.
 ///
-/// Results are a function of graph and batch: threads, blocks and their timing never show.
+/// Results depend on the graph and the batch only, never on threads or their timing.
 pub trait Linker<T: Element> {
     /// The graph it works on: on the host, or a copy in the memory of a device.
     type Graph;
-    /// What can go wrong on the way: on the host, nothing.
+    /// Errors of the device; [`Infallible`](std::convert::Infallible) on the CPU.
     type Error: Error + Send + Sync + 'static;
-    /// A list of neighbours, with distances, for each vertex of a batch: what may become its links.
+    /// Candidate neighbors of each vertex of a batch, with distances.
     type Candidates;
-    /// A list of neighbours, with distances, for each vertex of a batch: its links.
+    /// The pruned neighbors of each vertex of a batch, with distances.
     type Links: Links;
-    /// The edges of a batch turned around: what is left of them to merge.
+    /// Reversed edges of a batch that are not merged yet.
     type BackEdges;
-    /// New rows of vertices, and additions to rows.
+    /// New rows of edges, and edges appended to rows.
     type Updates;
 
-    /// Vertices that are searched for before they are pruned: candidates take a kilobyte or more a vertex, links a third
+    /// Vertices searched for at once, before they are pruned: candidates take a kilobyte or more per vertex, links a third
     /// of that. Batches whose vertices are candidates of each other are smaller.
     const SEARCHED_AT_ONCE: usize;
 
-    /// The candidates of every vertex of `batch`, whose numbers rise: what a search for its row expands on the graph as it
-    /// is.
+    /// The candidates of every vertex of `batch`, which is ascending: the vertices that a search for its vector expands in the
+    /// current graph.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
-    /// The links of every vertex that has candidates: those, pruned. A vertex that was [identified](Executor::find_duplicates)
-    /// gets none.
+    /// Prunes the candidates of each vertex to its links. A [duplicate](Executor::find_duplicates) gets none.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn prune(&self, graph: &Self::Graph, candidates: Self::Candidates) -> Result<Self::Links, Self::Error>;
 
     /// Writes the rows of a batch. No edge leads to them yet.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn publish_links(&self, graph: &mut Self::Graph, links: &Self::Links) -> Result<(), Self::Error>;
 
-    /// The edges of `links` turned around, sorted by (target, distance, source). The links go before the sort, which takes
-    /// as much memory again as the edges.
+    /// The reversed edges of `links`, sorted by (target, distance, source). Frees the links before sorting, which takes as
+    /// much memory again as the edges.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn reverse_edges(&self, links: Self::Links) -> Result<Self::BackEdges, Self::Error>;
 
-    /// What the rows of the next targets become: the new edges beside the old while there is room, else a prune of both.
-    /// Takes as many targets off the back edges as are worked out at once; none when none are left. The links are
-    /// published, and so is what was merged before.
+    /// Computes the new rows of the next targets: new edges are appended if there is room, else old and new ones are pruned.
+    /// Removes as many targets from the back edges as are computed at once; returns `None` when none are left. The links and
+    /// all earlier updates have been published.
     ///
-    /// A batch of 2% of the vertices may lead to all of them: their new rows together would be the graph once more.
+    /// A batch of 2% of the vertices may link to all of them, so all new rows at once would need as much memory as the graph.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn merge(
         &self,
         graph: &Self::Graph,
         back_edges: &mut Self::BackEdges,
     ) -> Result<Option<Self::Updates>, Self::Error>;
 
-    /// Writes rows; gives what it cost to work them out.
+    /// Writes rows; returns what it cost to compute them.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
 }
 
 /// Which vertices of a batch are compared with each other before they are linked.
 ///
-/// A vertex is compared with its group in rounds: with one of each `every` that arrive together, in no rhythm, because rows may
-/// come from several sources in turn; if one of these joins its candidates, with `more` of each; and if two have joined by then,
-/// with the rest.
+/// A vertex is compared with its group in rounds: first with one of every `every` consecutive peers, at irregular offsets, so
+/// that interleaved sources are all sampled; if one of these becomes a candidate, with `more` of every `every`; and if two have
+/// by then, with all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSampling {
-    /// The first so many of what is searched for at once, in the order of their ids, and so on. At least 1; batches that are
-    /// larger than an executor searches for at once want a divisor of that.
+    /// Number of consecutive vertices compared with each other. At least 1; for batches larger than an executor searches for at
+    /// once, a divisor of that number.
     pub group: usize,
-    /// At least 1, with which the first round is all there are.
+    /// One of this many peers is compared in the first round. At least 1, with which the first round compares all.
     pub every: usize,
-    /// How many of each `every` the second round adds to the one of the first.
+    /// Additional peers of every `every` in the second round.
     pub more: usize,
 }
 
@@ -96,12 +95,12 @@ impl PeerSampling {
     /// Rounds of a comparison.
     pub const ROUNDS: usize = 3;
 
-    /// How many must have joined before a `round`, in rows of `max_degree`.
+    /// Peers that must have become candidates before a `round`, for rows of `max_degree`.
     pub fn wanted(round: usize, max_degree: usize) -> usize {
         round.min(max_degree)
     }
 
-    /// The places, in a group of `len`, of those that a `round` compares a vertex with.
+    /// The positions, in a group of `len`, of the peers that a `round` compares a vertex with.
     pub fn places(&self, round: usize, len: usize) -> impl Iterator<Item = usize> + use<> {
         let every = self.every;
         let ends = [0, 1, (1 + self.more).min(every), every];
@@ -114,25 +113,24 @@ impl PeerSampling {
     }
 }
 
-/// A number for the `number`-th of those that arrive together, of which the remainder tells whose turn is first: the same on
-/// devices.
+/// Pseudo-random offset of run `number`; the same on devices.
 fn sampled(number: u32) -> u32 {
     number.wrapping_mul(0x9E37_79B1) >> 16
 }
 
-/// A linker of graphs that are in use: vertices come in any order, and are taken out again.
+/// A [`Linker`] that also updates graphs in use: inserts in any order, and removal of deleted vertices.
 pub trait Executor<T: Element>: Linker<T> {
-    /// The graphs, of which [`Linker::Graph`] is what leads from vertex to vertex.
+    /// A graph in use, whose edges are a [`Linker::Graph`].
     type Live: MutableGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
 
-    /// Runs `work` where its parallel parts have the executor's threads of the host.
+    /// Runs `work` with the executor's host threads for its parallel parts.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
-    /// Names the vertices whose row a candidate has already, for [`Links::identical`]. Bulk builds need it not: they bring
-    /// identical rows together before.
+    /// Finds the vertices whose vector equals that of a candidate, for [`Links::identical`]. Bulk builds do not need it: they
+    /// deduplicate vectors while reading them.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn find_duplicates(
         &self,
         graph: &Self::Graph,
@@ -144,7 +142,7 @@ pub trait Executor<T: Element>: Linker<T> {
     /// than what would fill a row already.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn batch_candidates(
         &self,
         graph: &Self::Graph,
@@ -155,27 +153,27 @@ pub trait Executor<T: Element>: Linker<T> {
     /// The live vertices with hidden neighbours, rising. Cost: every row is read once.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
 
     /// For every one of `vertices`, out of [`Self::rows_to_repair`], its row without hidden neighbours: the deleted are bypassed
     /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Self::Updates, Self::Error>;
 
     /// All slots that paths from `start` lead to, itself included. Cost: each of their rows is read once.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
 
     /// For each vertex that has candidates, the nearest of these that is in `reached` and whose row has a free place, with
     /// their distance; vertices without such a candidate are left out.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn nearest_with_room(
         &self,
         graph: &Self::Graph,
@@ -186,7 +184,7 @@ pub trait Executor<T: Element>: Linker<T> {
     /// The out-edges of some vertices, as copies.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn neighbors(
         &self,
         graph: &Self::Graph,
@@ -196,7 +194,7 @@ pub trait Executor<T: Element>: Linker<T> {
     /// Sets the out-edges of some vertices, which are distinct.
     ///
     /// # Errors
-    /// Of the processor.
+    /// Errors of the device.
     fn set_neighbors(
         &self,
         graph: &mut Self::Graph,

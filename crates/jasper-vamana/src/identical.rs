@@ -1,4 +1,4 @@
-//! Which rows are identical to an earlier one: found by all threads at once, to the same end whatever their timing.
+//! Finds duplicates of earlier vectors, in parallel and deterministically.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -70,21 +70,21 @@ pub(crate) fn add_rows<T: Element, E: Executor<T>>(
     Ok(slots)
 }
 
-/// Bytes that rows of `bytes` in all take on their way into a graph: what tells which are identical, their slots, and what
-/// is read of them before it is stored.
+/// Temporary memory for ingesting `rows` vectors of `bytes` in total: the table of duplicates, their slots, and the staging
+/// buffers.
 pub(crate) fn ingest_bytes(rows: usize, bytes: usize) -> usize {
     FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(bytes)
 }
 
-/// Bytes of rows that are read before they are stored, twice: as the source has them, and as the graph has them. Where
-/// both are the same they are one, and as many rows more. Enough for all threads between two meetings of them.
+/// Bytes per staging buffer: one holds vectors as read, one as stored; if both forms are equal, one buffer of twice the size.
+/// Enough work for all threads between two synchronizations.
 const STAGED_BYTES: usize = 16 << 20;
-/// Bytes of rows that are looked at before they are stored where nothing has to be read: a stage has costs of its own, two
-/// milliseconds of an index on a device, and searches wait for it, a tenth of a millisecond for each three hundred kilobytes.
+/// Bytes per stage for vectors already in memory. A stage has a fixed cost, two milliseconds on a device, and searches wait for
+/// it, a tenth of a millisecond per 300 kB.
 const GIVEN_BYTES: usize = 64 << 20;
-/// Rows that are read before they are stored where one thread reads them: none of them waits long.
+/// Vectors per stage for sources that one thread reads.
 const ROWS_AT_ONCE: usize = 1024;
-/// Parts of them that threads take one by one.
+/// Parts of a stage, taken by threads one at a time.
 const PARTS: usize = 64;
 
 /// Rows between source and graph: read, prepared and hashed.

@@ -51,16 +51,15 @@ pub enum Existing {
     Replace,
 }
 
-/// Rows of a batch: enough to keep a device busy (docs: experiments).
+/// Vectors per batch: enough to keep a device busy (docs: experiments).
 const BATCH: usize = 16_384;
-/// Rows keep the caller's order, which may be sorted: then each must see all of its batch (docs: experiments). To whom one in
-/// 32 of the batch brings nothing, or one in 8 no more than that, the rest would bring little: most rows come in no order of
-/// their own.
+/// Vectors keep the caller's order, which may be sorted: then each must be compared with all of its batch (docs: experiments).
+/// If a sample of one in 32 adds no candidate, or one in 8 no second, the rest would add little: most inputs are unsorted.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, every: 32, more: 3 };
-/// Or executors that search for different numbers of vertices at once would leave different graphs.
+/// Otherwise executors that search for different numbers of vertices at once would build different graphs.
 const _: () = assert!(BATCH <= crate::cpu::SEARCHED_AT_ONCE);
-/// Rows of a batch whatever there is. Larger ones are at most an eighth of what is linked: of sorted rows in one call into
-/// an empty index, larger ones lost 0.03 of recall.
+/// Batch size allowed for any graph. Larger batches are at most an eighth of the linked vertices: with sorted vectors inserted
+/// into an empty index in one call, larger ones lost 0.03 of recall.
 const SMALL_BATCH: usize = 512;
 const BATCH_SHARE: usize = 8;
 
@@ -97,7 +96,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         change(cell, |host| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if existing == Existing::Replace {
-                    // Its old vector can be restored no more: the key is taken.
+                    // Its old vector can no longer be restored: the key is taken.
                     let _ = host.keys_mut().delete(key);
                 }
                 host.keys_mut().assign_unused(key, slot);

@@ -10,28 +10,28 @@ use jasper_graph::Graph;
 
 use crate::GraphLock;
 
-/// A graph that is changed while it serves.
+/// A graph that is updated while it serves.
 ///
-/// Vectors, keys, marks and start points are those of the host's graph. So are the links, if the host works on them; a
-/// device has links of its own that count, and copies of the rest, which follow every [`Self::change`].
+/// The host's graph is authoritative for vectors, keys, tombstones and start points. For an index on a device, the device's
+/// edges are authoritative, and its copies of the rest are updated by every [`Self::change`].
 pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;
     /// What a [`Linker`](crate::Linker) reads and writes.
     type Links;
-    /// What can go wrong on the way: on the host, nothing.
+    /// Errors of the device; `Infallible` on the CPU.
     type Error: Error + Send + Sync + 'static;
 
-    /// The host's half. Its links count only where [`Self::links`] is that very graph.
+    /// The host's graph. Its edges are current only if [`Self::links`] is that graph.
     fn host(&self) -> &Graph<Self::Element>;
 
-    /// The links that count.
+    /// The authoritative edges.
     fn links(&self) -> &Self::Links;
 
-    /// The same, to be written.
+    /// The same, mutable.
     fn links_mut(&mut self) -> &mut Self::Links;
 
-    /// Changes the host's half, but for links, and whatever copies there are of it.
+    /// Changes host data except edges, and updates device copies.
     ///
     /// # Errors
     /// Of the device. Within a transaction the caller rolls back.

@@ -34,9 +34,8 @@ const DISTANCES_PER_HOP: usize = 24;
 const FILTER_CALLS_PER_DISTANCE: usize = 8;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
-    /// Asks `graph`. No frontier of the executor is wider than `widest`: where tombstones, a filter or a large `k` want a
-    /// wider one, it is that wide, and answers are those of a search that was asked for less; what is still missing is
-    /// found by a scan.
+    /// Plans a search of `graph`. The beam is at most `widest`: where tombstones, a filter or a large `k` would need a wider one,
+    /// it is limited, and missing results are found by a scan.
     ///
     /// # Errors
     /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`], [`SearchError::NoCodes`],
@@ -168,8 +167,8 @@ fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize)
 
 /// The share of keys that a filter lets through: of all live slots, or of a sample.
 ///
-/// The sample follows multiples of the golden ratio, which spread evenly and beat in time with nothing: every fifth
-/// slot would make a filter of every fifth key look like none at all.
+/// The sample follows multiples of the golden ratio, which are spread evenly and do not alias with periodic keys:
+/// sampling every fifth slot would misjudge a filter of every fifth key.
 fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     let slots = graph.slots();
     let place = |i: usize| {

@@ -21,24 +21,23 @@ pub struct SearchParams<'a> {
     pub beam_width: usize,
     /// Which keys may be answers; all, if none.
     pub filter: Option<Filter<'a>>,
-    /// By which distances the search finds its way.
+    /// Distances used for traversal.
     pub distances: Distances,
-    /// How a GPU shares the work out; what suits the batch and the beam width, if none. Of no meaning to a processor.
+    /// Launch parameters on a GPU; by default those that suit the batch and the beam width. Ignored on the CPU.
     pub launch: Option<TunedLaunch>,
 }
 
-/// By which distances a search finds its way.
+/// Distances used for traversal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distances {
-    /// Estimates with a rerank of the whole frontier, where the index has codes; exact ones where it has none.
+    /// Estimated distances with a rerank of the whole frontier if the index is quantized, else exact ones.
     #[default]
     Auto,
-    /// Exact ones, of the vectors; refused where there are only codes.
+    /// Exact distances; refused if the vectors were dropped.
     Exact,
-    /// Estimates, from the codes of the index. Of what is nearest at the end, the first `rerank` get exact distances and
-    /// are ordered by them, as far as the frontier has so many and the index has vectors; with 0 the answers' distances
-    /// are estimates. More costs a vector each, and gives recall. Where fewer than k are reranked, those come first, and
-    /// behind them the others by their estimates.
+    /// Estimated distances. At the end the nearest `rerank` entries of the frontier get exact distances and are ordered by them,
+    /// if the index has vectors; with 0, results have estimated distances. Each extra one reads one vector and raises recall. If
+    /// fewer than k are reranked, those come first, then the others by estimated distance.
     Quantized {
         /// How many get exact distances.
         rerank: usize,
@@ -99,7 +98,7 @@ impl<'a> SearchParams<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// Nothing is asked for.
+    /// `k` is 0.
     #[error("k (0) must be at least 1")]
     NoAnswers,
     /// The frontier cannot hold the answers.
@@ -169,7 +168,7 @@ pub enum SearchError {
     Device(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What a search was.
+/// Search statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -10,12 +10,11 @@ use crate::connectivity::{Reached, beyond};
 use crate::pipeline::{GraphLock, LinkError};
 use crate::{Executor, MutableGraph, largest_batch};
 
-/// Gives every `wanted` vertex that no path leads to an edge from a reached one, and gives how many there were.
+/// Gives every unreachable `wanted` vertex an edge from a reachable one; returns how many there were.
 ///
-/// Each is searched for, and the nearest vertex that the search met and that has a free place leads to it from now on: it
-/// is where another search for the vertex comes by. To link it as a fresh one would ask its nearest neighbours again, and
-/// those are what dropped it: the few in the middle of many others, whose rows are always full (docs: experiments).
-/// What finds no place so gets one from a neighbour of its own, so that all wanted vertices are reached when this returns.
+/// Each is searched for, and the nearest expanded vertex with room in its row gets an edge to it, because later searches for the
+/// vertex pass there. Linking it again like a new vertex would not help: its nearest neighbors are hubs with full rows, which
+/// pruned it before (docs: experiments). Vertices that find no room replace an edge of one of their own neighbors.
 ///
 /// # Errors
 /// [`LinkError`]; the caller rolls back.
@@ -46,8 +45,8 @@ pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     give_edges(executor, cell, |graph| orphans(executor, graph, new), progress)
 }
 
-/// Gives an edge to every vertex that `find` finds open, from one that it finds reached. Nothing leads to the open ones, so
-/// that nothing is lost if these lose one of theirs.
+/// Gives each vertex that `find` reports as unreached an edge from a reached one. No path leads through unreached vertices, so
+/// replacing one of their edges disconnects nothing.
 fn give_edges<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Live>,
@@ -56,10 +55,10 @@ fn give_edges<T: Element, E: Executor<T>>(
 ) -> Result<usize, LinkError<E::Error>> {
     let (mut reached, mut open) = cell.read(&find).map_err(LinkError::Linker)?;
     let total = open.len();
-    // What a batch of a build takes is planned for.
+    // The memory plan covers a batch of this size.
     let largest = cell.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
     let at_once = E::SEARCHED_AT_ONCE.min(largest).max(1);
-    // Of those that meet at one place, as many get it as there is room; the others look for the next in another round.
+    // If several vertices want the same row, the nearest get its free places; the others search again in the next round.
     let mut rounds = true;
     while rounds && !open.is_empty() {
         let mut edges = Vec::with_capacity(open.len());
@@ -110,11 +109,11 @@ fn add_edges<T: Element, E: Executor<T>>(
     Ok(())
 }
 
-/// Vertices whose neighbours' rows are looked at together.
+/// Vertices whose neighbors' rows are read together.
 const LOOKED_AT_ONCE: usize = 1024;
 
-/// All vertices but the orphans among the `new` ones, which rise, and these: no old neighbour leads back to them, nor does a
-/// new one that is no orphan.
+/// The orphans among `new`, which is ascending, and the set of all other vertices. An orphan is a new vertex to which no old
+/// neighbor links back, nor a new one that is no orphan itself.
 fn orphans<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Live,
@@ -143,7 +142,7 @@ fn orphans<T: Element, E: Executor<T>>(
         open = beyond.filter(|slot| is_new(slot) && adopted.insert(slot.index())).collect();
     }
     let orphans: Vec<_> = new.iter().copied().filter(|slot| !adopted.contains(slot.index())).collect();
-    // Nobody asks for the others where there are none.
+    // The set is unused if there are no orphans.
     let slots = if orphans.is_empty() { 0 } else { graph.host().slots() };
     Ok((Reached::all_but(slots, &orphans), orphans))
 }

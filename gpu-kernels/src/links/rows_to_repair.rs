@@ -1,4 +1,4 @@
-//! Vertices that deletes have to_repair.
+//! Finds live vertices with tombstones among their neighbors.
 
 use cuda_std::prelude::*;
 

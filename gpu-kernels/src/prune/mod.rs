@@ -1,6 +1,6 @@
 //! Robust prune, and the steps of a build or an update around it.
 //!
-//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 3 of the DiskANN paper on squared
+//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 2 (RobustPrune) of the DiskANN paper on squared
 //! distances, and leaves the same rows as the CPU executor, to the bit:
 //!
 //! ```text

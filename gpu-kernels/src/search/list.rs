@@ -187,8 +187,8 @@ impl List {
     #[inline(always)]
     unsafe fn unvisited_of(&self, chunk: u32) -> (u64, u32) {
         let place = chunk + warp::lane_id();
-        // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, but for what is taken in, which all have
-        // seen.
+        // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, except during insertion, whose
+        // entries are visible after the sync.
         unsafe {
             let key = self.entry(place);
             (key, warp::warp_vote_ballot(warp::FULL_MASK, key & UNVISITED != 0))

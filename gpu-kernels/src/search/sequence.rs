@@ -40,8 +40,8 @@ pub struct RerankStream<'a, S> {
 /// Of the device.
 ///
 /// # Safety
-/// As [`Stream::launch`], of both streams, and queries are just the rows in order; of [`Rerank`] nothing is touched where
-/// there is no second launch, and of rows, queries and squared norms neither.
+/// As [`Stream::launch`], of both streams, and queries are just the rows in order; without a second
+/// launch, the buffers of [`Rerank`], rows, queries and squared norms may be null.
 pub unsafe fn quantized_search<S: Stream>(
     stream: &S,
     args: QuantizedSearchArgs,

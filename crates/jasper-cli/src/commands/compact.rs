@@ -23,7 +23,7 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Report {
-    /// Vertices that updated their slot.
+    /// Vertices moved to another slot.
     moved: usize,
     /// Slots released.
     freed: usize,

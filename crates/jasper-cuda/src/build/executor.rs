@@ -1,4 +1,4 @@
-//! What a graph in use asks of a device beside links of new vertices.
+//! The steps of updates on a device.
 
 use gpu_kernels::bits::Slots;
 use gpu_kernels::links::{FindRoom, FindRowsToRepair, Reached, RoomArgs, RowsToRepairArgs};

@@ -16,13 +16,13 @@ pub struct Candidates<S: Stream> {
     pub(super) keys: S::Buffer<u64>,
     /// `[lists][2]`
     pub(super) work: S::Buffer<u32>,
-    /// `[lists]`: vertices whose row theirs is, where these are named; no row before.
+    /// `[lists]`: the identical vertex of each, or no row.
     pub(super) identical: S::Buffer<u32>,
     /// `[lists][max_degree]`, where there are more of them out of the batch itself.
     pub(super) batch_candidates: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     pub(super) counters: S::Buffer<u64>,
-    /// Places for candidates of each vertex.
+    /// Maximum number of candidates per vertex.
     pub(super) most: u32,
     /// The graph that was searched.
     pub(super) graph: GraphId,
@@ -83,7 +83,7 @@ pub struct DeviceBackEdges<S: Stream> {
     pub(super) graph: Option<GraphId>,
 }
 
-/// What rows become.
+/// New rows to publish.
 pub struct DeviceUpdates<S: Stream> {
     pub(super) rows: LinkRows<S>,
     /// The graph whose rows they are.

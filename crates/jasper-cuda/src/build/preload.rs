@@ -21,8 +21,8 @@ use crate::search::config::default_launch;
 pub struct KernelPreload(Vec<JoinHandle<()>>);
 
 impl KernelPreload {
-    /// Begins with those that [`link_on_device`](crate::link_on_device) launches for a build of this shape. What goes wrong
-    /// is said when they are launched.
+    /// Begins with those that [`link_on_device`](crate::link_on_device) launches for a build of this shape. Errors
+    /// are reported when they are launched.
     pub fn for_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());

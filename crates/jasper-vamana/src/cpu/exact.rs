@@ -1,4 +1,4 @@
-//! The nearest vertices without a doubt: every live one is looked at.
+//! Exact nearest neighbors by brute force over all live vertices.
 
 use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::{Graph, Scorer, VectorError};

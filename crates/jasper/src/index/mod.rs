@@ -17,9 +17,10 @@ use crate::{CheckReport, Device, DeviceError, IndexStats, MoveError};
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA device](Self::to_device).
 ///
-/// Every method takes `&self` and may be called from any thread. Searches run at the same time as each other and as
-/// changes; changes wait for one another. An insert or delete is visible to every search that starts after the call
-/// returned, and to none before. A call that fails or is cancelled leaves the index as it was.
+/// Every method but [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread. Searches run at
+/// the same time as each other and as changes, and wait only while a change writes its results; changes wait for one another.
+/// An insert or delete is visible to every search that starts after the call returned; the vectors of one call become visible
+/// together. A call that fails or is cancelled leaves the index as it was.
 ///
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl<T: Element> Index<T> {
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete.
     ///
-    /// Changes wait meanwhile; searches do not.
+    /// Changes wait meanwhile; searches wait only while a CUDA device's edges are copied to the host.
     ///
     /// # Errors
     /// [`FileError`]; the old file is as it was.

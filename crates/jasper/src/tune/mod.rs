@@ -93,7 +93,7 @@ pub struct TuneReport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
-    /// No recall is that.
+    /// The requested recall is not above 0 and at most 1.
     #[error("recall ({0}) must be above 0 and at most 1; 0.95 suits most uses")]
     Recall(f64),
     /// Too little to tune with.

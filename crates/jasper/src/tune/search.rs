@@ -12,10 +12,9 @@ use crate::{Device, Index};
 
 /// The widest beam tried, where the device takes it.
 const WIDEST: usize = 4096;
-/// A rate is measured for so long, by one call at least.
+/// Minimum time of a throughput measurement, of at least one call.
 const TIMED: Duration = Duration::from_millis(200);
-/// Ways of a GPU to share work out that are worth a try: one warp a query or a team, with a filter of seen ids of several
-/// sizes.
+/// Launch parameters that are tried on a GPU: warps per query, expansions per step, and sizes of the visited cache.
 const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];

@@ -1,4 +1,4 @@
-//! The least beam width that does.
+//! Finds the smallest sufficient beam width.
 
 /// The least width from `first` to `widest` that `reaches`, taken to be true from some width on; `None` if the widest
 /// does not.

@@ -53,8 +53,8 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The narrowest list for beams of `beam_width`, and a team of `warps`: 1, if there are fewer than [`LEAST_TEAM`], and
-    /// at most `largest`. Teams have their list in shared memory.
+    /// The narrowest list for beams of `beam_width`, and a team of `warps`, at most `largest`; fewer than [`LEAST_TEAM`] mean
+    /// one warp. Teams have their list in shared memory.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`].

@@ -12,7 +12,7 @@ use crate::collectives::{compact, rank_in, warp_min};
 use crate::graph::NO_ROW;
 use crate::neighbor::id;
 
-/// The slot of a vertex that is in none.
+/// Marks a vertex that no work slot holds.
 const NO_SLOT: u32 = 0_u32.trailing_zeros();
 /// In [`Leader::look_ahead`], lanes below this one stand for slots, the others for vertices that want one.
 const HALF: u32 = WARP / 2;

@@ -24,7 +24,7 @@ pub enum PlayError {
         index: usize,
     },
     /// Nothing would be measured.
-    #[error("there are no queries; a runbook is played to ask some")]
+    #[error("there are no queries; a runbook needs at least one")]
     NoQueries,
     /// The index holds keys already, which the runbook knows nothing of.
     #[error("the index holds {0} keys; a runbook begins with an empty one")]
