@@ -80,7 +80,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     group.bench_function("prune", |bencher| bencher.iter_batched(search, prune, BatchSize::PerIteration));
 }
 
-/// Checks the rule of the prune: neighbours rise, and none leads towards a later one.
+/// Checks the rule of the prune: neighbors rise, and none leads towards a later one.
 fn check_row(graph: &Graph<f32>, vertex: VectorId) {
     let (row, scorer) = (graph.adjacency().neighbors(vertex), graph.vectors().slot_scorer(vertex));
     assert!(!row.is_empty() && row.len() <= graph.params().max_degree() && !row.contains(&vertex));
@@ -90,7 +90,7 @@ fn check_row(graph: &Graph<f32>, vertex: VectorId) {
         let led = |&nearer: &VectorId| {
             graph.params().alpha() * between.score_one(nearer) <= scorer.score_one(later)
         };
-        assert!(!row[..i].iter().any(led), "{vertex:?}: a neighbour leads towards {later:?}");
+        assert!(!row[..i].iter().any(led), "{vertex:?}: a neighbor leads towards {later:?}");
     }
 }
 

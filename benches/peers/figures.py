@@ -18,7 +18,7 @@ def front(points):
 
 
 def speed_at(points, recall):
-    """(speed, mark): log-linear between neighbours on the front. `>`: the fastest setting has more recall already."""
+    """(speed, mark): log-linear between neighbors on the front. `>`: the fastest setting has more recall already."""
     points = front(points)
     if not points or points[-1][0] < recall:
         return None, "-"

@@ -27,7 +27,7 @@ def write_rows(path, rows):
 
 
 class Set:
-    """A set, with its first `queries` queries and their true neighbours."""
+    """A set, with its first `queries` queries and their true neighbors."""
 
     def __init__(self, folder, queries):
         self.folder = os.path.abspath(folder)

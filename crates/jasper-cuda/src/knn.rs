@@ -83,7 +83,7 @@ pub fn exact_knn<T: Element>(
     let found = found.expect("the base was checked not to be empty, so there was a tile");
     let distances = found.distances().iter().map(|&distance| distance as f32).collect();
     Ok(GroundTruth::new(k, found.ids().to_vec(), Some(distances))
-        .expect("every query has k neighbours, since k is at most the rows"))
+        .expect("every query has k neighbors, since k is at most the rows"))
 }
 
 /// Rows per tile: as many as fit, limited so that copies overlap with the search.

@@ -59,7 +59,7 @@ pub enum TruthError {
     },
     /// An id is not a row of the base.
     #[error(
-        "neighbour {rank} of query {query} is row {id}, the base has {rows} rows; is this the truth of that base?"
+        "neighbor {rank} of query {query} is row {id}, the base has {rows} rows; is this the truth of that base?"
     )]
     Id {
         /// The query.

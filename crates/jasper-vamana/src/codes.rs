@@ -37,7 +37,7 @@ pub fn quantize<T: Element>(
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CodeReport {
-    /// Error of estimated distances between vertices and their neighbours in the graph: its root mean square, in units
+    /// Error of estimated distances between vertices and their neighbors in the graph: its root mean square, in units
     /// of the deviation of those distances.
     pub error: f64,
     /// The same of a code of the same kind and size that is learnt from the rows as they are now.
@@ -88,7 +88,7 @@ struct Errors {
 }
 
 impl Errors {
-    /// Of a vertex and its neighbours, coded afresh.
+    /// Of a vertex and its neighbors, coded afresh.
     fn of<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: VectorId) -> Self {
         let neighbors = graph.adjacency().neighbors(vertex);
         let mut exact = vec![0.0; neighbors.len()];

@@ -61,7 +61,7 @@ pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
 pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
     let reached = Reached::none_of(graph.slots());
     reached.insert(start);
-    // Vertices whose neighbours were looked at.
+    // Vertices whose neighbors were looked at.
     let mut seen = vec![0_u32; reached.0.len()];
     let look = |(first, seen): (usize, &mut [u32])| {
         let mut looked_at = 0;

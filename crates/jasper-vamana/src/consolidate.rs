@@ -1,16 +1,16 @@
 //! Consolidation: removes deleted vertices from the graph (FreshDiskANN, Algorithm 4).
 //!
 //! ```text
-//! for each live vertex v with a deleted neighbour, in batches:
-//!     replacements = live neighbours of v's deleted neighbours
-//!     row(v) = v's live neighbours + those replacements that none of them occludes, at most as many as before
+//! for each live vertex v with a deleted neighbor, in batches:
+//!     replacements = live neighbors of v's deleted neighbors
+//!     row(v) = v's live neighbors + those replacements that none of them occludes, at most as many as before
 //! replace deleted start points by live vertices near them
 //! reconnect live vertices that became unreachable
 //! free the slots of the deleted
 //! ```
 //!
 //! Deviations from FreshDiskANN, and why each is right:
-//! 1. **Live neighbours always stay**; only replacements are pruned. Pruning both together drops neighbours for replacements
+//! 1. **Live neighbors always stay**; only replacements are pruned. Pruning both together drops neighbors for replacements
 //!    that are a little nearer, and cost 0.006 to 0.013 of recall@10 after a tenth was deleted.
 //! 2. **No locks**: a row is computed from itself and from rows of deleted vertices, which nobody writes, so the order of
 //!    vertices does not matter and the result does not depend on threads.
@@ -41,7 +41,7 @@ pub struct ConsolidateReport {
 
 /// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.
 ///
-/// Cost: every row is read; rows with deleted neighbours are recomputed.
+/// Cost: every row is read; rows with deleted neighbors are recomputed.
 ///
 /// # Errors
 /// [`UpdateError`]; the graph is as it was.
@@ -80,7 +80,7 @@ fn consolidate_rows<T: Element, E: Executor<T>>(
     Ok((cost, reconnected))
 }
 
-/// Repairs the rows of some vertices that have deleted neighbours.
+/// Repairs the rows of some vertices that have deleted neighbors.
 fn repair<T: Element, E: Executor<T>>(
     executor: &E,
     cell: &mut impl GraphLock<E::Graph>,

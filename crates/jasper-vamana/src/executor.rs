@@ -150,14 +150,14 @@ pub trait Executor<T: Element>: Linker<T> {
         peers: PeerSampling,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// The live vertices with hidden neighbours, rising. Cost: every row is read once.
+    /// The live vertices with hidden neighbors, rising. Cost: every row is read once.
     ///
     /// # Errors
     /// Errors of the device.
     fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
 
-    /// For every one of `vertices`, out of [`Self::rows_to_repair`], its row without hidden neighbours: the deleted are bypassed
-    /// by their own live neighbours. Reads rows of hidden vertices and of `vertices` only.
+    /// For every one of `vertices`, out of [`Self::rows_to_repair`], its row without hidden neighbors: the deleted are bypassed
+    /// by their own live neighbors. Reads rows of hidden vertices and of `vertices` only.
     ///
     /// # Errors
     /// Errors of the device.

@@ -12,7 +12,7 @@
 //! Deviations from FreshDiskANN, and why each is right:
 //! 1. **Batches on a frozen graph** instead of one vector at a time under locks: the result does not depend on threads.
 //! 2. **Vertices of a batch are candidates of each other**, sampled ([`PeerSampling`]), because the caller's order may be
-//!    sorted, and then the nearest neighbours of a vector are in its own batch.
+//!    sorted, and then the nearest neighbors of a vector are in its own batch.
 //! 3. **Identical vectors share a vertex**, so many copies of one cannot fill each other's rows.
 
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ pub struct InsertReport {
     /// Vectors identical to another, whose vertex they share. Under inner products, a short vector that is in the index
     /// already may get a vertex of its own: the search for it leads to longer ones.
     pub identical: usize,
-    /// Vertices that were given an edge, because no path, or under inner products no neighbour, led to them.
+    /// Vertices that were given an edge, because no path, or under inner products no neighbor, led to them.
     pub reconnected: usize,
     /// Operations performed.
     pub cost: SearchCost,

@@ -83,7 +83,7 @@ pub type Duplicates = Vec<(VectorId, VectorId)>;
 /// DiskANN inserts vertices one by one under locks. Batches instead:
 /// 1. search a frozen graph, so that the result does not depend on threads or their timing;
 /// 2. sort the back edges by (target, distance, source), so that each row is merged once, and in one order;
-/// 3. grow with the graph, so that what a vertex cannot see is a small share of its neighbourhood.
+/// 3. grow with the graph, so that what a vertex cannot see is a small share of its neighborhood.
 ///
 /// # Errors
 /// Of the executor; the graph may then have edges of the batch.

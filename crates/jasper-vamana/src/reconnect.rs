@@ -182,7 +182,7 @@ fn force_edges<T: Element, E: Executor<T>>(
     Ok(())
 }
 
-/// Gives `lost` an in-edge from a reached neighbour, and takes no reached vertex out of reach: where the row is full,
+/// Gives `lost` an in-edge from a reached neighbor, and takes no reached vertex out of reach: where the row is full,
 /// its farthest edge makes room, and `lost` leads to where that led.
 fn force_edge<T: Element, E: Executor<T>>(
     executor: &E,

@@ -28,7 +28,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let k = 10;
     let matches = index.search_batch(queries, SearchParams::new(k).beam_width(100))?;
 
-    // How many of the true neighbours is that?
+    // How many of the true neighbors is that?
     let truth =
         exact_knn(rows, queries, k, Metric::L2, &ThreadPoolBuilder::new().build()?, &mut no_progress)?;
     let recall = mean_recall(matches.keys(), k, |query| truth.truth(query));

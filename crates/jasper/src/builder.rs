@@ -155,7 +155,7 @@ impl<'a> IndexBuilder<'a> {
     /// vectors build on a GPU in half the time or less. Searches and later inserts use the vectors themselves. Vectors of
     /// bytes are linked as they are.
     ///
-    /// Every dimension is rounded in steps of the same size. Not for sets in which many vectors differ from their neighbours
+    /// Every dimension is rounded in steps of the same size. Not for sets in which many vectors differ from their neighbors
     /// by less than a hundredth of the coordinates' range; under inner products, not for vectors that lie close together
     /// far from the origin, or most of which are a hundred times shorter than the longest.
     ///

@@ -1,4 +1,4 @@
-//! A vector index for approximate nearest-neighbour search that is fast to build and search, and can be changed while it
+//! A vector index for approximate nearest-neighbor search that is fast to build and search, and can be changed while it
 //! serves, on CPUs and CUDA GPUs.
 //!
 //! ```

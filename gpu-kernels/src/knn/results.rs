@@ -17,7 +17,7 @@ impl KnnResults {
         Self { k, ids, distances }
     }
 
-    /// Neighbours of each query.
+    /// Neighbors of each query.
     pub fn k(&self) -> usize {
         self.k
     }

@@ -49,7 +49,7 @@ pub struct ResidualArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ChosenRows {
-    /// `[len]`: their slots; null for neighbours, from `first` on.
+    /// `[len]`: their slots; null for neighbors, from `first` on.
     pub slots: DevicePtr<u32>,
     /// Slot of the first, where there is no list.
     pub first: u32,

@@ -8,7 +8,7 @@
 #   sanitize  the tests of the kernels under compute-sanitizer: memcheck, racecheck, initcheck
 #   measure   every measurement of kernels; they print lines of JSON
 #   search    measurements of searches, with the arguments in SEARCH
-#   truth     exact neighbours of the queries of each set named in SETS, compared with the set's own
+#   truth     exact neighbors of the queries of each set named in SETS, compared with the set's own
 #
 # SETS        where `truth` finds base.*, query.* and gt.ibin, separated by spaces: `folder/`, or `folder/sift-1m.` if the
 #             names of the files begin so; without it `truth` does nothing

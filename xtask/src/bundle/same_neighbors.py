@@ -1,8 +1,8 @@
-"""Compares exact neighbours with the truth: the same ids, but for ties.
+"""Compares exact neighbors with the truth: the same ids, but for ties.
 
 usage: same_neighbors.py TRUTH.ibin FOUND.ibin
 
-Both files: u32 queries, u32 k, ids, and in the truth f32 distances after them; the truth may have more neighbours a
+Both files: u32 queries, u32 k, ids, and in the truth f32 distances after them; the truth may have more neighbors a
 query. Where two ids differ, the found one must stand in the truth at the same distance: equal bits are a tie, equal to
 one part in a million a near tie (sums of floats in another order). Ends with 1 on anything else.
 """
@@ -24,7 +24,7 @@ def main(truth_path, found_path):
     queries, wide, truth, distances = read(truth_path)
     found_queries, k, found, _ = read(found_path)
     if found_queries != queries or k > wide:
-        sys.exit(f"{found_queries} queries of {k} neighbours do not fit to {queries} of {wide}")
+        sys.exit(f"{found_queries} queries of {k} neighbors do not fit to {queries} of {wide}")
     same = ties = near = wrong = 0
     for query in range(queries):
         ids = truth[query * wide : (query + 1) * wide]

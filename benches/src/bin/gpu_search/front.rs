@@ -34,7 +34,7 @@ pub fn front(points: &[Point]) -> Vec<Point> {
     front
 }
 
-/// Queries per second at `recall`: log-linear between the neighbours on the front; nothing where no point gets there.
+/// Queries per second at `recall`: log-linear between the neighbors on the front; nothing where no point gets there.
 pub fn rate_at(points: &[Point], recall: f64) -> Option<Reached> {
     let front = front(points);
     let next = front.iter().position(|point| point.recall >= recall)?;

@@ -33,7 +33,7 @@ const QUERIES: usize = 10_000;
 const JUDGED: usize = 200;
 /// Results per query.
 const K: usize = 10;
-/// True neighbours that are kept of each, deeper than k, so that ties with the k-th are seen.
+/// True neighbors that are kept of each, deeper than k, so that ties with the k-th are seen.
 const KEPT: usize = 2 * K;
 /// Searches of all queries, of which the fastest counts.
 const TIMES: usize = 3;
@@ -114,7 +114,7 @@ impl Shards {
             let found = exact_knn(rows, queries, KEPT.min(rows.len()), Metric::L2, &pool, &mut no_progress)?;
             for (query, nearest) in nearest.iter_mut().enumerate() {
                 let Truth { ids, distances } = found.truth(query);
-                let distances = distances.expect("exact neighbours come with their distances");
+                let distances = distances.expect("exact neighbors come with their distances");
                 nearest
                     .extend(distances.iter().zip(ids).map(|(&distance, &id)| (distance, id + first as u32)));
                 nearest.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

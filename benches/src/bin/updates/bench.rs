@@ -29,7 +29,7 @@ pub struct Settings {
     pub beam_width: usize,
     /// Of builds, and of inserts.
     pub build_beam_width: usize,
-    /// True neighbours of the queries among all vectors, if they are known.
+    /// True neighbors of the queries among all vectors, if they are known.
     pub truth: Option<GroundTruth>,
 }
 

@@ -78,8 +78,8 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points(), "{name}");
     assert_eq!(device_report.cost.hops, report.cost.hops, "{name}");
     assert_eq!(device_report.reconnected, report.reconnected, "{name}");
-    // Several kept neighbours are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
-    // what waits for the second round is compared on a device as neighbours are kept, and on the CPU if the row has room for
+    // Several kept neighbors are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
+    // what waits for the second round is compared on a device as neighbors are kept, and on the CPU if the row has room for
     // it: under inner products it often has none.
     let (on_device, on_cpu) = (device_report.cost.prune_distances, report.cost.prune_distances);
     println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");

@@ -43,7 +43,7 @@ impl std::fmt::Display for Side {
 #[non_exhaustive]
 pub enum KnnError {
     /// A set is empty.
-    #[error("there are no {0} rows; exact neighbours need at least one")]
+    #[error("there are no {0} rows; exact neighbors need at least one")]
     Empty(Side),
     /// The dimensions differ.
     #[error("queries have dimension {queries}, the base has {base}; both must be equal")]

@@ -6,7 +6,7 @@
 //! | 8 | u32 | largest degree |
 //! | 12 | u32 | start vertex |
 //! | 16 | u64 | frozen points: the last vertices, traversed and never returned |
-//! | 24 | | for each vertex a u32 degree and as many u32 neighbours |
+//! | 24 | | for each vertex a u32 degree and as many u32 neighbors |
 //!
 //! Sources: `in_mem_graph_store.cpp` of microsoft/DiskANN (branch cpp_main), and files that diskannpy 0.7.0 wrote and
 //! read. The file does not store the number of vertices: it equals that of the vectors.

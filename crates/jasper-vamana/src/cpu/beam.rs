@@ -154,7 +154,7 @@ impl Beam {
         self.collect_unseen(graph.adjacency().start_points(), scorer);
     }
 
-    /// Visits the nearest unvisited entry and collects its neighbours; false if there is none.
+    /// Visits the nearest unvisited entry and collects its neighbors; false if there is none.
     fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) -> bool {
         let Some(nearest) = self.frontier.visit_next() else { return false };
         self.visited.push(nearest);

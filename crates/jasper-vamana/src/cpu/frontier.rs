@@ -2,7 +2,7 @@
 
 use jasper_core::Neighbor;
 
-/// At most `beam_width` neighbours, rising and distinct, with a cursor before which all are visited.
+/// At most `beam_width` neighbors, rising and distinct, with a cursor before which all are visited.
 ///
 /// The worst entry only ever gets nearer, so a vertex that was dropped cannot come back: whether a seen vertex is
 /// scored again changes the work and not the frontier.

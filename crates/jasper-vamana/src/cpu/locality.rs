@@ -15,7 +15,7 @@ const MEAN_SAMPLE: usize = 64;
 /// others do not falls from 0.59 without to 0.44 with two, on vectors of dictionary entries (experiments.md).
 const REFINEMENTS: usize = 2;
 
-/// The numbers of `rows` in an order where neighbours are near each other.
+/// The numbers of `rows` in an order where neighbors are near each other.
 ///
 /// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. Cost: nine
 /// passes over the rows for each of the log2(n / 8) levels, on the threads of the pool.
@@ -87,7 +87,7 @@ mod tests {
     use jasper_core::synthetic::Clusters;
 
     #[test]
-    fn neighbours_in_the_order_are_near() {
+    fn neighbors_in_the_order_are_near() {
         let data: Vec<f32> = Clusters::new(16, 3).rows(1000, 0);
         let rows: Vec<&[f32]> = data.chunks_exact(16).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();

@@ -371,7 +371,7 @@ impl Scratch {
         self.deferred.extend_from_slice(&row[first..pruned]);
         self.order_candidates();
         let Self { candidates, deferred, .. } = self;
-        // `order_candidates` may have cut the list; a deferred neighbour that fell out is no candidate.
+        // `order_candidates` may have cut the list; a deferred neighbor that fell out is no candidate.
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
@@ -380,15 +380,15 @@ impl Scratch {
         updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
 
-    /// The row of a live vertex without its deleted neighbours.
+    /// The row of a live vertex without its deleted neighbors.
     ///
     /// ```text
-    /// stay         = live neighbours
-    /// replacements = live neighbours of the deleted ones, nearest first, that no neighbour occludes
+    /// stay         = live neighbors
+    /// replacements = live neighbors of the deleted ones, nearest first, that no neighbor occludes
     /// row          = stay + replacements, until it is as long as it was or half full
     /// ```
     ///
-    /// FreshDiskANN (Algorithm 4) prunes both together, and so drops neighbours for replacements that are a little nearer.
+    /// FreshDiskANN (Algorithm 4) prunes both together, and so drops neighbors for replacements that are a little nearer.
     /// Where a tenth was deleted, that left 0.006 to 0.013 less recall@10 than a fresh build at a frontier of 10, and
     /// this 0.000 to 0.004, with fewer edges (12,000 vectors, R = 32 and 64). Replacements join the part of the row whose round
     /// they were kept in, so that later prunes find it as they would find their own.

@@ -14,7 +14,7 @@
 //! 2. **Candidates are tested against the kept**, instead of removing candidates after each choice: the same set, and a
 //!    candidate is dropped at its first occluder, [`COMPARED_AT_ONCE`] distances at a time.
 //! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
-//! 4. **Neighbours that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude each
+//! 4. **Neighbors that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude each
 //!    other by construction. A full row that gets one more edge costs a tenth of the distances.
 //! 5. **What the first round compared is not compared again in the second**: each candidate remembers how far it got.
 //! 6. **Alpha applies to distances plus an origin** that makes them non-negative: alpha times a negated inner product below 0
@@ -23,7 +23,7 @@
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
 
-/// Kept neighbours compared with a candidate at once: enough to hide memory latency, few enough to stop early.
+/// Kept neighbors compared with a candidate at once: enough to hide memory latency, few enough to stop early.
 const COMPARED_AT_ONCE: usize = 8;
 
 /// Alpha of the first round.
@@ -42,11 +42,11 @@ fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f3
 /// The state of one prune, reused by its thread.
 #[derive(Debug, Default)]
 pub(crate) struct Prune {
-    /// Kept neighbours: those of the first round nearest first, then those of the second.
+    /// Kept neighbors: those of the first round nearest first, then those of the second.
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
     first: usize,
-    /// Ids of the kept neighbours: those already pruned, and the others.
+    /// Ids of the kept neighbors: those already pruned, and the others.
     by_standing: [Vec<VectorId>; 2],
     /// Candidates of the second round.
     deferred: Vec<Candidate>,
@@ -61,7 +61,7 @@ struct Candidate {
     compared: [usize; 2],
 }
 
-/// Standing of a kept neighbour, as an index.
+/// Standing of a kept neighbor, as an index.
 const PRUNED: usize = 0;
 const OTHER: usize = 1;
 

@@ -5,7 +5,7 @@ use jasper_graph::Graph;
 
 use crate::{SearchCost, executor};
 
-/// A list of neighbours for each vertex of a batch: its candidates, or its links.
+/// A list of neighbors for each vertex of a batch: its candidates, or its links.
 #[derive(Debug, Default)]
 pub struct NeighborLists {
     rows: Vec<(VectorId, Box<[Neighbor]>)>,

@@ -81,7 +81,7 @@ impl Bytes {
 ///
 /// ```
 /// use jasper_vamana::{Bytes, MemoryPlan, MemorySpace};
-/// let plan = MemoryPlan::new("exact neighbours")
+/// let plan = MemoryPlan::new("exact neighbors")
 ///     .part(MemorySpace::Device, "queries", 1 << 20)
 ///     .part(MemorySpace::Host, "answers", 1 << 16);
 /// // As many rows at once as go beside the parts: each takes 512 bytes of the device.

@@ -1,7 +1,7 @@
 //! Vamana as it is written down (`vamana.md` of the project's notes, sections 1.1, 2.1 and 3): plain and slow.
 //!
 //! In two places Jasper does otherwise, and the twin with it: a prune does not compare again what an earlier one has
-//! kept, and around deleted vertices the live neighbours stay.
+//! kept, and around deleted vertices the live neighbors stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use jasper_core::{BuildParams, Element, Metric, VectorId, defaults};
 use jasper_graph::{Graph, Scorer};
 use jasper_vamana::PeerSampling;
 
-/// A vertex and its distance, in the order of neighbours: by distance, then by number.
+/// A vertex and its distance, in the order of neighbors: by distance, then by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Near {
     pub distance: f32,
@@ -27,7 +27,7 @@ fn slot(id: u32) -> VectorId {
 
 /// Distances of one vector.
 pub fn scored<T: Element>(scorer: &Scorer<'_, T>, ids: impl IntoIterator<Item = u32>) -> Vec<Near> {
-    // Adding zero takes the sign of a zero away, as the order of neighbours does.
+    // Adding zero takes the sign of a zero away, as the order of neighbors does.
     ids.into_iter().map(|id| Near { distance: scorer.score_one(slot(id)) + 0.0, id }).collect()
 }
 
@@ -197,7 +197,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
     Linked { rows, identical }
 }
 
-/// The row of a live vertex without its hidden neighbours: the live ones stay, and what the hidden ones lead to joins
+/// The row of a live vertex without its hidden neighbors: the live ones stay, and what the hidden ones lead to joins
 /// where nothing kept leads towards it.
 pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
@@ -223,7 +223,7 @@ pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     ids(row)
 }
 
-/// A graph over rows whose edges mean nothing: each vertex has any neighbours, the start points are any vertices.
+/// A graph over rows whose edges mean nothing: each vertex has any neighbors, the start points are any vertices.
 pub fn any_graph<T: Element>(
     metric: Metric,
     rows: &[T],

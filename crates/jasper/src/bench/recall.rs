@@ -1,10 +1,10 @@
-//! Recall: the share of true neighbours that were found.
+//! Recall: the share of true neighbors that were found.
 
 pub use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Key, NO_KEY};
 
 /// Mean recall@k of a batch: `keys` are those of [`Matches`](crate::Matches), `k` per query, and `truth` returns the true
-/// neighbours of a query; see [`recall_at`].
+/// neighbors of a query; see [`recall_at`].
 ///
 /// # Panics
 /// If `k` is 0.

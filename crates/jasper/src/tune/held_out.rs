@@ -1,4 +1,4 @@
-//! Queries whose true neighbours are known: half to choose with, half to confirm.
+//! Queries whose true neighbors are known: half to choose with, half to confirm.
 
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
@@ -9,11 +9,11 @@ use jasper_vamana::{CpuExecutor, Matches, MatchesMut, SearchError, SearchParams,
 use super::TuneError;
 use crate::Index;
 
-/// Queries to tune a search with, and their true neighbours.
+/// Queries to tune a search with, and their true neighbors.
 pub(crate) struct HeldOut<T> {
     pub(super) chooses: Half<T>,
     pub(super) confirms: Half<T>,
-    /// True neighbours known of each query.
+    /// True neighbors known of each query.
     depth: usize,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Half<T> {
     own: Option<Vec<Key>>,
 }
 
-/// The true neighbours of a query, nearest first.
+/// The true neighbors of a query, nearest first.
 struct Neighbors {
     keys: Vec<Key>,
     distances: Option<Vec<f32>>,
@@ -50,7 +50,7 @@ impl<T: Element> HeldOut<T> {
         Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k())
     }
 
-    /// A sample of the index's vectors as queries, and their true neighbours among all others. Also the vertices of the
+    /// A sample of the index's vectors as queries, and their true neighbors among all others. Also the vertices of the
     /// sample, which must have no edges while it is searched for.
     pub(crate) fn sampled(
         index: &Index<T>,

@@ -48,15 +48,15 @@ pub struct Goal {
 /// The queries that a search is tuned with.
 #[derive(Clone, Copy, Debug)]
 pub enum TuneQueries<'a, Q> {
-    /// Queries that are not in the index, and their true neighbours, as [`exact_knn`](crate::data::exact_knn) finds them.
+    /// Queries that are not in the index, and their true neighbors, as [`exact_knn`](crate::data::exact_knn) finds them.
     /// Best are queries like those that the index will serve.
     Given {
         /// The queries.
         queries: Q,
-        /// Their true neighbours by key, at least k per query.
+        /// Their true neighbors by key, at least k per query.
         truth: &'a GroundTruth,
     },
-    /// A sample of the index's own vectors, each searched for without itself: its neighbours are found by exact search, and
+    /// A sample of the index's own vectors, each searched for without itself: its neighbors are found by exact search, and
     /// it has no edges while tuning runs.
     ///
     /// Such queries are a little harder than new ones, so that the beam found is rather too wide. For inner products, real
@@ -103,21 +103,19 @@ pub enum TuneError {
     )]
     Queries(usize),
     /// The truth is that of other queries.
-    #[error(
-        "there are {queries} queries and the true neighbours of {truths}; give those of the same queries"
-    )]
+    #[error("there are {queries} queries and the true neighbors of {truths}; give those of the same queries")]
     Truths {
         /// Queries given.
         queries: usize,
-        /// Queries whose neighbours are known.
+        /// Queries whose neighbors are known.
         truths: usize,
     },
-    /// Not as many true neighbours are known.
-    #[error("k ({k}) must be at most the {depth} true neighbours known of each query; lower k, or find more")]
+    /// Not as many true neighbors are known.
+    #[error("k ({k}) must be at most the {depth} true neighbors known of each query; lower k, or find more")]
     Depth {
         /// Answers asked for.
         k: usize,
-        /// True neighbours of a query.
+        /// True neighbors of a query.
         depth: usize,
     },
     /// The widest beam finds less.

@@ -100,7 +100,7 @@ impl Churn {
 }
 
 /// Mean recall over the queries of an index that holds the rows `inside` under their numbers, against the exact
-/// neighbours among these.
+/// neighbors among these.
 pub fn recall<T: Element>(
     index: &Index<T>,
     rows: MatrixView<'_, T>,

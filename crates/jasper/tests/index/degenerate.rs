@@ -359,7 +359,7 @@ fn the_start_point_may_go() {
         let key = index
             .read_graph(|graph| graph.keys().keys_of(graph.adjacency().start_points()[0]).next().unwrap())
             .unwrap();
-        // With what lies around it, so that no neighbour can take its place.
+        // With what lies around it, so that no neighbor can take its place.
         let around =
             index.search(&rows[4 * key as usize..][..4], SearchParams::new(live.len() / 4 + 1)).unwrap();
         let gone = keys(&around);

@@ -13,7 +13,7 @@
 //! | [`on_device`] | an index answers the same wherever it is searched |
 //! | [`shared`] | searches beside a change go on, and see one state or the other |
 //! | [`tune`] | a search that was tuned finds what it was tuned for |
-//! | [`recall`] | how many of the true neighbours are found, after a build and after changes |
+//! | [`recall`] | how many of the true neighbors are found, after a build and after changes |
 //! | [`runbook`] | a runbook does its steps, and is measured against the truth of the moment |
 
 #![forbid(unsafe_code)]

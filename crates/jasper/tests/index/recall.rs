@@ -1,4 +1,4 @@
-//! How many of the true neighbours are found: after a build, after changes, in every metric.
+//! How many of the true neighbors are found: after a build, after changes, in every metric.
 
 use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
 
@@ -169,13 +169,13 @@ fn quantised<T: Element>(metric: Metric, floor: f64) {
 }
 
 #[test]
-fn every_element_finds_its_neighbours() {
+fn every_element_finds_its_neighbors() {
     for metric in Metric::ALL {
         quantised::<f32>(metric, 0.97);
         quantised::<u8>(metric, 0.97);
         quantised::<i8>(metric, 0.97);
     }
-    // Rows at unit length in ten bits of mantissa: neighbours closer than that are not told apart.
+    // Rows at unit length in ten bits of mantissa: neighbors closer than that are not told apart.
     quantised::<f16>(Metric::L2, 0.97);
     quantised::<f16>(Metric::InnerProduct, 0.97);
     quantised::<f16>(Metric::Cosine, 0.95);
@@ -202,7 +202,7 @@ fn answers_do_not_depend_on_how_many_are_asked() {
     }
 }
 
-/// Rounded rows lead to the same neighbours, in every metric.
+/// Rounded rows lead to the same neighbors, in every metric.
 #[test]
 fn links_by_bytes_find_as_much() {
     let set = Clusters::new(DIMENSION, 55);

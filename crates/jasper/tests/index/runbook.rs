@@ -182,7 +182,7 @@ fn what_does_not_fit_is_refused() {
     refused(
         known.search(101, 150),
         empty(12),
-        &format!("step 2: {}: holds 100 neighbours a query, k is 101", path(2).display()),
+        &format!("step 2: {}: holds 100 neighbors a query, k is 101", path(2).display()),
     );
     fs::copy(path(2), path(4)).unwrap();
     refused(known, empty(12), &format!("step 4: {}: names tag", path(4).display()));

@@ -48,7 +48,7 @@ fn edges<T: Element>(index: &Index<T>) -> Vec<Vec<u32>> {
     index.read_graph(edges).unwrap()
 }
 
-/// Queries that are no rows of the index, and their true neighbours.
+/// Queries that are no rows of the index, and their true neighbors.
 fn asked<T: Element>(metric: Metric, rows: usize, k: usize) -> (Vec<T>, GroundTruth) {
     let set = Clusters::new(DIMENSION, 5);
     let (base, queries): (Vec<T>, Vec<T>) = (set.rows(rows, 0), set.rows(300, 1));
@@ -150,7 +150,7 @@ fn what_cannot_be_tuned_is_told() {
         let error = refused(k, 0.9, sampled(100));
         assert!(matches!(error, TuneError::Depth { depth: 1999, .. }), "{error}");
     }
-    // Neighbours that no search can find.
+    // Neighbors that no search can find.
     let wrong = GroundTruth::new(1, (0..300).map(|query| 1_000_000 + query).collect(), None).unwrap();
     let error = refused(1, 0.9, given(300, &wrong)).to_string();
     assert!(error.starts_with("recall@1 is 0.0000 at beam_width 2000, the widest tried"), "{error}");

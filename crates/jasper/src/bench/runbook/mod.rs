@@ -108,7 +108,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// for few of them as for some more.
     pub const CONSOLIDATE_AT: f64 = 0.1;
 
-    /// Plays `runbook` over the rows of `base`, asking `queries` at each search for 10 neighbours with a frontier of
+    /// Plays `runbook` over the rows of `base`, asking `queries` at each search for 10 neighbors with a frontier of
     /// 64.
     pub fn new(runbook: &'a Runbook, base: MatrixView<'a, T>, queries: MatrixView<'a, T>) -> Self {
         let search = SearchParams::new(10).beam_width(64);
@@ -116,7 +116,7 @@ impl<'a, T: Element> Player<'a, T> {
         Self { runbook, base, queries, search, consolidate_at, truths: None, threads: 0 }
     }
 
-    /// Asks for `k` neighbours with a frontier of `beam_width`.
+    /// Asks for `k` neighbors with a frontier of `beam_width`.
     pub fn search(mut self, k: usize, beam_width: usize) -> Self {
         self.search = SearchParams::new(k).beam_width(beam_width);
         self
@@ -129,14 +129,14 @@ impl<'a, T: Element> Player<'a, T> {
         self
     }
 
-    /// Reads the true neighbours at step N from the file `stepN.gt100` of this folder, as big-ann-benchmarks publishes
+    /// Reads the true neighbors at step N from the file `stepN.gt100` of this folder, as big-ann-benchmarks publishes
     /// them; those that are not there are found and written. Not set, all are found and none is written.
     pub fn truths(mut self, folder: &'a Path) -> Self {
         self.truths = Some(folder);
         self
     }
 
-    /// Threads that look for true neighbours; 0, if not set, means one for each processor.
+    /// Threads that look for true neighbors; 0, if not set, means one for each processor.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
@@ -145,7 +145,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Does all steps on an empty index, wherever it lives, telling `report` of each when it is done, and `progress` how far it is within.
     ///
     /// Cost: that of the steps, and at each search without a file a distance from every query to every live row. Memory
-    /// beside the index: 4 bytes for each row of the base, and 256 MB of rows while true neighbours are looked for.
+    /// beside the index: 4 bytes for each row of the base, and 256 MB of rows while true neighbors are looked for.
     ///
     /// # Errors
     /// [`PlayError`].

@@ -1,4 +1,4 @@
-//! The true neighbours of the queries at a step: from a file, or by looking at all that is live.
+//! The true neighbors of the queries at a step: from a file, or by looking at all that is live.
 
 use std::path::{Path, PathBuf};
 
@@ -31,11 +31,11 @@ pub enum TruthFileError {
         queries: usize,
     },
     /// The file says less than is asked.
-    #[error("{}: holds {found} neighbours a query, k is {k}; lower k, or remove the file", path.display())]
+    #[error("{}: holds {found} neighbors a query, k is {k}; lower k, or remove the file", path.display())]
     Depth {
         /// The file.
         path: PathBuf,
-        /// Neighbours of a query.
+        /// Neighbors of a query.
         found: usize,
         /// Answers asked for.
         k: usize,
@@ -50,7 +50,7 @@ pub enum TruthFileError {
     },
 }
 
-/// Neighbours of a query that are looked for at least: so many have the files that are published, so that ties with the
+/// Neighbors of a query that are looked for at least: so many have the files that are published, so that ties with the
 /// last answer are seen.
 const DEPTH: usize = 100;
 /// Bytes of live rows that are brought together for one exact search.
@@ -68,7 +68,7 @@ pub(super) struct Truths<'a, T> {
 }
 
 impl<T: Element> Truths<'_, T> {
-    /// The true neighbours at a step, as tags.
+    /// The true neighbors at a step, as tags.
     pub(super) fn at(
         &self,
         step: usize,
@@ -117,6 +117,6 @@ impl<T: Element> Truths<'_, T> {
             }
         }
         let (distances, tags) = nearest.into_iter().flatten().unzip();
-        Ok(GroundTruth::new(depth, tags, Some(distances)).expect("each query has as many neighbours"))
+        Ok(GroundTruth::new(depth, tags, Some(distances)).expect("each query has as many neighbors"))
     }
 }
