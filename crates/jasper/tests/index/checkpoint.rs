@@ -146,7 +146,7 @@ fn a_damaged_checkpoint_is_refused_and_its_section_named() {
         damaged[at] ^= 1;
         fs::write(&path, &damaged).unwrap();
         let told = refusal(builder(Metric::L2), &rows, &path);
-        assert!(told.contains(named) && told.contains("remove it to build from the start"), "{told}");
+        assert!(told.contains(named) && told.contains("remove it to start over"), "{told}");
     }
     fs::write(&path, &whole[..whole.len() - 4096]).unwrap();
     let told = refusal(builder(Metric::L2), &rows, &path);
