@@ -131,7 +131,7 @@ impl<T: Element> VectorWriter<T> {
         let file = AtomicFile::create(path).map_err(|error| WriteError::new(path, error))?;
         let mut writer =
             Self { file, path: path.to_owned(), format, dimension, rows: 0, element: PhantomData };
-        // A placeholder: the number of rows is known at the end.
+        // The header is rewritten at the end, when the number of rows is known.
         let header = writer.header()?;
         writer.file.write_all(&header).map_err(|error| writer.error(error))?;
         Ok(writer)

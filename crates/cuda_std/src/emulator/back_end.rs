@@ -15,7 +15,7 @@ use crate::{Value, Word};
 /// Where shared memory begins.
 const SHARED_BASE: u32 = 0;
 
-/// A thread yields after so many polls: another thread may have to run for the poll to succeed.
+/// Polls after which a thread yields: another thread may have to run for the poll to succeed.
 const POLLS: u32 = 64;
 
 #[track_caller]

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::launch::Launch;
 use super::stacks::{self, LaneStack};
 
-/// After one in so many collectives, on average, the scheduler switches to another warp.
+/// Mean number of collectives after which the scheduler switches to another warp.
 const STAY: u64 = 16;
 
 /// The result of a round.
